@@ -301,12 +301,6 @@ from .padding import (
     PaddingConfig2d as PaddingConfig2d,
     PaddingConfig3d as PaddingConfig3d,
 )
-from .pool.adaptive_avg_pool import (
-    AdaptiveAvgPool1d as AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d as AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d as AdaptiveAvgPool3d,
-)
-from .pool.avg_pool import AvgPool1d as AvgPool1d, AvgPool2d as AvgPool2d
 from .pool.configs import (
     AdaptiveAvgPool1dConfig as AdaptiveAvgPool1dConfig,
     AdaptiveAvgPool2dConfig as AdaptiveAvgPool2dConfig,
@@ -317,7 +311,16 @@ from .pool.configs import (
     MaxPool2dConfig as MaxPool2dConfig,
     MaxPool3dConfig as MaxPool3dConfig,
 )
-from .pool.max_pool import MaxPool1d as MaxPool1d, MaxPool2d as MaxPool2d, MaxPool3d as MaxPool3d
+from .pool.pool import (
+    AdaptiveAvgPool1d as AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d as AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d as AdaptiveAvgPool3d,
+    AvgPool1d as AvgPool1d,
+    AvgPool2d as AvgPool2d,
+    MaxPool1d as MaxPool1d,
+    MaxPool2d as MaxPool2d,
+    MaxPool3d as MaxPool3d,
+)
 from .recurrent.configs import (
     BiGruConfig as BiGruConfig,
     BiLstmConfig as BiLstmConfig,

@@ -30,23 +30,21 @@ class ConfiguredLayer(Layer):
         ```
     """
 
-    _config: ClassVar[type[Config] | None] = None
+    _config: ClassVar[type[Config]] = Config
 
     def __init_subclass__(cls, config: type[Config] | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if config is not None:
-            cls._config = config
+        cls._config = config or cls._config
 
     def __init__(self, config: Any = None) -> None:
         """Make the layer of its config; None is the config with its defaults."""
         super().__init__()
-        if self._config is not None:
-            config = self._config() if config is None else config
-            for name in self._config.__struct_fields__:
-                setattr(self, name, getattr(config, name))
+        config = self._config() if config is None else config
+        for name in self._config.__struct_fields__:
+            setattr(self, name, getattr(config, name))
 
     def custom_content(self, content: Content) -> Content:
-        for name in () if self._config is None else self._config.__struct_fields__:
+        for name in self._config.__struct_fields__:
             content.add("lambda" if name == "lambd" else name, getattr(self, name))
         return content
 

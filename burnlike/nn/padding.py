@@ -38,47 +38,6 @@ Padding: TypeAlias = str | tuple[int, ...]
 """The padding that a layer has: `Valid`, `Same`, or the explicit sizes."""
 
 
-def calculate_padding_1d_pair(padding: PaddingConfig1d, length: int, kernel_size: int, stride: int) -> tuple[int, int]:
-    """Padding (left, right) of an input of `length`."""
-    begin, end = both_ends(layer_padding(padding, 2), (0, 0, length), (kernel_size,), (stride,))
-    return begin[0], end[0]
-
-
-def calculate_padding_2d_pairs(
-    padding: PaddingConfig2d, height: int, width: int, kernel_size: tuple[int, ...], stride: tuple[int, ...]
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Padding ((top, bottom), (left, right)) of an input of `height` and `width`."""
-    (top, left), (bottom, right) = both_ends(layer_padding(padding, 4), (0, 0, height, width), kernel_size, stride)
-    return (top, bottom), (left, right)
-
-
-def calculate_padding_2d(
-    padding: PaddingConfig2d, height: int, width: int, kernel_size: tuple[int, ...], stride: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Padding (height, width), the same at both ends.
-
-    Raises:
-        ShapeError: it is not the same at both ends.
-    """
-    return equal_ends("padding", layer_padding(padding, 4), (0, 0, height, width), kernel_size, stride)
-
-
-def calculate_padding_3d(
-    padding: PaddingConfig3d,
-    depth: int,
-    height: int,
-    width: int,
-    kernel_size: tuple[int, ...],
-    stride: tuple[int, ...],
-) -> tuple[int, ...]:
-    """Padding (depth, height, width), the same at both ends.
-
-    Raises:
-        ShapeError: it is not the same at both ends.
-    """
-    return equal_ends("padding", layer_padding(padding, 3), (0, 0, depth, height, width), kernel_size, stride)
-
-
 def each(size: int | tuple[int, ...], dims: int) -> tuple[int, ...]:
     """One size for each dimension."""
     return size if isinstance(size, tuple) else (size,) * dims

@@ -23,7 +23,6 @@ from ..padding import (
     padding_text,
     shown_size,
 )
-from .configs import Conv1dConfig, Conv2dConfig, Conv3dConfig
 
 _CONV: dict[int, Any] = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
@@ -39,10 +38,11 @@ class _Conv(KeepsType, Layer):
     in_channels = property(lambda layer: layer.weight.shape[1] * layer.groups)
     out_channels = torch_name("weight", 0)
 
-    def __init__(self, config: Any, channels: tuple[int, int], device: torch.device | str | None) -> None:
+    def __init__(self, config: Any, device: torch.device | str | None = None) -> None:
         super().__init__()
         dims = len(self._axes)
-        (channels_in, channels_out), groups, kernel = channels, config.groups, each(config.kernel_size, dims)
+        channels_in, channels_out = (config.channels_in, config.channels_out) if dims == 1 else config.channels
+        groups, kernel = config.groups, each(config.kernel_size, dims)
         taps = math.prod(kernel)
         fans = {"fan_in": channels_in // groups * taps, "fan_out": channels_out // groups * taps, "device": device}
         self.weight = config.initializer.init([channels_out, channels_in // groups, *kernel], **fans)
@@ -99,9 +99,6 @@ class Conv1d(_Conv):
 
     _axes = ("length",)
 
-    def __init__(self, config: Conv1dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, (config.channels_in, config.channels_out), device)
-
 
 class Conv2d(_Conv):
     """Convolution, `[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`.
@@ -118,9 +115,6 @@ class Conv2d(_Conv):
 
     _axes = ("height", "width")
 
-    def __init__(self, config: Conv2dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, config.channels, device)
-
 
 class Conv3d(_Conv):
     """Convolution, `[batch, channels_in, depth, height, width] -> [batch, channels_out, *sizes_out]`.
@@ -134,9 +128,6 @@ class Conv3d(_Conv):
     """
 
     _axes = ("depth", "height", "width")
-
-    def __init__(self, config: Conv3dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, config.channels, device)
 
     def _ends(
         self, shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...]

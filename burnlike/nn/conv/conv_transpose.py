@@ -13,7 +13,6 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import Layer, expect_shape, torch_name
 from ..padding import each, layer_size, shown_size, span
-from .configs import ConvTranspose1dConfig, ConvTranspose2dConfig, ConvTranspose3dConfig
 
 
 class _ConvTranspose(KeepsType, Layer):
@@ -25,7 +24,7 @@ class _ConvTranspose(KeepsType, Layer):
     in_channels = torch_name("weight", 0)
     out_channels = property(lambda layer: layer.channels[1])
 
-    def __init__(self, config: Any, device: torch.device | str | None) -> None:
+    def __init__(self, config: Any, device: torch.device | str | None = None) -> None:
         super().__init__()
         dims = len(self._axes)
         (channels_in, channels_out), groups, kernel = config.channels, config.groups, each(config.kernel_size, dims)
@@ -95,9 +94,6 @@ class ConvTranspose1d(_ConvTranspose):
 
     _axes = ("length",)
 
-    def __init__(self, config: ConvTranspose1dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, device)
-
 
 class ConvTranspose2d(_ConvTranspose):
     """Transposed convolution, `[batch, channels_in, height, width] -> [batch, channels_out, *sizes_out]`.
@@ -114,9 +110,6 @@ class ConvTranspose2d(_ConvTranspose):
 
     _axes = ("height", "width")
 
-    def __init__(self, config: ConvTranspose2dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, device)
-
 
 class ConvTranspose3d(_ConvTranspose):
     """Transposed convolution, `[batch, channels_in, depth, height, width] -> [batch, channels_out, *sizes_out]`.
@@ -130,6 +123,3 @@ class ConvTranspose3d(_ConvTranspose):
     """
 
     _axes = ("depth", "height", "width")
-
-    def __init__(self, config: ConvTranspose3dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, device)

@@ -1,29 +1,40 @@
 """Windows of an image as columns of a matrix, and back."""
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank
-from ..layer import Layer, expect_shape, shape_error
+from ..layer import ConfiguredLayer, expect_shape, shape_error
 from ..padding import each, expect_window, shown_size, span, window_counts
 from .window_configs import Fold4dConfig, Unfold4dConfig
 
 
-class Unfold4d(ChangesRank, Layer):
+class _Windows(ChangesRank, ConfiguredLayer):
+    """A layer whose attributes are the sizes of its config, each for height and width."""
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[int, ...]
+
+    def __init__(self, config: Unfold4dConfig | Fold4dConfig) -> None:
+        super().__init__(config)
+        for name in config.__struct_fields__:
+            setattr(self, name, each(getattr(config, name), 2))
+
+    def custom_content(self, content: Content) -> Content:
+        for name in self._config.__struct_fields__:
+            content.add(name, shown_size(getattr(self, name)))
+        return content
+
+
+class Unfold4d(_Windows, config=Unfold4dConfig):
     """Windows as columns (im2col), `[batch, channels, height, width] -> [batch, channels * taps, windows]`.
 
     Torch: `nn.Unfold`.
     """
-
-    def __init__(self, config: Unfold4dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        self.kernel_size = each(config.kernel_size, 2)
-        self.stride = each(config.stride, 2)
-        self.dilation = each(config.dilation, 2)
-        self.padding = each(config.padding, 2)
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -37,25 +48,14 @@ class Unfold4d(ChangesRank, Layer):
         expect_window(self, x.shape, each(self.kernel_size, 2), each(self.dilation, 2), padding, padding)
         return functional.unfold(x, self.kernel_size, self.dilation, padding, self.stride)
 
-    def custom_content(self, content: Content) -> Content:
-        for name in ("kernel_size", "stride", "dilation", "padding"):
-            content.add(name, shown_size(getattr(self, name)))
-        return content
 
-
-class Fold4d(ChangesRank, Layer):
+class Fold4d(_Windows, config=Fold4dConfig):
     """The sum of windows (col2im), `[batch, channels * taps, windows] -> [batch, channels, *output_size]`.
 
     Torch: `nn.Fold`.
     """
 
-    def __init__(self, config: Fold4dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        self.output_size = each(config.output_size, 2)
-        self.kernel_size = each(config.kernel_size, 2)
-        self.stride = each(config.stride, 2)
-        self.dilation = each(config.dilation, 2)
-        self.padding = each(config.padding, 2)
+    output_size: tuple[int, ...]
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -73,8 +73,3 @@ class Fold4d(ChangesRank, Layer):
         if x.shape[1] % taps:
             raise shape_error(self, f"[batch, channels * {taps}, {rows * columns}]", list(x.shape))
         return functional.fold(x, self.output_size, kernel, self.dilation, padding, stride)
-
-    def custom_content(self, content: Content) -> Content:
-        for name in ("output_size", "kernel_size", "stride", "dilation", "padding"):
-            content.add(name, shown_size(getattr(self, name)))
-        return content

@@ -10,9 +10,16 @@ from ...config.roles import Built
 from ..padding import PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, Size2d, Size3d
 
 if TYPE_CHECKING:
-    from .adaptive_avg_pool import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d
-    from .avg_pool import AvgPool1d, AvgPool2d
-    from .max_pool import MaxPool1d, MaxPool2d, MaxPool3d
+    from .pool import (
+        AdaptiveAvgPool1d,
+        AdaptiveAvgPool2d,
+        AdaptiveAvgPool3d,
+        AvgPool1d,
+        AvgPool2d,
+        MaxPool1d,
+        MaxPool2d,
+        MaxPool3d,
+    )
 
 
 class _WindowConfig(ModuleConfig[Built]):
@@ -36,7 +43,7 @@ class _WindowConfig(ModuleConfig[Built]):
             force_setattr(self, stride, self.kernel_size)
 
 
-class MaxPool1dConfig(_WindowConfig["MaxPool1d"], tag="MaxPool1d", builds=".max_pool"):
+class MaxPool1dConfig(_WindowConfig["MaxPool1d"], tag="MaxPool1d", builds=".pool"):
     """The largest element of each window.
 
     Attributes:
@@ -50,7 +57,7 @@ class MaxPool1dConfig(_WindowConfig["MaxPool1d"], tag="MaxPool1d", builds=".max_
     ceil_mode: bool = False
 
 
-class MaxPool2dConfig(_WindowConfig["MaxPool2d"], tag="MaxPool2d", builds=".max_pool"):
+class MaxPool2dConfig(_WindowConfig["MaxPool2d"], tag="MaxPool2d", builds=".pool"):
     """The largest element of each window.
 
     Attributes:
@@ -66,7 +73,7 @@ class MaxPool2dConfig(_WindowConfig["MaxPool2d"], tag="MaxPool2d", builds=".max_
     ceil_mode: bool = False
 
 
-class MaxPool3dConfig(_WindowConfig["MaxPool3d"], tag="MaxPool3d", builds=".max_pool"):
+class MaxPool3dConfig(_WindowConfig["MaxPool3d"], tag="MaxPool3d", builds=".pool"):
     """The largest element of each window.
 
     Attributes:
@@ -82,7 +89,7 @@ class MaxPool3dConfig(_WindowConfig["MaxPool3d"], tag="MaxPool3d", builds=".max_
     ceil_mode: bool = False
 
 
-class AvgPool1dConfig(_WindowConfig["AvgPool1d"], tag="AvgPool1d", builds=".avg_pool"):
+class AvgPool1dConfig(_WindowConfig["AvgPool1d"], tag="AvgPool1d", builds=".pool"):
     """The average of each window.
 
     Attributes:
@@ -96,7 +103,7 @@ class AvgPool1dConfig(_WindowConfig["AvgPool1d"], tag="AvgPool1d", builds=".avg_
     ceil_mode: bool = False
 
 
-class AvgPool2dConfig(_WindowConfig["AvgPool2d"], tag="AvgPool2d", builds=".avg_pool"):
+class AvgPool2dConfig(_WindowConfig["AvgPool2d"], tag="AvgPool2d", builds=".pool"):
     """The average of each window.
 
     Attributes:
@@ -112,7 +119,7 @@ class AvgPool2dConfig(_WindowConfig["AvgPool2d"], tag="AvgPool2d", builds=".avg_
     ceil_mode: bool = False
 
 
-class AdaptiveAvgPool1dConfig(ModuleConfig["AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d", builds=".adaptive_avg_pool"):
+class AdaptiveAvgPool1dConfig(ModuleConfig["AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d", builds=".pool"):
     """Averages over windows that share the input evenly.
 
     Attributes:
@@ -122,7 +129,7 @@ class AdaptiveAvgPool1dConfig(ModuleConfig["AdaptiveAvgPool1d"], tag="AdaptiveAv
     output_size: Size
 
 
-class AdaptiveAvgPool2dConfig(ModuleConfig["AdaptiveAvgPool2d"], tag="AdaptiveAvgPool2d", builds=".adaptive_avg_pool"):
+class AdaptiveAvgPool2dConfig(ModuleConfig["AdaptiveAvgPool2d"], tag="AdaptiveAvgPool2d", builds=".pool"):
     """Averages over windows that share the input evenly.
 
     Attributes:
@@ -132,7 +139,7 @@ class AdaptiveAvgPool2dConfig(ModuleConfig["AdaptiveAvgPool2d"], tag="AdaptiveAv
     output_size: Size2d
 
 
-class AdaptiveAvgPool3dConfig(ModuleConfig["AdaptiveAvgPool3d"], tag="AdaptiveAvgPool3d", builds=".adaptive_avg_pool"):
+class AdaptiveAvgPool3dConfig(ModuleConfig["AdaptiveAvgPool3d"], tag="AdaptiveAvgPool3d", builds=".pool"):
     """Averages over windows that share the input evenly.
 
     Attributes:

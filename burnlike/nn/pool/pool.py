@@ -1,0 +1,213 @@
+"""Pools over one, two and three dimensions: the largest element or the average of each window."""
+
+from typing import Any, ClassVar
+
+from torch import Tensor
+from torch.nn import functional
+
+from ...backend import TorchModuleOps
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import KeepsType
+from ..layer import Layer, expect_shape
+from ..padding import Padding, both_ends, each, expect_window, layer_padding, layer_size, padding_text, shown_size
+from .configs import MaxPool3dConfig
+
+_Sizes = tuple[int, ...]
+_ADAPTIVE: dict[int, Any] = {
+    1: functional.adaptive_avg_pool1d,
+    2: functional.adaptive_avg_pool2d,
+    3: functional.adaptive_avg_pool3d,
+}
+
+
+class _WindowPool(KeepsType, Layer):
+    """What pools with a kernel share. Sizes are ints in one dimension, tuples in more."""
+
+    _axes: ClassVar[tuple[str, ...]]
+    _options: ClassVar[tuple[str, ...]]
+    padding: Padding
+    ceil_mode: bool
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        dims = len(self._axes)
+        self.stride = layer_size(config.stride if dims == 1 else config.strides, dims)
+        self.kernel_size = layer_size(config.kernel_size, dims)
+        self.padding = layer_padding(config.padding, 2 * dims)
+
+    def _windows(self, x: Tensor, dilation: tuple[int, ...]) -> tuple[_Sizes, _Sizes, _Sizes, _Sizes]:
+        """Kernel, stride and what is added before and after x, checked."""
+        dims = len(self._axes)
+        expect_shape(self, x, "batch", "channels", *self._axes)
+        kernel, stride = each(self.kernel_size, dims), each(self.stride, dims)
+        begin, end = both_ends(self.padding, x.shape, kernel, stride)
+        expect_window(self, x.shape, kernel, dilation, begin, end)
+        return kernel, stride, begin, end
+
+    def custom_content(self, content: Content) -> Content:
+        content.add("kernel_size", shown_size(self.kernel_size)).add("stride", shown_size(self.stride))
+        content.add("padding", padding_text(self.padding))
+        for name in self._options:
+            content.add(name, shown_size(getattr(self, name)))
+        return content
+
+
+class _MaxPool(_WindowPool):
+    _options = ("dilation", "ceil_mode")
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.dilation = layer_size(config.dilation, len(self._axes))
+        self.ceil_mode = config.ceil_mode
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, *sizes] -> [batch, channels, *sizes_out]`; padding counts as -inf.
+
+        sizes_out = (sizes + padding - dilation * (kernel_size - 1) - 1) / stride + 1, rounded down, or with ceil_mode
+        up; then a window that would start behind the input is left out.
+
+        Raises:
+            ShapeError: x has another rank, or is smaller than the window after padding.
+        """
+        dilation = each(self.dilation, len(self._axes))
+        return TorchModuleOps.max_pool(x, *self._windows(x, dilation), dilation, self.ceil_mode)
+
+
+class MaxPool1d(_MaxPool):
+    """The largest element of each window, `[batch, channels, length] -> [batch, channels, length_out]`.
+
+    Torch: `nn.MaxPool1d`.
+    Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; no indices.
+    """
+
+    _axes = ("length",)
+
+
+class MaxPool2d(_MaxPool):
+    """The largest element of each window, `[batch, channels, height, width] -> [batch, channels, *sizes_out]`.
+
+    An input in torch's `channels_last` format gives an output in it.
+
+    Torch: `nn.MaxPool2d`.
+    Differs: the field is `strides`; padding is `Valid`, `Same` or sizes, which may differ at the two ends; no indices.
+    """
+
+    _axes = ("height", "width")
+
+
+class MaxPool3d(_MaxPool):
+    """The largest element of each window, `[batch, channels, depth, height, width] -> [batch, channels, *sizes_out]`.
+
+    Torch: `nn.MaxPool3d`.
+    Differs: the field is `strides`; padding is `Valid`, `Same` or sizes; no indices.
+    """
+
+    _axes = ("depth", "height", "width")
+
+    def __init__(self, config: MaxPool3dConfig) -> None:
+        super().__init__(config)
+        if isinstance(config.padding, tuple):
+            self.padding = config.padding * 2
+
+
+class _AvgPool(_WindowPool):
+    _options = ("count_include_pad", "ceil_mode")
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.count_include_pad = config.count_include_pad
+        self.ceil_mode = config.ceil_mode
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, *sizes] -> [batch, channels, *sizes_out]`.
+
+        sizes_out = (sizes + padding - kernel_size) / stride + 1, rounded down, or with ceil_mode up; then a window that
+        would start behind the input is left out. What lies behind the padding never counts in an average.
+
+        Raises:
+            ShapeError: x has another rank, or is smaller than the window after padding.
+        """
+        windows = self._windows(x, (1,) * len(self._axes))
+        return TorchModuleOps.avg_pool(x, *windows, self.count_include_pad, self.ceil_mode)
+
+
+class AvgPool1d(_AvgPool):
+    """The average of each window, `[batch, channels, length] -> [batch, channels, length_out]`.
+
+    Torch: `nn.AvgPool1d`.
+    Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends.
+    """
+
+    _axes = ("length",)
+
+
+class AvgPool2d(_AvgPool):
+    """The average of each window, `[batch, channels, height, width] -> [batch, channels, *sizes_out]`.
+
+    An input in torch's `channels_last` format gives an output in it.
+
+    Torch: `nn.AvgPool2d`.
+    Differs: the field is `strides`; padding is `Valid`, `Same` or sizes, which may differ at the two ends; no
+    `divisor_override`.
+    """
+
+    _axes = ("height", "width")
+
+
+class _AdaptiveAvgPool(KeepsType, Layer):
+    """What the adaptive pools share. Sizes are ints in one dimension, tuples in more."""
+
+    _axes: ClassVar[tuple[str, ...]]
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.output_size = layer_size(config.output_size, len(self._axes))
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, *sizes] -> [batch, channels, *output_size]`.
+
+        Output i is the mean of the elements from floor(i * size / output_size) to ceil((i + 1) * size / output_size).
+
+        Raises:
+            ShapeError: x has another rank.
+        """
+        expect_shape(self, x, "batch", "channels", *self._axes)
+        return _ADAPTIVE[len(self._axes)](x, self.output_size)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("output_size", shown_size(self.output_size))
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """Averages over windows that share the input evenly, `[batch, channels, length] -> [.., output_size]`.
+
+    Torch: `nn.AdaptiveAvgPool1d`.
+    """
+
+    _axes = ("length",)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """Averages over windows that share the input evenly, `[batch, channels, height, width] -> [.., *output_size]`.
+
+    An input in torch's `channels_last` format gives an output in it.
+
+    Torch: `nn.AdaptiveAvgPool2d`.
+    Differs: no None for a size that stays.
+    """
+
+    _axes = ("height", "width")
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """Averages over windows that share the input evenly, `[batch, channels, *sizes] -> [.., *output_size]`.
+
+    Torch: `nn.AdaptiveAvgPool3d`.
+    Differs: no None for a size that stays.
+    """
+
+    _axes = ("depth", "height", "width")
