@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Generic
 
@@ -27,7 +28,7 @@ M = TypeVar("M", bound=GradientMap)
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Autodiff(Generic[InnerB]):
-    """`inner` with tracking. Its tables are the inner backend's: torch records what they do.
+    """`inner` with tracking: an `AutodiffBackend`. Its tables are the inner backend's: torch records what they do.
 
     A function of a backend of your own has the derivative of torch's function, computed by the backend's functions.
 
@@ -60,77 +61,56 @@ class Autodiff(Generic[InnerB]):
 
     @property
     def device(self) -> torch.device:
-        """The device of the tensors."""
         return self.inner_backend.device
 
     @property
     def float_dtype(self) -> torch.dtype:
-        """The element type of new Float tensors."""
         return self.inner_backend.float_dtype
 
     @property
     def int_dtype(self) -> torch.dtype:
-        """The element type of new Int tensors."""
         return self.inner_backend.int_dtype
 
     @property
     def name(self) -> str:
-        """As in `autodiff<torch<cpu>>`."""
         return f"autodiff<{self.inner_backend.name}>"
 
     @property
     def ad_enabled(self) -> bool:
-        """True."""
         return True
 
-    @property
+    @cached_property
     def float_ops(self) -> FloatOps:
         """The inner backend's; functions that are not torch's raise where they lose the history of an operand."""
-        return self._tables[0]
+        return differentiable("float_ops", self.inner_backend, TorchFloatOps)
 
     @property
     def int_ops(self) -> IntOps:
-        """The inner backend's."""
         return self.inner_backend.int_ops
 
     @property
     def bool_ops(self) -> BoolOps:
-        """The inner backend's."""
         return self.inner_backend.bool_ops
 
-    @property
+    @cached_property
     def module_ops(self) -> ModuleOps:
-        """As `float_ops`."""
-        return self._tables[1]
-
-    @property
-    def activation_ops(self) -> ActivationOps:
-        """As `float_ops`."""
-        return self._tables[2]
+        return differentiable("module_ops", self.inner_backend, TorchModuleOps)
 
     @cached_property
-    def _tables(self) -> tuple[FloatOps, ModuleOps, ActivationOps]:
-        inner = self.inner_backend
-        return (
-            differentiable("float_ops", inner.float_ops, TorchFloatOps, inner),
-            differentiable("module_ops", inner.module_ops, TorchModuleOps, inner),
-            differentiable("activation_ops", inner.activation_ops, TorchActivationOps, inner),
-        )
+    def activation_ops(self) -> ActivationOps:
+        return differentiable("activation_ops", self.inner_backend, TorchActivationOps)
 
     @cached_property
     def _torchs(self) -> bool:
         return is_torchs(self.inner_backend)
 
     def seed(self, seed: int) -> None:
-        """Seed the inner backend's generator."""
         self.inner_backend.seed(seed)
 
     def sync(self) -> None:
-        """Wait for the inner backend's work."""
         self.inner_backend.sync()
 
     def full_precision(self) -> "Autodiff[InnerB]":
-        """Autodiff of the inner backend in full precision."""
         inner: Any = self.inner_backend.full_precision()
         return Autodiff(inner)
 
@@ -158,10 +138,10 @@ class Autodiff(Generic[InnerB]):
             )
         graph = Graph(root)
         try:
-            if not self._torchs:
-                with through(self.inner_backend):
-                    return _pass(root, graph, create_graph)
-            return _pass(root, graph, create_graph)
+            with nullcontext() if self._torchs else through(self.inner_backend):
+                if create_graph:
+                    return _with_history(root, graph)
+                return _inside_of_another(root, graph) if in_backward() else accumulate(root, graph)
         except RuntimeError as error:
             if "second time" not in str(error):
                 raise
@@ -170,15 +150,12 @@ class Autodiff(Generic[InnerB]):
             ) from error
 
     def grad(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
-        """The gradient of a leaf, or None."""
         return gradients.get(leaf)
 
     def grad_remove(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
-        """Take the gradient of a leaf out and return it; None if there is none."""
         return gradients.remove(leaf)
 
     def grad_replace(self, leaf: Tensor, gradients: GradientMap, grad: Tensor) -> None:
-        """Put a gradient in place of a leaf's."""
         gradients.register(leaf, grad)
 
     def require_grad(self, tensor: Tensor) -> Tensor:
@@ -206,12 +183,6 @@ class Autodiff(Generic[InnerB]):
     def from_inner(self, tensor: Tensor) -> Tensor:
         """The same tensor: torch tracks by leaf, not by backend."""
         return tensor
-
-
-def _pass(root: Tensor, graph: Graph, create_graph: bool) -> GradientMap:
-    if create_graph:
-        return _with_history(root, graph)
-    return _inside_of_another(root, graph) if in_backward() else accumulate(root, graph)
 
 
 def _inside_of_another(root: Tensor, graph: Graph) -> Gradients:

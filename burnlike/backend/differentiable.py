@@ -6,7 +6,7 @@ function of the backend's tables.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,8 +18,6 @@ from .tables import map_ops
 from .torch_calls import resting, through
 from .torch_calls.fourier import REFERENCES
 
-Table = TypeVar("Table")
-
 # Their results don't depend on the operand's values, or are meant to have no history.
 WITHOUT_HISTORY = frozenset(
     {
@@ -29,15 +27,15 @@ WITHOUT_HISTORY = frozenset(
 )
 
 
-def differentiable(name: str, table: Table, torchs: type, backend: Any) -> Table:
-    """`table` with a derivative for each function that is not torch's; torch's own table as it is.
+def differentiable(name: str, backend: Any, torchs: type) -> Any:
+    """A table with a derivative for each function that is not torch's; torch's own table as it is.
 
     Args:
-        name: of the table, for messages.
-        table: a backend's.
+        name: of the table, such as `float_ops`.
+        backend: whose table it is.
         torchs: the class of the same table in terms of torch, whose functions torch can differentiate.
-        backend: of the table.
     """
+    table = getattr(backend, name)
     if type(table) is torchs:
         return table
 

@@ -39,7 +39,7 @@ class GradientMap:
         self._by_leaf: dict[int, LeafGradient] = {}
 
     def register(self, leaf: Tensor, grad: Tensor) -> None:
-        """Put the gradient of `leaf` in, in place of an earlier one."""
+        """Set the gradient of `leaf`, in place of an earlier one."""
         self._by_leaf[id(leaf)] = LeafGradient(leaf, grad)
 
     def get(self, leaf: Tensor) -> Tensor | None:
@@ -48,7 +48,7 @@ class GradientMap:
         return None if found is None else found.grad
 
     def remove(self, leaf: Tensor) -> Tensor | None:
-        """Take the gradient of a torch tensor or parameter out, or None."""
+        """Take out the gradient of a torch tensor or parameter and return it; None if there is none."""
         found = self._entry(leaf)
         if found is None:
             return None
@@ -106,7 +106,7 @@ class Gradients(GradientMap):
     """
 
     def register(self, leaf: Tensor, grad: Tensor) -> None:
-        """Put the gradient of `leaf` in, in place of an earlier one, also in its `.grad`."""
+        """Set the gradient of `leaf`, in place of an earlier one, also in its `.grad`."""
         with _LOCK:
             found = self._entry(leaf)
             if found is None or found.left is None:
@@ -116,7 +116,7 @@ class Gradients(GradientMap):
                 _put(found, total(found.before, grad))
 
     def remove(self, leaf: Tensor) -> Tensor | None:
-        """Take the gradient of a torch tensor or parameter out, also of its `.grad`, or None.
+        """Take out the gradient of a torch tensor or parameter, also from its `.grad`; None if there is none.
 
         Raises:
             TensorValueError: `.grad` had gradients of earlier passes when the pass began, and DDP may have reduced

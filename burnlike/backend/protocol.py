@@ -84,10 +84,10 @@ class AutodiffBackend(Backend, Protocol):
         """The gradient of a leaf, or None."""
 
     def grad_remove(self, leaf: Tensor, gradients: GradientMap) -> Tensor | None:
-        """Take the gradient of a leaf out, or None."""
+        """Take out the gradient of a leaf and return it; None if there is none."""
 
     def grad_replace(self, leaf: Tensor, gradients: GradientMap, grad: Tensor) -> None:
-        """Put a gradient in place of a leaf's."""
+        """Replace the gradient of a leaf."""
 
     def require_grad(self, tensor: Tensor) -> Tensor:
         """A leaf that is tracked, with the values of `tensor`."""

@@ -10,19 +10,12 @@ from ..errors import BackendError
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 from .torch_ops import TorchActivationOps, TorchBoolOps, TorchFloatOps, TorchIntOps, TorchModuleOps
 
-_FLOAT_OPS = TorchFloatOps()
-_INT_OPS = TorchIntOps()
-_BOOL_OPS = TorchBoolOps()
-_MODULE_OPS = TorchModuleOps()
-_ACTIVATION_OPS = TorchActivationOps()
-
-
-_TABLES = {
-    "float_ops": _FLOAT_OPS,
-    "int_ops": _INT_OPS,
-    "bool_ops": _BOOL_OPS,
-    "module_ops": _MODULE_OPS,
-    "activation_ops": _ACTIVATION_OPS,
+_TABLES: dict[str, Any] = {
+    "float_ops": TorchFloatOps(),
+    "int_ops": TorchIntOps(),
+    "bool_ops": TorchBoolOps(),
+    "module_ops": TorchModuleOps(),
+    "activation_ops": TorchActivationOps(),
 }
 
 
@@ -34,7 +27,7 @@ def is_torchs(backend: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class TorchBackend:
-    """A torch device with the element types of the tensors that are created on it.
+    """A `Backend`: a torch device with the element types of the tensors that are created on it.
 
     Attributes:
         device: where the tensors are.
@@ -54,38 +47,31 @@ class TorchBackend:
 
     @property
     def name(self) -> str:
-        """As in `torch<cpu>`."""
         return f"torch<{self.device.type}>"
 
     @property
     def ad_enabled(self) -> bool:
-        """False: `Autodiff` of this backend tracks."""
         return False
 
     @property
     def float_ops(self) -> FloatOps:
-        """The functions of Float tensors."""
-        return _FLOAT_OPS
+        return _TABLES["float_ops"]
 
     @property
     def int_ops(self) -> IntOps:
-        """The functions of Int tensors."""
-        return _INT_OPS
+        return _TABLES["int_ops"]
 
     @property
     def bool_ops(self) -> BoolOps:
-        """The functions of Bool tensors."""
-        return _BOOL_OPS
+        return _TABLES["bool_ops"]
 
     @property
     def module_ops(self) -> ModuleOps:
-        """Convolutions, pools, attention, linear algebra, signals."""
-        return _MODULE_OPS
+        return _TABLES["module_ops"]
 
     @property
     def activation_ops(self) -> ActivationOps:
-        """Activation functions."""
-        return _ACTIVATION_OPS
+        return _TABLES["activation_ops"]
 
     def seed(self, seed: int) -> None:
         """Seed torch's generators, those of every device."""

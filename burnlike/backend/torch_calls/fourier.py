@@ -26,21 +26,18 @@ def _cut(tensor: Tensor, dim: int, length: int) -> Tensor:
 
 
 def rfft(tensor: Tensor, dim: int, length: int) -> tuple[Tensor, Tensor]:
-    """As `SignalOps.rfft`."""
     x = _cut(tensor, dim, length)
     cosines, sines = _waves(x.shape[-1], length // 2 + 1, length, tensor)
     return (x @ cosines).movedim(-1, dim), (x @ sines).movedim(-1, dim)
 
 
 def cfft(real: Tensor, imaginary: Tensor, dim: int, length: int) -> tuple[Tensor, Tensor]:
-    """As `SignalOps.cfft`."""
     x, y = _cut(real, dim, length), _cut(imaginary, dim, length)
     cosines, sines = _waves(x.shape[-1], length, length, real)
     return (x @ cosines - y @ sines).movedim(-1, dim), (x @ sines + y @ cosines).movedim(-1, dim)
 
 
 def irfft(real: Tensor, imaginary: Tensor, dim: int, length: int) -> Tensor:
-    """As `SignalOps.irfft`."""
     x, y = _cut(real, dim, length // 2 + 1), _cut(imaginary, dim, length // 2 + 1)
     bins = x.shape[-1]
     cosines, sines = _waves(bins, length, length, real)
@@ -53,7 +50,6 @@ def irfft(real: Tensor, imaginary: Tensor, dim: int, length: int) -> Tensor:
 def stft(
     signal: Tensor, window: Tensor | None, n_fft: int, hop: int, win_length: int, center: bool, onesided: bool
 ) -> Tensor:
-    """As `SignalOps.stft`."""
     frames = frames_of(signal, window, n_fft, hop, win_length, center)
     cosines, sines = _waves(n_fft, n_fft // 2 + 1 if onesided else n_fft, n_fft, frames)
     return torch.stack([frames @ cosines, frames @ sines], -1).to(signal.dtype)
@@ -69,7 +65,6 @@ def istft(
     onesided: bool,
     length: int | None,
 ) -> Tensor:
-    """As `SignalOps.istft`."""
     wide = at_least_float32(spectrum)
     frames = irfft(wide[..., 0], wide[..., 1], 2, n_fft)
     weights = centered(window, n_fft, win_length, wide)
@@ -77,4 +72,4 @@ def istft(
 
 
 REFERENCES = {f"module_ops.{function.__name__}": function for function in (rfft, irfft, cfft, stft, istft)}
-"""By the function of the tables whose derivative they give."""
+"""By the function of `SignalOps` that they compute as well, and whose derivative they give."""

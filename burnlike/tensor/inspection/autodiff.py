@@ -80,7 +80,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: Gradients
     ) -> "Tensor[B2, D, Float] | None": ...
     def grad_remove(self: Any, grads: Any) -> Any:
-        """Take the gradient of this leaf out of the container, and out of its `.grad`, or None. `[..]`.
+        """Take this leaf's gradient out of the container and its `.grad`, and return it; None if it has none. `[..]`.
 
         Torch: `x.grad`, then `x.grad = None`.
         """
