@@ -15,11 +15,9 @@ from ..module.groups.param_group import ParamGroup
 from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule
 from ..module.transforms import modes
-from ..module.transforms.mapping import Mapping
 from ..module.tree.param import Param
 from . import applying, mapped, partitioning, structure
 from .data import DataTree
-from .filters import Filter, is_trainable
 from .guards import guard_holes, guarding
 from .holding import Unbound, share
 from .hyperparameters import static_key
@@ -184,34 +182,13 @@ class Module(BaseModule):
         """Make the parameters of `group`, or all, trainable, in place; views that share the tensors keep theirs."""
         return modes.unfreeze(fork_weights(self), group)
 
-    def leaves(self, holes: bool = False) -> list[Parameter]:
-        return structure.leaves(self, holes)
-
-    def map(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, f: Mapping, *rest: nn.Module, with_path: bool = False, include_empty: bool = False
-    ) -> Self:
-        """A new module with what `f` gives for each Parameter; see `burnlike.mlax.map`."""
-        return mapped.map(self, f, *rest, with_path=with_path, include_empty=include_empty)
-
-    def filter(self, f: Filter, *rest: nn.Module, inverse: bool = False, with_path: bool = False) -> Self:
-        """A view that keeps what `f` selects; see `burnlike.mlax.filter`."""
-        return partitioning.filter(self, f, *rest, inverse=inverse, with_path=with_path)
-
-    def partition(self, f: Filter = is_trainable, *rest: nn.Module, with_path: bool = False) -> tuple[Self, Self]:
-        """Two views, of what `f` selects and of what it does not; see `burnlike.mlax.partition`."""
-        return partitioning.partition(self, f, *rest, with_path=with_path)
-
-    def split(self, *filters: Filter, with_path: bool = False) -> tuple[Self, ...]:
-        """One view for each filter; see `burnlike.mlax.split`."""
-        return partitioning.split(self, *filters, with_path=with_path)
-
-    def combine(self, *rest: nn.Module, strict: bool = False) -> Self:
-        """A new module of the first parameter that is there, this module's first; see `burnlike.mlax.combine`."""
-        return partitioning.combine(self, *rest, strict=strict)
-
-    def overlay(self, *patches: nn.Module) -> Self:
-        """A new module of the last parameter that is there; see `burnlike.mlax.overlay`."""
-        return partitioning.overlay(self, *patches)
+    leaves = structure.leaves
+    map = mapped.map  # pyright: ignore[reportAssignmentType]
+    filter = partitioning.filter
+    partition = partitioning.partition
+    split = partitioning.split
+    combine = partitioning.combine
+    overlay = partitioning.overlay
 
     def apply(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, x: Any, rng: Any = None, inference_mode: bool | None = None

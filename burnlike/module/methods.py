@@ -4,7 +4,6 @@ from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import torch
 from torch import nn
 
 from .._lazy import resolve
@@ -28,61 +27,23 @@ if TYPE_CHECKING:
 class ModuleMethods(nn.Module):
     """The base of Module; each method is the function of its name, applied to the module."""
 
-    def params(self) -> list[Param]:
-        """The parameters and persistent buffers of the tree; see `burnlike.module.params`."""
-        return walk.params(self)
+    params = walk.params
+    param = visiting.param_at
+    visit = visiting.visit
+    map = mapping.map
+    map_ = mapping.map_
+    num_params = placement.num_params
+    devices = placement.devices
+    to_device = placement.to_device
+    fork = placement.fork
+    clone = placement.clone
+    valid = modes.valid
+    no_grad = modes.no_grad
+    freeze = modes.freeze
+    unfreeze = modes.unfreeze
 
-    def param(self, path: str) -> Param:
-        """The parameter at `path`; see `burnlike.module.param_at`."""
-        return visiting.param_at(self, path)
-
-    def visit(self, visitor: visiting.ModuleVisitor | Callable[[Param], T]) -> list[T]:
-        """Call `visitor` with each Param of the tree; see `burnlike.module.visit`."""
-        return visiting.visit(self, visitor)
-
-    def map(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
-        """A new module with `mapper` applied to each tensor; see `burnlike.module.map`."""
-        return mapping.map(self, mapper, *rest)
-
-    def map_(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self:
-        """As `map`, in place; see `burnlike.module.map_`."""
-        return mapping.map_(self, mapper, *rest)
-
-    def num_params(self) -> int:
-        """Count the values of all floating-point parameters and running statistics, tied tensors once."""
-        return placement.num_params(self)
-
-    def devices(self) -> list[torch.device]:
-        """The devices of the parameters, each once."""
-        return placement.devices(self)
-
-    def to_device(self, device: torch.device | str) -> Self:
-        """Move the module to `device`, in place, and return it."""
-        return placement.to_device(self, device)
-
-    def fork(self, device: torch.device | str) -> Self:
-        """A copy on `device` with the same ids, to be trained there."""
-        return placement.fork(self, device)
-
-    def clone(self, new_ids: bool = False) -> Self:
-        """A copy that shares no memory, by default with the same ids."""
-        return placement.clone(self, new_ids)
-
-    def valid(self) -> Self:
-        """A view for validation that shares all memory; see `burnlike.module.valid`."""
-        return modes.valid(self)
-
-    def no_grad(self) -> Self:
-        """Freeze every parameter for good, in place; returns the module."""
-        return modes.no_grad(self)
-
-    def freeze(self, group: ParamGroup | None = None) -> Self:
-        """Freeze the parameters of `group`, or all, in place; see `burnlike.module.freeze`."""
-        return modes.freeze(self, group)
-
-    def unfreeze(self, group: ParamGroup | None = None) -> Self:
-        """Make the parameters of `group`, or all, trainable, in place; see `burnlike.module.unfreeze`."""
-        return modes.unfreeze(self, group)
+    def __repr__(self) -> str:
+        return display(self)
 
     def custom_settings(self) -> DisplaySettings | None:
         """The display settings of modules of this class, where the caller sets none; override it."""
@@ -103,9 +64,6 @@ class ModuleMethods(nn.Module):
             }
         """
         return None
-
-    def __repr__(self) -> str:
-        return display(self)
 
     def apply_lora(self, config: "LoraConfig") -> Self:
         """Freeze the module and add trainable adapters to its matrices, in place; see `burnlike.module.apply_lora`."""
