@@ -51,40 +51,19 @@ class AdaptorUpdate:
         self._model = model
         self._optimizer = optimizer
         self._schedule = schedule
-        self._scaled: _ScaledStep | None = None
+        self._scaled: TorchModuleOptimizer | None = None  # what a scaler steps
 
     def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
-        """See `Update`."""
         lr = self._schedule.step()
         if scaler is None:
             grads = GradientsParams.from_module(self._model)
             self._optimizer.step(lr, self._model, grads, loss_scale=None if divisor == 1.0 else divisor)
         else:
-            self._scaled = self._scaled or _ScaledStep(self._model, self._optimizer)
-            self._scaled.lr, self._scaled.divisor = lr, divisor
-            scaler.step(self._scaled)
+            self._scaled = self._scaled or TorchModuleOptimizer(self._model, self._optimizer, 0.0)
+            scaler.step(self._scaled, lr=lr, divisor=divisor)
             scaler.update()
+            self._scaled.zero_grad()
         return lr.base if isinstance(lr, ModuleLearningRate) else lr
-
-
-class _ScaledStep(torch.optim.Optimizer):
-    """What a GradScaler steps: it hands over its scale and whether gradients overflowed."""
-
-    _step_supports_amp_scaling = True
-
-    def __init__(self, model: nn.Module, optimizer: OptimizerAdaptor[Any]) -> None:
-        super().__init__([it for it in model.parameters() if it.requires_grad], {})
-        self._model = model
-        self._adaptor = optimizer
-        self.lr: float | ModuleLearningRate = 0.0
-        self.divisor = 1.0
-
-    def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        scaled: Any = self  # the scaler sets both attributes for the time of this call
-        grads = GradientsParams.from_module(self._model)
-        self._adaptor.step(
-            self.lr, self._model, grads, loss_scale=scaled.grad_scale * self.divisor, found_inf=scaled.found_inf
-        )
 
 
 class TorchUpdate:
@@ -106,7 +85,6 @@ class TorchUpdate:
         self._is_stepped = True
 
     def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
-        """See `Update`."""
         if isinstance(self._schedule, AnyLrScheduler):
             rate = self._schedule.step()
             for group in self._optimizer.param_groups:
