@@ -9,8 +9,7 @@ from .tensor_parallel import (
     RowwiseParallel as RowwiseParallel,
     SummedGradients as SummedGradients,
 )
-from .torch_lbfgs import TorchLbfgs as TorchLbfgs
-from .torch_module_optimizer import TorchModuleOptimizer as TorchModuleOptimizer
+from .torch_module_optimizer import TorchLbfgs as TorchLbfgs, TorchModuleOptimizer as TorchModuleOptimizer
 from .torch_names import record_from_torch as record_from_torch, record_to_torch as record_to_torch
 from .torch_optimizer import TorchOptimizer as TorchOptimizer
 from .torch_states import (

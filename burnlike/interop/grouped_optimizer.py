@@ -14,14 +14,15 @@ from ..module.tree.walk import weights
 from ..optim import ModuleLearningRate, OptimizerAdaptor
 from ..optim.schedules.learning_rates import checked_rate
 from ..record.methods import RecordMethods
-from .group_options import OPTIONS, refuse_unknown
 from .torch_groups import (
+    OPTIONS,
     GroupRule,
     common_options,
     group_in_config,
     groups_of,
     members_of,
     own_rule,
+    refuse_unknown,
     rule_set,
 )
 
@@ -33,7 +34,6 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
     """The part of a TorchOptimizer that manages groups and their parameters."""
 
     def __init__(self, module: nn.Module, adaptor: OptimizerAdaptor[Any], lr: float, params: Any) -> None:
-        """See TorchOptimizer."""
         checked_rate(lr)
         adaptor.check(module)
         self._module, self._adaptor = module, adaptor
@@ -75,17 +75,9 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
         self._rules.append(rule)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The content of copies and pickles, the module included; without hooks, as in torch."""
-        names = (
-            "defaults",
-            "param_groups",
-            "_module",
-            "_adaptor",
-            "_configured",
-            "_rules",
-            "_step_supports_amp_scaling",
-        )
-        return {name: self.__dict__[name] for name in names}
+        # Without hooks, as in torch.
+        ours = ("_module", "_adaptor", "_configured", "_rules", "_step_supports_amp_scaling")
+        return {name: self.__dict__[name] for name in ("defaults", "param_groups", *ours)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "_members": Members()})
@@ -152,7 +144,7 @@ class Members:
     found: Sequence[Param] | None = None
 
     def are_those_of(self, groups: Sequence[dict[str, Any]], found: Sequence[Param]) -> bool:
-        """Whether neither the module nor the lists of the groups have changed."""
+        """Whether the module and the lists of the groups are as they were."""
         return self.found is found and [*self.by_tensor] == [id(it) for group in groups for it in group["params"]]
 
     def found_again(self, groups: Sequence[dict[str, Any]], found: Sequence[Param]) -> "Members":

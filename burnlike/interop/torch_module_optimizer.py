@@ -1,4 +1,4 @@
-"""TorchModuleOptimizer: an `Optimizer` of one's own behind torch's interface."""
+"""Optimizers that step a whole module, behind torch's interface: L-BFGS, and an `Optimizer` of one's own."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..errors import ArgumentError, ConfigError, RecordMismatchError
 from ..module.tree.walk import weights
-from ..optim import GradientsParams
+from ..optim import GradientsParams, Lbfgs, LbfgsConfig, ModuleLearningRate, OptimizerAdaptor
 from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import Record
@@ -58,12 +58,25 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         """The optimizer that steps and keeps the state, for records."""
         return self._optimizer
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether a GradScaler leaves gradients scaled, and what overflowed to be found, to the step."""
+        return isinstance(self._optimizer, OptimizerAdaptor)
+
     @torch.optim.Optimizer.profile_hook_step
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        closure: Callable[[], Any] | None = None,
+        *,
+        lr: float | ModuleLearningRate | None = None,
+        divisor: float = 1.0,
+    ) -> Any:
         """Update the module with the gradients of its parameters, which keep them.
 
         Args:
             closure: computes the loss and the gradients anew.
+            lr: the learning rate of this step; None is that of the group.
+            divisor: what an OptimizerAdaptor divides the gradients by.
 
         Returns:
             What the closure returned, or None.
@@ -74,8 +87,10 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
                 loss = closure()
         found = [(param, param.tensor.grad) for param in weights(self._module)]
         grads = GradientsParams.of([(param, grad) for param, grad in found if grad is not None])
+        rate = float(self.param_groups[0]["lr"]) if lr is None else lr
+        scaling = handed_by_scaler(self, divisor) if isinstance(self._optimizer, OptimizerAdaptor) else {}
         with torch.no_grad():
-            self._optimizer.step(float(self.param_groups[0]["lr"]), self._module, grads)
+            self._optimizer.step(rate, self._module, grads, **scaling)
         return loss
 
     step.hooked = True  # pyright: ignore[reportFunctionMemberAccess] - or torch would put the hooks around it again
@@ -136,34 +151,80 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
             ArgumentError: its rate is none; likewise.
         """
         given = after_pre_hooks(self, state_dict)
-        fields, group = _parts(given)
-        self._check_same_parameters(group)
-        checked_rate(group.get("lr", 0.0))
-        tensors = {name: it.detach().clone() for name, it in fields.items() if isinstance(it, Tensor)}
-        values = {name: it for name, it in fields.items() if name not in tensors}
-        self._optimizer.load_record(Record(tensors=tensors, values=values, source=_SOURCE), self._module)
-        kept = ("params", "param_names", "param_ids")
-        self.param_groups[0].update({name: copy.deepcopy(it) for name, it in group.items() if name not in kept})
-        run_post_hooks(self)
-
-    def _check_same_parameters(self, group: Mapping[str, Any]) -> None:
+        match given:
+            case {"state": {0: Mapping() as fields, **others}, "param_groups": [Mapping() as group]} if not others:
+                pass
+            case _:
+                raise RecordMismatchError(f"expected a state dict with one group and one state, got {given!r:.80}")
         own = self.param_groups[0]
         if group.get("param_ids") != own["param_ids"] and group.get("param_names") != own["param_names"]:
             raise RecordMismatchError(
                 f"{_SOURCE} has neither the ids nor the names of this module's parameters in their order, and the state"
                 f" of {type(self._optimizer).__name__} is one, which fits no other order. The optimizer is as it was"
             )
+        checked_rate(group.get("lr", 0.0))
+        tensors = {name: it.detach().clone() for name, it in fields.items() if isinstance(it, Tensor)}
+        values = {name: it for name, it in fields.items() if name not in tensors}
+        self._optimizer.load_record(Record(tensors=tensors, values=values, source=_SOURCE), self._module)
+        kept = ("params", "param_names", "param_ids")
+        own.update({name: copy.deepcopy(it) for name, it in group.items() if name not in kept})
+        run_post_hooks(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The content of copies and pickles, the module included; without hooks, as in torch."""
+        # Without hooks, as in torch.
         return {name: self.__dict__[name] for name in ("defaults", "param_groups", "_module", "_optimizer", "state")}
 
 
-def _parts(state_dict: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The fields of the state, and the group."""
-    states = state_dict.get("state") if isinstance(state_dict, Mapping) else None
-    groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
-    fits = isinstance(states, Mapping) and [*states] == [0] and isinstance(states[0], Mapping)
-    if not fits or not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], Mapping):
-        raise RecordMismatchError(f"expected a state dict with one group and one state, got {state_dict!r:.80}")
-    return states[0], groups[0]  # pyright: ignore[reportOptionalSubscript]
+def handed_by_scaler(optimizer: torch.optim.Optimizer, divisor: float = 1.0) -> dict[str, Any]:
+    """What a `GradScaler` that calls `optimizer.step` has handed over, as arguments of an OptimizerAdaptor's step.
+
+    Args:
+        divisor: what gradients are divided by beside the scale.
+    """
+    scale = getattr(optimizer, "grad_scale", None)
+    if divisor != 1.0:
+        scale = divisor if scale is None else scale * divisor
+    return {"loss_scale": scale, "found_inf": getattr(optimizer, "found_inf", None)}
+
+
+class TorchLbfgs(TorchModuleOptimizer):
+    """`Lbfgs` where code expects a `torch.optim.LBFGS`: `step(closure)`, schedulers, hooks, state dicts.
+
+    Example:
+        >>> layer, x = nn.Linear(1, 1), torch.tensor([[1.0], [2.0]])
+        >>> optimizer = TorchLbfgs(layer, LbfgsConfig(line_search_fn="StrongWolfe"), lr=1.0)
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (layer(x) - x).square().sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> for _ in range(3):
+        ...     loss = optimizer.step(closure)
+        >>> loss.item() < 1e-3
+        True
+    """
+
+    def __init__(self, module: nn.Module, config: LbfgsConfig | Lbfgs, lr: float = 1.0, params: None = None) -> None:
+        """As of TorchModuleOptimizer; an Lbfgs, in place of its config, belongs to this object from now on."""
+        super().__init__(module, config.init() if isinstance(config, LbfgsConfig) else config, lr, params)
+
+    @property
+    def optimizer(self) -> Lbfgs:
+        return self._optimizer
+
+    @torch.optim.Optimizer.profile_hook_step
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Up to `max_iter` iterations, each of which calls the closure, maybe several times.
+
+        Returns:
+            What the first call of the closure returned.
+
+        Raises:
+            ArgumentError: there is no closure; and see `Lbfgs.step`.
+        """
+        if closure is None:
+            raise ArgumentError("TorchLbfgs: step() needs a closure that computes the loss and its gradients")
+        with torch.enable_grad():
+            return self._optimizer.step_closure(float(self.param_groups[0]["lr"]), self._module, closure)
+
+    step.hooked = True  # pyright: ignore[reportFunctionMemberAccess] - or torch would put the hooks around it again

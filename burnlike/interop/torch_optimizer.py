@@ -17,8 +17,7 @@ from .grouped_optimizer import GroupedOptimizer
 from .live_states import LiveStates
 from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
 from .torch_groups import refuse_sparse
-from .torch_lbfgs import TorchLbfgs
-from .torch_module_optimizer import TorchModuleOptimizer
+from .torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer, handed_by_scaler
 from .torch_states import from_torch_dict, is_of_torch, to_torch_dict
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -153,13 +152,7 @@ class TorchOptimizer(GroupedOptimizer):
         found = [tensor.grad for group in self.param_groups for tensor in group["params"]]
         grads = [(param, grad) for param, grad in zip(self._members.params, found, strict=True) if grad is not None]
         refuse_sparse(grads)
-        self._adaptor.step(
-            self._rates(),
-            self._module,
-            GradientsParams.of(grads),
-            loss_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-        )
+        self._adaptor.step(self._rates(), self._module, GradientsParams.of(grads), **handed_by_scaler(self))
         return loss
 
     step.hooked = True  # pyright: ignore[reportFunctionMemberAccess] - or torch would put the hooks around it again

@@ -28,7 +28,7 @@ from ..optim.states.torch_rules import (
 )
 from ..record import Record
 from ..record.torch_files.content import read_content
-from .group_options import options_of
+from .torch_groups import options_of
 
 Order = torch.optim.Optimizer | Iterable[Tensor] | Iterable[str]
 _SOURCE = "the state dict"
