@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .pointwise import binary
-from .tables import Tables, aligned, at_least_1, like_rank, translates
+from .tables import Tables, aligned, at_least_1, like_rank, translate, translates
 
 
 def _activation(name: str, function: str, *defaults: float) -> None:
@@ -17,7 +17,7 @@ def _activation(name: str, function: str, *defaults: float) -> None:
         return like_rank(t.cast(getattr(t.activation, function)(x, *values), x.dtype), tensor)
 
 
-_ACTIVATIONS: tuple[Any, ...] = (
+for _name, _function, *_defaults in (
     ("relu", "relu"),
     ("sigmoid", "sigmoid"),
     ("silu", "silu"),
@@ -31,14 +31,14 @@ _ACTIVATIONS: tuple[Any, ...] = (
     ("threshold", "threshold"),
     ("hardshrink", "hard_shrink", 0.5),
     ("softshrink", "soft_shrink", 0.5),
+):
+    _activation(_name, _function, *_defaults)
+translate(
+    hardsigmoid=lambda t, x: like_rank(t.activation.hard_sigmoid(at_least_1(x), 1 / 6, 0.5), x),
+    glu=lambda t, x, dim=-1: t.activation.glu(x, dim),
+    _softmax=lambda t, x, dim, half_to_float=False: _softmax(t, "softmax", x, dim, half_to_float),
+    _log_softmax=lambda t, x, dim, half_to_float=False: _softmax(t, "log_softmax", x, dim, half_to_float),
 )
-for _activated in _ACTIVATIONS:
-    _activation(*_activated)
-
-
-@translates("hardsigmoid")
-def hardsigmoid(t: Tables, tensor: Tensor) -> Tensor:
-    return like_rank(t.activation.hard_sigmoid(at_least_1(tensor), 1 / 6, 0.5), tensor)
 
 
 @translates("gelu")
@@ -71,18 +71,6 @@ def prelu(t: Tables, tensor: Tensor, weight: Tensor) -> Tensor:
     return like_rank(t.float.mask_where(scaled, t.float.greater_equal(x, 0.0), x), tensor)
 
 
-@translates("_softmax")
-def softmax(t: Tables, tensor: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
+def _softmax(t: Tables, function: str, tensor: Tensor, dim: int, half_to_float: bool) -> Tensor:
     x = t.cast(at_least_1(tensor), torch.float32) if half_to_float else at_least_1(tensor)
-    return like_rank(t.activation.softmax(x, dim), tensor)
-
-
-@translates("_log_softmax")
-def log_softmax(t: Tables, tensor: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
-    x = t.cast(at_least_1(tensor), torch.float32) if half_to_float else at_least_1(tensor)
-    return like_rank(t.activation.log_softmax(x, dim), tensor)
-
-
-@translates("glu")
-def glu(t: Tables, tensor: Tensor, dim: int = -1) -> Tensor:
-    return t.activation.glu(tensor, dim)
+    return like_rank(getattr(t.activation, function)(x, dim), tensor)

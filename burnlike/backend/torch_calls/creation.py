@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...errors import BackendError
 from .pointwise import add, mul
-from .tables import Tables, at_least_1, like_rank, scalar, translates
+from .tables import Tables, at_least_1, like_rank, scalar, translate, translates
 
 CPU = torch.device("cpu")
 
@@ -21,61 +21,35 @@ def _device(device: torch.device | None) -> torch.device:
     return torch.device(device) if device is not None else torch.get_default_device()
 
 
+def _made(t: Tables, size: Sequence[int], value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+    return t.full(size, value, _float(dtype), _device(device))
+
+
+def _like(t: Tables, tensor: Tensor, size: Any, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Any:
+    return t.full(size, value, dtype or tensor.dtype, device or tensor.device)
+
+
 def _constant(name: str, value: int) -> None:
-    @translates(name)
-    def made(
-        t: Tables, size: Sequence[int], *, dtype: torch.dtype | None = None, device: Any = None, **_: Any
-    ) -> Tensor:
-        return t.full(size, value, _float(dtype), _device(device))
-
-    @translates(f"new_{name}")
-    def new(
-        t: Tables,
-        tensor: Tensor,
-        size: Sequence[int],
-        *,
-        dtype: torch.dtype | None = None,
-        device: Any = None,
-        **_: Any,
-    ) -> Tensor:
-        return t.full(size, value, dtype or tensor.dtype, device or tensor.device)
-
-    @translates(f"{name}_like")
-    def like(t: Tables, tensor: Tensor, *, dtype: torch.dtype | None = None, device: Any = None, **_: Any) -> Tensor:
-        return t.full(tensor.shape, value, dtype or tensor.dtype, device or tensor.device)
+    translates(name)(lambda t, size, **options: _made(t, size, value, **options))
+    translates(f"new_{name}")(lambda t, tensor, size, **options: _like(t, tensor, size, value, **options))
+    translates(f"{name}_like")(lambda t, tensor, **options: _like(t, tensor, tensor.shape, value, **options))
 
 
 _constant("zeros", 0)
 _constant("ones", 1)
 _constant("empty", 0)
-
-
-@translates("empty_strided")
-def empty_strided(t: Tables, size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, **rest: Any) -> Tensor:
-    return t.full(size, 0, _float(dtype), _device(rest.get("device")))
+translate(
+    empty_strided=lambda t, size, stride, **options: _made(t, size, 0, **options),
+    full_like=lambda t, tensor, value, **options: _like(t, tensor, tensor.shape, value, **options),
+    new_full=lambda t, tensor, size, value, **options: _like(t, tensor, size, value, **options),
+    scalar_tensor=lambda t, value, **options: _made(t, (), value, **options),
+)
 
 
 @translates("full")
 def full(t: Tables, size: Sequence[int], value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
     kinds = {bool: torch.bool, int: torch.int64}
     return t.full(size, value, dtype or kinds.get(type(value), torch.get_default_dtype()), _device(device))
-
-
-@translates("full_like")
-def full_like(t: Tables, tensor: Tensor, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
-    return t.full(tensor.shape, value, dtype or tensor.dtype, device or tensor.device)
-
-
-@translates("new_full")
-def new_full(
-    t: Tables, tensor: Tensor, size: Sequence[int], value: Any, *, dtype: Any = None, device: Any = None, **_: Any
-) -> Tensor:
-    return t.full(size, value, dtype or tensor.dtype, device or tensor.device)
-
-
-@translates("scalar_tensor")
-def scalar_tensor(t: Tables, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
-    return t.full((), value, _float(dtype), _device(device))
 
 
 @translates("eye")
@@ -88,14 +62,7 @@ def eye(t: Tables, rows: int, columns: Any = None, *, dtype: Any = None, device:
 
 @translates("arange")
 def arange(
-    t: Tables,
-    start: Any,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: torch.dtype | None = None,
-    device: Any = None,
-    **_: Any,
+    t: Tables, start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, **_: Any
 ) -> Tensor:
     start, end = (0, start) if end is None else (start, end)
     whole = all(isinstance(it, int) for it in (start, end, step))
@@ -126,14 +93,10 @@ def _drawn(t: Tables, name: str, tensor: Tensor, first: float, second: float, ge
     return like_rank(found, tensor)
 
 
-@translates("uniform")
-def uniform(t: Tables, tensor: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Any = None) -> Tensor:
-    return _drawn(t, "uniform", tensor, low, high, generator)
-
-
-@translates("normal_functional")
-def normal_like(t: Tables, tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
-    return _drawn(t, "normal", tensor, mean, std, generator)
+translate(
+    uniform=lambda t, x, low=0.0, high=1.0, *, generator=None: _drawn(t, "uniform", x, low, high, generator),
+    normal_functional=lambda t, x, mean=0.0, std=1.0, *, generator=None: _drawn(t, "normal", x, mean, std, generator),
+)
 
 
 @translates("normal")
@@ -161,16 +124,12 @@ def _random(name: str, function: str) -> None:
         return made if len(size) else scalar(made)
 
     @translates(name)
-    def made(
-        t: Tables, size: Sequence[int], *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any
-    ) -> Tensor:
+    def made(t: Tables, size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
         return drawn(t, size, _float(dtype), _device(device), generator)
 
     @translates(f"{name}_like")
-    def like(
-        t: Tables, tensor: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any
-    ) -> Tensor:
-        return drawn(t, tensor.shape, dtype or tensor.dtype, device or tensor.device, generator)
+    def like(t: Tables, x: Tensor, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+        return drawn(t, x.shape, dtype or x.dtype, device or x.device, generator)
 
 
 _random("rand", "uniform")
