@@ -21,9 +21,7 @@ from .activation.configs import (
     TanhConfig as TanhConfig,
     TanhshrinkConfig as TanhshrinkConfig,
 )
-from .activation.gated_linear import GatedLinear as GatedLinear
-from .activation.glu import GLU as GLU
-from .activation.prelu import PRelu as PRelu
+from .activation.gated import GLU as GLU, GatedLinear as GatedLinear, SwiGlu as SwiGlu
 from .activation.rectifier_configs import (
     CeluConfig as CeluConfig,
     EluConfig as EluConfig,
@@ -46,15 +44,16 @@ from .activation.rectifiers import (
     HardSwish as HardSwish,
     LeakyRelu as LeakyRelu,
     Mish as Mish,
+    PRelu as PRelu,
     Relu as Relu,
     Relu6 as Relu6,
+    RRelu as RRelu,
     Selu as Selu,
     SiLU as SiLU,
     Softplus as Softplus,
     Threshold as Threshold,
     ThresholdedRelu as ThresholdedRelu,
 )
-from .activation.rrelu import RRelu as RRelu
 from .activation.shrinks import (
     HardShrink as HardShrink,
     Shrink as Shrink,
@@ -69,7 +68,6 @@ from .activation.sigmoids import (
     Softsign as Softsign,
     Tanh as Tanh,
 )
-from .activation.swiglu import SwiGlu as SwiGlu
 from .attention.caches import KeyValueCache as KeyValueCache
 from .attention.causal_attention import CausalAttention as CausalAttention
 from .attention.configs import (
@@ -179,8 +177,7 @@ from .initializers.configs import (
 from .interpolate.configs import Interpolate1dConfig as Interpolate1dConfig, Interpolate2dConfig as Interpolate2dConfig
 from .interpolate.interpolate import Interpolate1d as Interpolate1d, Interpolate2d as Interpolate2d
 from .linear.configs import IdentityConfig as IdentityConfig, LinearConfig as LinearConfig
-from .linear.identity import Identity as Identity
-from .linear.linear import Linear as Linear
+from .linear.linear import Identity as Identity, Linear as Linear
 from .loss.binary_cross_entropy import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
 from .loss.configs import (
     BinaryCrossEntropyLossConfig as BinaryCrossEntropyLossConfig,
@@ -230,8 +227,7 @@ from .norm.configs import (
     LocalResponseNormConfig as LocalResponseNormConfig,
     RmsNormConfig as RmsNormConfig,
 )
-from .norm.group_norm import GroupNorm as GroupNorm
-from .norm.instance_norm import InstanceNorm as InstanceNorm
+from .norm.group_norm import GroupNorm as GroupNorm, InstanceNorm as InstanceNorm
 from .norm.layer_norm import LayerNorm as LayerNorm
 from .norm.local_response_norm import LocalResponseNorm as LocalResponseNorm
 from .norm.normalization import Normalization as Normalization
@@ -339,8 +335,7 @@ from .similarity.configs import (
     CosineSimilarityConfig as CosineSimilarityConfig,
     PairwiseDistanceConfig as PairwiseDistanceConfig,
 )
-from .similarity.cosine_similarity import CosineSimilarity as CosineSimilarity
-from .similarity.pairwise_distance import PairwiseDistance as PairwiseDistance
+from .similarity.similarity import CosineSimilarity as CosineSimilarity, PairwiseDistance as PairwiseDistance
 from .transformer.configs import (
     GatedFeedForwardConfig as GatedFeedForwardConfig,
     MixtureOfExpertsConfig as MixtureOfExpertsConfig,

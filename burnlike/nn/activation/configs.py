@@ -10,13 +10,10 @@ from ..roles import ActivationConfig
 from .rectifier_configs import GeluConfig
 
 if TYPE_CHECKING:
-    from .gated_linear import GatedLinear
-    from .glu import GLU
-    from .prelu import PRelu
-    from .rrelu import RRelu
+    from .gated import GLU, GatedLinear, SwiGlu
+    from .rectifiers import PRelu, RRelu
     from .shrinks import HardShrink, Shrink, SoftShrink, Tanhshrink
     from .sigmoids import HardSigmoid, Hardtanh, LogSigmoid, Sigmoid, Softsign, Tanh
-    from .swiglu import SwiGlu
 
 
 class SigmoidConfig(ActivationConfig["Sigmoid"], tag="Sigmoid", builds=".sigmoids"):
@@ -99,7 +96,7 @@ class ShrinkConfig(ActivationConfig["Shrink"], tag="Shrink", builds=".shrinks"):
     bias: Finite = 0.5
 
 
-class PReluConfig(ActivationConfig["PRelu"], tag="PRelu", builds=".prelu"):
+class PReluConfig(ActivationConfig["PRelu"], tag="PRelu", builds=".rectifiers"):
     """x where x >= 0, alpha * x elsewhere, alpha learned (He et al. 2015, eq. 1).
 
     Attributes:
@@ -111,7 +108,7 @@ class PReluConfig(ActivationConfig["PRelu"], tag="PRelu", builds=".prelu"):
     alpha: Finite = 0.25
 
 
-class RReluConfig(ActivationConfig["RRelu"], tag="RRelu", builds=".rrelu"):
+class RReluConfig(ActivationConfig["RRelu"], tag="RRelu", builds=".rectifiers"):
     """x where x >= 0, a slope that is random in training times x elsewhere (Xu et al. 2015, eq. 3).
 
     Attributes:
@@ -127,7 +124,7 @@ class RReluConfig(ActivationConfig["RRelu"], tag="RRelu", builds=".rrelu"):
             yield "lower", f"expected at most upper ({self.upper}), got {self.lower}"
 
 
-class GLUConfig(ActivationConfig["GLU"], tag="GLU", builds=".glu"):
+class GLUConfig(ActivationConfig["GLU"], tag="GLU", builds=".gated"):
     """a * sigmoid(b), a and b the halves of x along a dimension (Dauphin et al. 2017, eq. 1).
 
     Attributes:
@@ -137,7 +134,7 @@ class GLUConfig(ActivationConfig["GLU"], tag="GLU", builds=".glu"):
     dim: Dimension
 
 
-class SwiGluConfig(ActivationConfig["SwiGlu"], tag="SwiGlu", builds=".swiglu"):
+class SwiGluConfig(ActivationConfig["SwiGlu"], tag="SwiGlu", builds=".gated"):
     """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:
@@ -153,7 +150,7 @@ class SwiGluConfig(ActivationConfig["SwiGlu"], tag="SwiGlu", builds=".swiglu"):
     initializer: Initializer = KaimingUniform()
 
 
-class GatedLinearConfig(ModuleConfig["GatedLinear"], tag="GatedLinear", builds=".gated_linear"):
+class GatedLinearConfig(ModuleConfig["GatedLinear"], tag="GatedLinear", builds=".gated"):
     """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:

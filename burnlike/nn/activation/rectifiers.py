@@ -1,13 +1,17 @@
 """Activations that are x, or nearly so, where x is large."""
 
-from torch import Tensor
+import torch
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from ...module import Module
+from ...module import Content, Module
+from ...random.key import Key, uniform
 from ...tensor.activation.pointwise import largest_exponent
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import OfEachElement
+from ..initializers.configs import Constant
+from ..layer import ConfiguredLayer, Layer, OfEachElement, shape_error, torch_name
+from .configs import PReluConfig, RReluConfig
 from .rectifier_configs import (
     CeluConfig,
     EluConfig,
@@ -169,3 +173,68 @@ class HardSwish(OfEachElement):
     """
 
     operation = functional.hardswish
+
+
+class PRelu(KeepsType, Layer):
+    """x where x >= 0, alpha * x elsewhere (He et al. 2015, eq. 1).
+
+    Torch: `nn.PReLU`.
+    Differs: the weight is `alpha`.
+
+    Attributes:
+        alpha: `[1]` or `[channels]`; torch's name is `weight`.
+        alpha_value: its first value.
+    """
+
+    alpha: nn.Parameter
+
+    weight = torch_name("alpha")
+    num_parameters = torch_name("alpha", 0)
+
+    def __init__(self, config: PReluConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.alpha = Constant(value=config.alpha).init([config.num_parameters], device=device)
+        self.alpha_value = config.alpha
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, ...] -> [batch, channels, ...]`, of any shape if there is one slope.
+
+        Raises:
+            ShapeError: there are several slopes, and x has another number of channels.
+        """
+        count = self.alpha.shape[0]
+        if count != 1 and (x.ndim < 2 or x.shape[1] != count):
+            raise shape_error(self, f"[batch, {count}, ...]", list(x.shape))
+        return functional.prelu(x, self.alpha)
+
+    def custom_content(self, content: Content) -> Content:
+        return content.add("num_parameters", content.shape("alpha")[0]).add("alpha_value", self.alpha_value)
+
+
+class RRelu(KeepsType, ConfiguredLayer, config=RReluConfig):
+    """x where x >= 0, a slope times x elsewhere (Xu et al. 2015, eq. 3).
+
+    In training the slope is drawn from U(lower, upper) for each value, in evaluation it is (lower + upper) / 2.
+
+    Torch: `nn.RReLU`.
+    """
+
+    lower: float
+    upper: float
+
+    @lift
+    def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
+        """`[...] -> [...]`.
+
+        Args:
+            x: floating-point.
+            rng: what the slopes are drawn by: with equal keys they are the same, compiled or not. None draws them by
+                torch's global generator.
+        """
+        if not self.training:
+            return functional.leaky_relu(x, (self.lower + self.upper) / 2)
+        if rng is None:
+            return functional.rrelu(x, self.lower, self.upper, training=True)
+        slope = self.lower + (self.upper - self.lower) * uniform(rng, x).to(x.dtype)
+        return torch.where(x < 0, x * slope, x)

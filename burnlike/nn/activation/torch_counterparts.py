@@ -7,8 +7,7 @@ from ..roles import ActivationConfig
 from ..tensor_source import TensorSource
 from ..torch_counterpart import Counterpart, refuse
 from . import configs, rectifier_configs
-from .prelu import PRelu
-from .rectifiers import Gelu
+from .rectifiers import Gelu, PRelu
 from .sigmoids import HardSigmoid, Hardtanh
 
 

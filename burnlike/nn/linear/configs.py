@@ -8,11 +8,10 @@ from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from .identity import Identity
-    from .linear import Linear
+    from .linear import Identity, Linear
 
 
-class IdentityConfig(ActivationConfig["Identity"], NormalizationConfig["Identity"], tag="Identity", builds=".identity"):
+class IdentityConfig(ActivationConfig["Identity"], NormalizationConfig["Identity"], tag="Identity", builds=".linear"):
     """y = x, in place of a layer that is left out."""
 
     @property

@@ -1,4 +1,4 @@
-"""Linear layer, with Burn's layouts of the weight."""
+"""Linear layer, with Burn's layouts of the weight, and the layer that changes nothing."""
 
 import torch
 from torch import Tensor, nn
@@ -71,3 +71,14 @@ class Linear(KeepsType, Layer):
     def custom_content(self, content: Content) -> Content:
         d_input, d_output = content.shape("weight")
         return content.add("d_input", d_input).add("d_output", d_output).add("bias", content.has("bias"))
+
+
+class Identity(KeepsType, Layer):
+    """y = x, in place of a layer that is left out.
+
+    Torch: `nn.Identity`.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[...] -> [...]`, x itself."""
+        return x

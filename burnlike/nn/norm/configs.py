@@ -9,8 +9,7 @@ from ..roles import NormalizationConfig
 
 if TYPE_CHECKING:
     from .batch_norm import BatchNorm
-    from .group_norm import GroupNorm
-    from .instance_norm import InstanceNorm
+    from .group_norm import GroupNorm, InstanceNorm
     from .layer_norm import LayerNorm
     from .local_response_norm import LocalResponseNorm
     from .rms_norm import RmsNorm
@@ -70,7 +69,7 @@ class GroupNormConfig(NormalizationConfig["GroupNorm"], tag="GroupNorm", builds=
             yield "num_groups", f"expected a divisor of num_channels ({self.num_channels}), got {self.num_groups}"
 
 
-class InstanceNormConfig(NormalizationConfig["InstanceNorm"], tag="InstanceNorm", builds=".instance_norm"):
+class InstanceNormConfig(NormalizationConfig["InstanceNorm"], tag="InstanceNorm", builds=".group_norm"):
     """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
 
     Attributes:

@@ -21,8 +21,7 @@ from .configs import (
     LocalResponseNormConfig,
     RmsNormConfig,
 )
-from .group_norm import GroupNorm
-from .instance_norm import InstanceNorm
+from .group_norm import GroupNorm, InstanceNorm
 from .layer_norm import LayerNorm
 from .local_response_norm import LocalResponseNorm
 from .rms_norm import RmsNorm

@@ -6,11 +6,10 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Dimension, Finite, NotNegative
 
 if TYPE_CHECKING:
-    from .cosine_similarity import CosineSimilarity
-    from .pairwise_distance import PairwiseDistance
+    from .similarity import CosineSimilarity, PairwiseDistance
 
 
-class CosineSimilarityConfig(ModuleConfig["CosineSimilarity"], tag="CosineSimilarity", builds=".cosine_similarity"):
+class CosineSimilarityConfig(ModuleConfig["CosineSimilarity"], tag="CosineSimilarity", builds=".similarity"):
     """The cosine of the angle between vectors.
 
     Attributes:
@@ -22,7 +21,7 @@ class CosineSimilarityConfig(ModuleConfig["CosineSimilarity"], tag="CosineSimila
     eps: NotNegative = 1e-8
 
 
-class PairwiseDistanceConfig(ModuleConfig["PairwiseDistance"], tag="PairwiseDistance", builds=".pairwise_distance"):
+class PairwiseDistanceConfig(ModuleConfig["PairwiseDistance"], tag="PairwiseDistance", builds=".similarity"):
     """The p-norm of the difference of vectors.
 
     Attributes:

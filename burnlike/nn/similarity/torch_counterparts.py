@@ -5,8 +5,7 @@ from torch import nn
 
 from ..torch_counterpart import Counterpart, refuse
 from .configs import CosineSimilarityConfig, PairwiseDistanceConfig
-from .cosine_similarity import CosineSimilarity
-from .pairwise_distance import PairwiseDistance
+from .similarity import CosineSimilarity, PairwiseDistance
 
 
 def _cosine_config(layer: nn.CosineSimilarity) -> CosineSimilarityConfig:

@@ -1,0 +1,64 @@
+"""The similarity and the distance of two tensors of vectors."""
+
+from torch import Tensor
+from torch.nn import functional
+
+from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import ChangesRank
+from ..layer import ConfiguredLayer, expect_shape, shape_error
+from .configs import CosineSimilarityConfig, PairwiseDistanceConfig
+
+
+class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConfig):
+    """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`.
+
+    Torch: `nn.CosineSimilarity`.
+    """
+
+    dim: int
+    eps: float
+
+    @lift
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """`[batch, size], [batch, size] -> [batch]`, or any other shape, without the dimension `dim`.
+
+        Raises:
+            ShapeError: the inputs do not fit each other, or have no dimension `dim`.
+        """
+        expect_pair(self, x1, x2)
+        if not -x1.ndim <= self.dim < x1.ndim:
+            raise shape_error(self, f"an input with the dimension {self.dim}", list(x1.shape), name="x1")
+        return functional.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(ChangesRank, ConfiguredLayer, config=PairwiseDistanceConfig):
+    """The p-norm of x1 - x2 + eps along the last dimension.
+
+    Torch: `nn.PairwiseDistance`.
+    Differs: no `keepdim`.
+    """
+
+    p: float
+    eps: float
+
+    @lift
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """`[..., size], [..., size] -> [...]`.
+
+        Raises:
+            ShapeError: the inputs do not fit each other, or have no dimension.
+        """
+        expect_shape(self, x1, "...", "size", name="x1")
+        expect_pair(self, x1, x2)
+        return functional.pairwise_distance(x1, x2, self.p, self.eps)
+
+
+def expect_pair(layer: object, x1: Tensor, x2: Tensor) -> None:
+    """Check that two inputs have as many dimensions, of sizes that are equal or 1.
+
+    Raises:
+        ShapeError: they have not.
+    """
+    sizes = zip(x1.shape, x2.shape, strict=False)
+    if x1.ndim != x2.ndim or any(one != other and one != 1 and other != 1 for one, other in sizes):
+        raise shape_error(layer, f"the sizes of x1, {list(x1.shape)}, or 1", list(x2.shape), name="x2")
