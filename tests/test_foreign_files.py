@@ -13,7 +13,7 @@ OWN = {
     "_lazy.py": "burnlike's own stubs",
     "_memory.py": "/proc",
     "_regular_file.py": "the one place",
-    "cli/init.py": "the shipped configs",
+    "cli/commands/init.py": "the shipped configs",
     "cli/main.py": "/dev/null",
     "config/shipped.py": "the shipped configs",
     "ops/linear.py": "/proc",

@@ -25,21 +25,21 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
-    Command("train", "burnlike.cli.train", "train a model from a YAML config"),
-    Command("verify-resume", "burnlike.cli.verify_resume", "prove that a run which is resumed ends in the same bits"),
-    Command("runs", "burnlike.cli.runs", "list the runs of a directory, with their states and metrics"),
-    Command("report", "burnlike.cli.report", "write the curves, values and configs of runs as one HTML page"),
-    Command("tokenizer", "burnlike.cli.tokenizer", "learn byte-pair tokens from text, for a language model"),
-    Command("init", "burnlike.cli.init", "copy the shipped configs into a directory, to start from"),
-    Command("check", "burnlike.cli.check", "check YAML configs, without importing torch"),
-    Command("show", "burnlike.cli.show", "show a model of a YAML config as a tree, and draw it"),
-    Command("inspect", "burnlike.cli.inspect", "show what a record's file holds"),
-    Command("convert", "burnlike.cli.convert", "write a record in another format, precision or under other names"),
-    Command("diff", "burnlike.cli.diff", "compare two records: ids, shapes, types and values"),
-    Command("forecast", "burnlike.cli.forecast", "say how much disk and memory a record or model will take"),
-    Command("doctor", "burnlike.cli.doctor", "show versions, devices and what runs natively"),
-    Command("schema", "burnlike.cli.schema", "print the JSON Schema of a config, for editors"),
-    Command("completion", "burnlike.cli.completion", "print what a shell completes command lines by"),
+    Command("train", ".train", "train a model from a YAML config"),
+    Command("verify-resume", ".verify_resume", "prove that a run which is resumed ends in the same bits"),
+    Command("runs", ".runs", "list the runs of a directory, with their states and metrics"),
+    Command("report", ".report", "write the curves, values and configs of runs as one HTML page"),
+    Command("tokenizer", ".tokenizer", "learn byte-pair tokens from text, for a language model"),
+    Command("init", ".init", "copy the shipped configs into a directory, to start from"),
+    Command("check", ".check", "check YAML configs, without importing torch"),
+    Command("show", ".show", "show a model of a YAML config as a tree, and draw it"),
+    Command("inspect", ".inspect", "show what a record's file holds"),
+    Command("convert", ".convert", "write a record in another format, precision or under other names"),
+    Command("diff", ".diff", "compare two records: ids, shapes, types and values"),
+    Command("forecast", ".forecast", "say how much disk and memory a record or model will take"),
+    Command("doctor", ".doctor", "show versions, devices and what runs natively"),
+    Command("schema", ".schema", "print the JSON Schema of a config, for editors"),
+    Command("completion", ".completion", "print what a shell completes command lines by"),
 )
 
 
@@ -142,7 +142,7 @@ def parsers(whole: Sequence[str | None]) -> tuple[argparse.ArgumentParser, dict[
             allow_abbrev=False,
         )
         if command.name in whole:
-            module = importlib.import_module(command.module)
+            module = importlib.import_module(command.module, "burnlike.cli.commands")
             module.add_arguments(below)
             below.set_defaults(run=module.run)
     return parser, found

@@ -1,21 +1,46 @@
-"""Builds models of YAML configs without values: on the meta device, where nothing is computed or allocated."""
+"""Reads the configs of models and trainings, and builds models on the meta device, where nothing is computed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import burnlike.config.registry as registry
-from burnlike.config import ModuleConfig
-from burnlike.config.root_keys import Input, inputs_of
+from burnlike._lazy import resolve
+from burnlike.config import Config, ModuleConfig
+from burnlike.config.defaults import DEFAULTS
+from burnlike.config.node import Node, child
+from burnlike.config.root_keys import EXTENSION, INPUTS, Input, inputs_of
 from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigError, ConfigIOError
 
-from .roots import root_class
+from .options import TRAIN_CONFIG
 
 if TYPE_CHECKING:
     from torch import nn
 
     from burnlike.record import Record
+
+
+def root_class(root: Node) -> type[Config]:
+    """The class that the root of a config file is read as.
+
+    It is the class that `type:` names, of whatever role. A root without `type:` is a TrainConfig, unless all its keys
+    are those of a model and none is one of a training: then it is read as a model, and the message is about the missing
+    `type:`. So is a root with an unknown `type:`, for the message that lists the types.
+    """
+    tag = child(root, registry.TAG_FIELD)
+    if tag is None or not isinstance(tag.value, str):
+        training = resolve(TRAIN_CONFIG)
+        keys = {key for key in root.value if not key.startswith(EXTENSION) and key != INPUTS} if root.is_map else set()
+        if tag is not None or not keys or keys & {DEFAULTS, *registry.fields_of(training)}:
+            return training
+        registry.load_built_in()
+        is_model = any(keys <= registry.fields_of(it).keys() for it in registry.imported(ModuleConfig).values())
+        return ModuleConfig if is_model else training
+    try:
+        return ModuleConfig if registry.lookup(ModuleConfig, tag.value) else registry.named(Config, tag.value)
+    except ConfigError:
+        return ModuleConfig
 
 
 @dataclass(frozen=True)

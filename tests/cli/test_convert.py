@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from burnlike.cli import convert
+from burnlike.cli.commands import convert
 from burnlike.errors import BurnlikeError, ConfigError, PrecisionError, RecordError, RecordFormatError, RecordIOError
 from burnlike.module import ParamId
 from burnlike.record import Record, SafetensorsRecorder, open_record

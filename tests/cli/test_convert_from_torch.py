@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike import Module, nn as layers
-from burnlike.cli import convert
+from burnlike.cli.commands import convert
 from burnlike.config import ModuleConfig
 from burnlike.errors import RecordError, RecordMismatchError
 from burnlike.interop import from_torch, record_from_torch, to_torch

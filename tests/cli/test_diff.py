@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from burnlike.cli import diff, inspect
+from burnlike.cli.commands import diff, inspect
 from burnlike.cli.main import main
 from burnlike.errors import RecordError
 from burnlike.module import ParamId

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from burnlike.cli import doctor
+from burnlike.cli.commands import doctor
 from burnlike.cli.main import main
 
 OPS = {"rms_norm", "rms_norm_backward", "adamw_step_", "sgd_step_", "lion_step_", "gradient_squares_"}

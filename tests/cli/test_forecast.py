@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from burnlike.cli import forecast
+from burnlike.cli.commands import forecast
 from burnlike.errors import ConfigError, RecordError, RecordIOError
 from burnlike.nn import DecoderLmConfig
 from burnlike.optim import AdamWConfig, GradientsParams
@@ -64,7 +64,7 @@ def test_size_of_a_files_conversion_is_exact(tmp_path: Path, figures, extension:
     path = SafetensorsRecorder().save(numbers(100), tmp_path / "a")
     options = ["--precision", precision] if precision else []
     found = figures(path, "--format", extension, *options)
-    from burnlike.cli import convert
+    from burnlike.cli.commands import convert
 
     run(convert, path, tmp_path / f"b{extension}", *options)
     assert found["file_bytes"] == (tmp_path / f"b{extension}").stat().st_size

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from burnlike.cli import check, init
+from burnlike.cli.commands import check, init
 from burnlike.config import ModuleConfig
 from burnlike.config.document import parse_plain
 from burnlike.config.json_schema import json_schema

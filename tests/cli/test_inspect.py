@@ -11,7 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from burnlike.cli import inspect
+from burnlike.cli.commands import inspect
 from burnlike.errors import RecordFormatError, RecordIOError
 from burnlike.module import ParamId
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder

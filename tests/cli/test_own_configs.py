@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import burnlike as bl
-from burnlike.cli import check
+from burnlike.cli.commands import check
 from burnlike.config import roles
 
 from .commands import run

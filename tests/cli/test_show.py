@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from burnlike.cli.drawing import place, svg
-from burnlike.cli.flows import Arrow, Drawn, Flow, Row, flow_of
 from burnlike.cli.main import main
-from burnlike.cli.model_tree import branch_of, tree_lines
 from burnlike.config import ModuleConfig
+from burnlike.models.views.drawing import place, svg
+from burnlike.models.views.flows import Arrow, Drawn, Flow, Row, flow_of
+from burnlike.module.printing.tree import branch_of, tree_lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 GRAPH = """type: Graph

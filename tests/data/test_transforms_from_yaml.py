@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from burnlike.cli import check, train
+from burnlike.cli.commands import check, train
 from burnlike.config import Config, TransformConfig
 from burnlike.data import ComposedConfig, DataLoader, DigitsConfig, InMemDataset, MapperDataset, Splits, transformed
 from burnlike.data.sources.composed import composed

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from burnlike.cli import check, train
+from burnlike.cli.commands import check, train
 from burnlike.config import ModuleConfig
 from burnlike.config.shipped import shipped_configs, shipped_jobs
 from tests.cli.commands import run

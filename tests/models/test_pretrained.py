@@ -10,7 +10,7 @@ import torch
 import transformers
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, LlamaModel, ViTConfig, ViTModel
 
-from burnlike.cli import convert
+from burnlike.cli.commands import convert
 from burnlike.errors import ArgumentError, ConfigError, ConfigIOError, RecordError, RecordIOError, RecordMismatchError
 from burnlike.models import load_pretrained, pretrained_config, save_pretrained, weight_table, weight_tables
 from burnlike.record import init_from

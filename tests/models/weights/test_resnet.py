@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from benchmarks.models.torch_resnet import ResNet
-from burnlike.cli import convert
+from burnlike.cli.commands import convert
 from burnlike.errors import ConfigError
 from burnlike.models import load_pretrained, record_from, record_to, weight_table
 from tests.cli.commands import run

@@ -10,16 +10,16 @@ from typing import Any
 
 from burnlike._terminal import table
 
-from ..module.identity.param_id import ParamId
-from ..record.bytes.gzip_source import GzipSource
-from ..record.bytes.source import FileSource
-from ..record.files.reading import read_outline, verify_outline
-from ..record.files.sharded import INDEX_SUFFIX
-from ..record.formats import detect
-from ..record.outline import Outline, StoredTensor, TensorEntry
-from ..record.values import to_json
-from .record_options import add_layout_options, layout_of, model_of
-from .tables import printable, say, say_json, shortened
+from ...module.identity.param_id import ParamId
+from ...record.bytes.gzip_source import GzipSource
+from ...record.bytes.source import FileSource
+from ...record.files.reading import read_outline, verify_outline
+from ...record.files.sharded import INDEX_SUFFIX
+from ...record.formats import detect
+from ...record.outline import Outline, StoredTensor, TensorEntry
+from ...record.values import to_json
+from ..record_options import add_layout_options, layout_of, model_of
+from ..tables import printable, say, say_json, shortened
 
 _COLUMNS = ("tensor", "dtype", "shape", "bytes", "id", "tied to")
 _NAMELESS = (
@@ -130,7 +130,7 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
         source = FileSource(path)
         found = detect(source)
         if not found.has_names:
-            from ..record.burn.bincode_scan import scan
+            from ...record.burn.bincode_scan import scan
 
             outline = scan(GzipSource(source) if found.compressed else source, found.name)
             return source.stored_bytes, outline, [_NAMELESS]

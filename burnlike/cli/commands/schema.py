@@ -6,8 +6,8 @@ import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config
 
-from .options import TRAIN_CONFIG, add_import_option
-from .tables import say, say_json
+from ..options import TRAIN_CONFIG, add_import_option
+from ..tables import say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

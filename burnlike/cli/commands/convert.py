@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .._regular_file import read_regular
-from ..errors import RecordError
-from ..record.files.sharded import INDEX_SUFFIX, listed_names
-from ..record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
-from ..record.layout import tag_of
-from .convert_names import add_names_options, check_names, model_to_convert, translated
-from .record_options import (
+from ..._regular_file import read_regular
+from ...errors import RecordError
+from ...record.files.sharded import INDEX_SUFFIX, listed_names
+from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
+from ...record.layout import tag_of
+from ..convert_names import add_names_options, check_names, model_to_convert, translated
+from ..record_options import (
     FORMATS,
     add_layout_options,
     add_precision_options,
@@ -24,11 +24,11 @@ from .record_options import (
     open_file,
     precision_of,
 )
-from .tables import amount, printable, say
+from ..tables import amount, printable, say
 
 if TYPE_CHECKING:
-    from ..record import Precision, Record
-    from ..record.outline import Outline
+    from ...record import Precision, Record
+    from ...record.outline import Outline
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     precision, module = precision_of(args), model_to_convert(args)
     layout = layout_of(args, module)
     record = open_file(args.input, layout, args.top_level_key)
-    from ..record.tools.changing import rename, with_ids
+    from ...record.tools.changing import rename, with_ids
 
     record = rename(record, rules) if rules else record
     if layout is not None and not is_nameless(args.input):
@@ -147,18 +147,18 @@ def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
 
 
 def _save(record: "Record", output: str, name: str, precision: "Precision | None", shard_bytes: int | None) -> str:
-    from ..record.recorder import recorder_for
+    from ...record.recorder import recorder_for
 
     if shard_bytes is None:
         return recorder_for(name, precision).save(record, output)
-    from ..record import SafetensorsRecorder
+    from ...record import SafetensorsRecorder
 
     return SafetensorsRecorder(precision, shard_bytes=shard_bytes).save(record, output)
 
 
 def _report(source: str, written: str, record: "Record", precision: "Precision | None", seconds: float) -> list[str]:
-    from ..record.precision import Precision
-    from ..record.recorder import outline_of
+    from ...record.precision import Precision
+    from ...record.recorder import outline_of
 
     before, after = outline_of(record, Precision(None)), outline_of(record, precision or Precision(None))
     tensor_bytes = sum(entry.nbytes for entry in after.entries.values())

@@ -2,15 +2,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from burnlike.errors import BurnlikeError, ConfigError
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils.flop_counter import FlopCounterMode
 
-from .inputs import Input
+from ..._terminal import table
+from ..._torch_compat.dispatch import TorchDispatchMode
+from ...config.root_keys import Input
+from ...errors import BurnlikeError, ConfigError
+from ...nn.embedding.embedding import Embedding
 
-if TYPE_CHECKING:
-    from torch import nn
-    from torch.utils.flop_counter import FlopCounterMode
+_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class Call(NamedTuple):
@@ -49,15 +54,12 @@ class Trace(NamedTuple):
     message: str = ""
 
 
-def trace(module: "nn.Module", inputs: list[Input]) -> Trace:
+def trace(module: nn.Module, inputs: list[Input]) -> Trace:
     """Call a module that is on the meta device with tensors of these shapes.
 
     Raises:
         ConfigError: torch has no such element type.
     """
-    import torch
-    from torch.utils.flop_counter import FlopCounterMode
-
     given = [_tensor(it) for it in inputs if not it.name]
     named = {it.name: _tensor(it) for it in inputs if it.name}
     calls: list[Call] = []
@@ -75,18 +77,18 @@ def trace(module: "nn.Module", inputs: list[Input]) -> Trace:
 
 
 @contextmanager
-def _noted(module: "nn.Module", counter: "FlopCounterMode", calls: list[Call], running: list[int]) -> Iterator[None]:
+def _noted(module: nn.Module, counter: FlopCounterMode, calls: list[Call], running: list[int]) -> Iterator[None]:
     """Add each call to `calls` when it begins, and its result when it ends; `running` has those that go on."""
     hooks = []
 
-    def before(path: str, child: "nn.Module", args: Any, kwargs: Any) -> None:
+    def before(path: str, child: nn.Module, args: Any, kwargs: Any) -> None:
         parameters = sum(it.numel() for it in child.parameters())
         inputs = ", ".join(shape_text(it) for it in (*args, *kwargs.values()))
         call = Call(path, len(running), type(child).__name__, inputs, "", parameters, counter.get_total_flops())
         running.append(len(calls))
         calls.append(call)
 
-    def after(child: "nn.Module", args: Any, kwargs: Any, output: Any) -> None:
+    def after(child: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         place = running.pop()
         flops = counter.get_total_flops() - calls[place].flops
         calls[place] = calls[place]._replace(output=shape_text(output), flops=flops)
@@ -104,14 +106,8 @@ def _noted(module: "nn.Module", counter: "FlopCounterMode", calls: list[Call], r
             hook.remove()
 
 
-def _tied_heads(module: "nn.Module", calls: list[Call], running: list[int]) -> Any:
+def _tied_heads(module: nn.Module, calls: list[Call], running: list[int]) -> Any:
     """Add a row for each product with the table of an Embedding, which no layer computes: a head that shares it."""
-    import torch
-    from torch.multiprocessing.reductions import StorageWeakRef
-
-    from burnlike._torch_compat.dispatch import TorchDispatchMode
-    from burnlike.nn import Embedding
-
     tables = {
         StorageWeakRef(child.weight.untyped_storage()): (path, child)
         for path, child in module.named_modules()
@@ -131,7 +127,7 @@ def _tied_heads(module: "nn.Module", calls: list[Call], running: list[int]) -> A
                 calls.append(row._replace(output=shape_text(result), flops=flops))
             return result
 
-    def _table(tensor: torch.Tensor) -> "tuple[str, Any] | None":
+    def _table(tensor: torch.Tensor) -> tuple[str, Any] | None:
         return tables.get(StorageWeakRef(tensor.untyped_storage()))
 
     return TiedHeads()
@@ -139,8 +135,6 @@ def _tied_heads(module: "nn.Module", calls: list[Call], running: list[int]) -> A
 
 def shape_text(value: Any) -> str:
     """The shape of a tensor, `[8, 16]`, or `int64[8, 16]` if it is not float32; of a tuple those of its items."""
-    import torch
-
     if isinstance(value, torch.Tensor):
         dtype = "" if value.dtype is torch.float32 else str(value.dtype).removeprefix("torch.")
         return f"{dtype}{list(value.shape)}"
@@ -150,9 +144,35 @@ def shape_text(value: Any) -> str:
 
 
 def _tensor(given: Input) -> Any:
-    import torch
-
     try:
         return torch.empty(given.shape, dtype=getattr(torch, given.dtype), device="meta")
     except RuntimeError as error:
         raise ConfigError(f"--input {given}: torch can't make this tensor: {error}") from error
+
+
+def shape_table(calls: list[Call]) -> list[str]:
+    """The calls as lines of a table, and the model's totals if it ran to its end."""
+    rows = [("layer", "type", "in", "out", "parameters", "FLOPs")]
+    above: list[str] = []
+    for call in calls:
+        del above[call.depth :]
+        name = call.path.removeprefix(f"{above[-1]}.") if above and above[-1] else call.path
+        above.append(call.path)
+        numbers = f"{call.parameters:,}" if call.parameters else "-", operations(call.flops)
+        output = call.output or "failed"
+        rows.append((f"{'  ' * call.depth}{name or '(model)'}", call.type, call.inputs, output, *numbers))
+    widths = [max(len(row[column]) for row in rows) for column in (4, 5)]
+    rows = [(*row[:4], row[4].rjust(widths[0]), row[5].rjust(widths[1])) for row in rows]
+    total = calls[0]
+    lines = table(rows)
+    if total.output:
+        lines += [f"total: {total.parameters:,} parameters, {operations(total.flops)} FLOPs for these inputs"]
+    return lines
+
+
+def operations(count: int) -> str:
+    """A number of operations as people read it: `1.11 G`."""
+    for size, unit in _UNITS:
+        if count >= size:
+            return f"{count / size:.2f} {unit}"
+    return str(count) if count else "-"

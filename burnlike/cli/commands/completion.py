@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from burnlike.config.shipped import config_file, shipped_configs
 
-from .tables import say
+from ..tables import say
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    from .main import COMMANDS, parsers
+    from ..main import COMMANDS, parsers
 
     _, commands = parsers([it.name for it in COMMANDS])
     helps = {it.name: it.help for it in COMMANDS}

@@ -1,17 +1,14 @@
-"""`burnlike check CONFIG --shapes`: the shapes of a model, layer by layer."""
+"""The shapes of the model of a config, layer by layer, with what is wrong at its place in the config."""
 
 from typing import Any
 
-from burnlike._terminal import table
-from burnlike.config import ModuleConfig
-from burnlike.config.node import Node, find
-from burnlike.config.root_keys import inputs_of
-from burnlike.errors import BurnlikeError, ConfigError, Problem
-
-from .calls import Call, Trace, trace
-from .inputs import Input
-
-_UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+from ...config import ModuleConfig
+from ...config.node import Node, find
+from ...config.root_keys import Input, inputs_of
+from ...errors import BurnlikeError, ConfigError, Problem
+from ...models.views.shapes import Trace, trace
+from .device import build_on_meta
+from .trial import config_path
 
 
 def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Problem]]:
@@ -28,9 +25,6 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
     Raises:
         ConfigError: the config does not say what the inputs are.
     """
-    from burnlike.train.job.device import build_on_meta
-    from burnlike.train.job.trial import config_path
-
     path, model = _model_of(config)
     place = find(tree, path).place
     given = inputs or _implied(config, model, tree)
@@ -81,31 +75,3 @@ def _implied(config: Any, model: ModuleConfig, tree: Node) -> list[Input]:
             " --input 8,3,32,32 or --input tokens=int64:8,128, or as `inputs: [8, 3, 32, 32]` in the file of a model"
         )
     return found
-
-
-def shape_table(calls: list[Call]) -> list[str]:
-    """The calls as lines of a table, and the model's totals if it ran to its end."""
-    rows = [("layer", "type", "in", "out", "parameters", "FLOPs")]
-    above: list[str] = []
-    for call in calls:
-        del above[call.depth :]
-        name = call.path.removeprefix(f"{above[-1]}.") if above and above[-1] else call.path
-        above.append(call.path)
-        numbers = f"{call.parameters:,}" if call.parameters else "-", operations(call.flops)
-        output = call.output or "failed"
-        rows.append((f"{'  ' * call.depth}{name or '(model)'}", call.type, call.inputs, output, *numbers))
-    widths = [max(len(row[column]) for row in rows) for column in (4, 5)]
-    rows = [(*row[:4], row[4].rjust(widths[0]), row[5].rjust(widths[1])) for row in rows]
-    total = calls[0]
-    lines = table(rows)
-    if total.output:
-        lines += [f"total: {total.parameters:,} parameters, {operations(total.flops)} FLOPs for these inputs"]
-    return lines
-
-
-def operations(count: int) -> str:
-    """A number of operations as people read it: `1.11 G`."""
-    for size, unit in _UNITS:
-        if count >= size:
-            return f"{count / size:.2f} {unit}"
-    return str(count) if count else "-"

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..config.shipped import config_file
-from ..record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
-from .models import Model, first_step, read_model
-from .record_options import (
+from ...config.shipped import config_file
+from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
+from ..models import Model, first_step, read_model
+from ..record_options import (
     FORMATS,
     add_layout_options,
     add_precision_options,
@@ -19,12 +19,12 @@ from .record_options import (
     open_file,
     precision_of,
 )
-from .tables import amount, printable, say, say_json
+from ..tables import amount, printable, say, say_json
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from ..record import Record
+    from ...record import Record
 
 _CONFIGS = (".yaml", ".yml")
 
@@ -91,7 +91,7 @@ def _of_file(args: argparse.Namespace, chosen: Format | None) -> _Subject:
 
 def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
     model = read_model(args.file, args.imports)
-    from ..record import Record
+    from ...record import Record
 
     module = model.build()
     record = Record.of(module)
@@ -102,9 +102,9 @@ def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
 
 
 def _forecast(args: argparse.Namespace, subject: _Subject) -> dict[str, Any]:
-    from ..record.precision import Precision
-    from ..record.recorder import outline_of
-    from ..record.tools.forecast import cuda_memory, device_saving_memory, file_size, loading_memory, saving_memory
+    from ...record.precision import Precision
+    from ...record.recorder import outline_of
+    from ...record.tools.forecast import cuda_memory, device_saving_memory, file_size, loading_memory, saving_memory
 
     as_is = outline_of(subject.record, Precision(None), with_values=False)
     stored = outline_of(subject.record, precision_of(args) or Precision(None), with_values=False)

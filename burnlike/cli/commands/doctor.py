@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterable
 from typing import Any
 
-from .tables import say, say_json
+from ..tables import say, say_json
 
 _CORE = ("torch", "safetensors", "PyYAML", "msgspec")
 _EXTRAS = ("rich", "numpy")
@@ -30,8 +30,8 @@ def examine() -> dict[str, Any]:
     """Look at the machine and run a small model eagerly and compiled, counting native calls."""
     import torch
 
-    from .. import __version__
-    from ..ops import native_status
+    from ... import __version__
+    from ...ops import native_status
 
     status = native_status()
     report: dict[str, Any] = {
@@ -83,10 +83,10 @@ def _ops_in_training(counters: Iterable[str], device: str) -> list[str]:
 def _calls_of_training_steps(device: str, compiled: bool) -> dict[str, int]:
     import torch
 
-    from ..nn import DecoderLmConfig
-    from ..ops import native_status
-    from ..ops._examples import EXAMPLES
-    from ..optim import AdamWConfig, ClipByGlobalNorm, GradientsParams, LionConfig, SgdConfig
+    from ...nn import DecoderLmConfig
+    from ...ops import native_status
+    from ...ops._examples import EXAMPLES
+    from ...optim import AdamWConfig, ClipByGlobalNorm, GradientsParams, LionConfig, SgdConfig
 
     before = native_status().calls
     with torch.random.fork_rng():

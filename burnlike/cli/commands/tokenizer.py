@@ -5,7 +5,7 @@ from pathlib import Path
 
 from burnlike.errors import ArgumentError, DataError
 
-from .tables import say
+from ..tables import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,10 +16,9 @@ from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigError, Problem
 
-from .inputs import Input, add_input_option
-from .options import add_import_option, add_set_option
-from .roots import root_class
-from .tables import say, say_json
+from ..models import root_class
+from ..options import Input, add_import_option, add_input_option, add_set_option
+from ..tables import say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +91,7 @@ def examine(
         config = (root or root_class(tree.root)).from_tree(tree)
         found = [*missing_files(config)] if paths else []
         if not (found or fast) and hasattr(config, "data") and find_spec("torch") is not None:
-            from .trial import trial_problems
+            from ...train.job.problems import trial_problems
 
             text = config.to_yaml()
             problems = trial_problems(config, data=paths and inputs is None)
@@ -113,7 +112,7 @@ def examine(
 
 def _shapes(file: str, config: Config, tree: Node, inputs: list[Input]) -> dict[str, Any]:
     """What running the model adds to a report."""
-    from .shapes import traced
+    from ...train.job.shapes import traced
 
     try:
         found, problems = traced(config, tree, inputs)
@@ -137,8 +136,7 @@ def _calls(report: dict[str, Any]) -> list[str]:
     """The table of a model that was run."""
     if not report.get("calls"):
         return []
-    from .calls import Call
-    from .shapes import shape_table
+    from ...models.views.shapes import Call, shape_table
 
     return [one_line(line) for line in shape_table([Call(**call) for call in report["calls"]])]
 

@@ -10,8 +10,8 @@ from burnlike._lazy import resolve
 from burnlike.config.shipped import shipped_configs, shipped_jobs
 from burnlike.errors import ConfigIOError
 
-from .options import TRAIN_CONFIG, add_import_option
-from .tables import say
+from ..options import TRAIN_CONFIG, add_import_option
+from ..tables import say
 
 SCHEMAS = {"train.schema.json": TRAIN_CONFIG, "model.schema.json": "burnlike.config.roles:ModuleConfig"}
 """The schemas that the first lines of the shipped configs name, and the classes that they are of."""

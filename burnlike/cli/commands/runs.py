@@ -12,7 +12,7 @@ from burnlike.train.view.formats import format_elapsed, format_value
 from burnlike.train.view.lines import is_quality, lower_is_better
 from burnlike.train.view.summary import LearnerSummary, MetricSummary
 
-from .tables import say, say_json, shortened
+from ..tables import say, say_json, shortened
 
 _SORTS = ("name", "state", "steps", "best", "last", "time", "started")
 _LONGEST = 60

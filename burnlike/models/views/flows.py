@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from burnlike.config import ModuleConfig
-from burnlike.nn.containers.configs import RepeatConfig, ResidualConfig, SequentialConfig, named_parts
-from burnlike.nn.containers.graph_configs import GraphConfig, NodeConfig
-from burnlike.nn.containers.sources import item_path, places_of
+from ...config import ModuleConfig
+from ...nn.containers.configs import RepeatConfig, ResidualConfig, SequentialConfig, named_parts
+from ...nn.containers.graph_configs import GraphConfig, NodeConfig
+from ...nn.containers.sources import item_path, places_of
 
 if TYPE_CHECKING:
     from torch import nn

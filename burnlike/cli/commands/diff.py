@@ -5,12 +5,12 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..errors import RecordError
-from .record_options import add_layout_options, layout_of, model_of, open_file
-from .tables import printable, say, say_json, shortened
+from ...errors import RecordError
+from ..record_options import add_layout_options, layout_of, model_of, open_file
+from ..tables import printable, say, say_json, shortened
 
 if TYPE_CHECKING:
-    from ..record.tools.comparison import Comparison, TensorDifference, ValueDifference
+    from ...record.tools.comparison import Comparison, TensorDifference, ValueDifference
 
 EQUAL, DIFFERENT = 0, 1
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """
     tolerance, layout = _tolerance(args.tolerance), layout_of(args, model_of(args))
     one, other = open_file(args.a, layout), open_file(args.b, layout)
-    from ..record.tools.comparison import compare
+    from ...record.tools.comparison import compare
 
     found = compare(one, other, tolerance, ids=not args.ignore_ids)
     if args.json:
@@ -110,15 +110,15 @@ def _value_parts(values: "ValueDifference") -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    from ..record.tools.comparison import MISSING
-    from ..record.values import to_json
+    from ...record.tools.comparison import MISSING
+    from ...record.values import to_json
 
     return "nothing" if value is MISSING else shortened(to_json(value, "values"))
 
 
 def _summary(args: argparse.Namespace, found: "Comparison", tolerance: float | None) -> dict[str, Any]:
-    from ..record.tools.comparison import MISSING
-    from ..record.values import to_json
+    from ...record.tools.comparison import MISSING
+    from ...record.values import to_json
 
     return {
         "a": args.a,

@@ -3,8 +3,7 @@
 import html
 from dataclasses import dataclass, field
 
-from burnlike._terminal import one_line
-
+from ..._terminal import one_line
 from .flows import Arrow, Flow, Row
 
 TITLE, TEXT = 13, 11

@@ -7,7 +7,7 @@ from burnlike._atomic import replace_file
 from burnlike.errors import RunDirError
 from burnlike.train.runs.run_files import read_run
 
-from .tables import say
+from ..tables import say
 
 _RUNS = Path("runs")
 

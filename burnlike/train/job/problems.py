@@ -1,12 +1,18 @@
-"""What `burnlike check` finds out about a training by torch: its groups, its patterns, and one batch without values."""
+"""What torch says of the config of a training: its groups, its patterns, and one batch without values."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from burnlike.config import ModuleConfig
-from burnlike.errors import BurnlikeError
-from burnlike.module.groups.param_group import ParamGroup
-from burnlike.module.groups.param_matchers import MatchIds
+from ...config import ModuleConfig
+from ...data import transformed
+from ...errors import BurnlikeError
+from ...module import params
+from ...module.groups.param_group import ParamGroup
+from ...module.groups.param_matchers import MatchIds
+from .configs import TrainConfig
+from .device import build_on_meta
+from .starting import record_problems, untrained_problems
+from .trial import batch_problems, needs_values, said
 
 
 def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
@@ -15,11 +21,6 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
     Args:
         data: whether its data is read.
     """
-    from burnlike.train import TrainConfig
-    from burnlike.train.job.device import build_on_meta
-    from burnlike.train.job.starting import record_problems, untrained_problems
-    from burnlike.train.job.trial import needs_values, said
-
     if not (isinstance(config, TrainConfig) and isinstance(config.model, ModuleConfig)):
         return []
     try:
@@ -34,9 +35,6 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
 
 def _data_problems(config: Any, module: Any) -> list[tuple[str, str]]:
     """What is wrong with the data, with the length of the run for it, and with a batch of it."""
-    from burnlike.data import transformed
-    from burnlike.train.job.trial import batch_problems, said
-
     try:
         data = transformed(config.data.init(), config.transforms)
         batches = -(-len(data.train) // config.training.batch_size)
@@ -61,8 +59,6 @@ def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
     Args:
         module: the model.
     """
-    from burnlike.module import params
-
     weights = params(module, "weight")
     for part in ("optimizer", "lr_scheduler"):
         for place, group in enumerate(getattr(getattr(config, part), "groups", ())):

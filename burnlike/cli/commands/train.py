@@ -15,9 +15,9 @@ from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, Confi
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.resume import check_resumable
 
-from .options import add_import_option, add_set_option
-from .sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
-from .tables import shell_word
+from ..options import add_import_option, add_set_option
+from ..sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
+from ..tables import shell_word
 
 if TYPE_CHECKING:
     from burnlike.train import RunDir, RunResult, Task

@@ -8,10 +8,9 @@ from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError
 
-from .inputs import Input, add_input_option
-from .models import Model, read_model
-from .options import add_import_option, add_set_option
-from .tables import say
+from ..models import Model, read_model
+from ..options import Input, add_import_option, add_input_option, add_set_option
+from ..tables import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: the config is wrong, or the model can't be built or run with the inputs.
         ConfigIOError: the drawing can't be written.
     """
-    from .model_tree import branch_of, tree_lines
+    from ...module.printing.tree import branch_of, tree_lines
 
     model = read_model(args.config, args.imports, args.overrides)
     try:
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _shapes(module: Any, inputs: list[Input], model: Model) -> dict[str, str]:
     """The shapes of what layers give, by their paths; nothing where no inputs are known."""
-    from .calls import trace
+    from ...models.views.shapes import trace
 
     given = inputs or [*model.inputs]
     if not given:
@@ -69,8 +68,8 @@ def _shapes(module: Any, inputs: list[Input], model: Model) -> dict[str, str]:
 def _draw(file: str, config: str, model: Model, module: Any, shapes: dict[str, str]) -> None:
     from pathlib import Path
 
-    from .drawing import svg
-    from .flows import Drawn, flow_of
+    from ...models.views.drawing import svg
+    from ...models.views.flows import Drawn, flow_of
 
     count = sum(it.numel() for it in module.parameters())
     title = f"{Path(config).stem}: {type(module).__name__}, {count:,} parameters"

@@ -1,0 +1,1 @@
+"""The commands: one file each, with `add_arguments(parser)` and `run(args)`."""
