@@ -15,10 +15,7 @@ from .parameter import Parameter
 from .structure import places
 
 # What containers note about themselves, parametrized tensors about their base, and a recurrent layer of its parameters.
-_NOTES = {
-    *("_burnlike_user_container", "_above", "_known", "_count", "_keys"),
-    *("_base_name", *RNN_NOTES),
-}
+_NOTES = {*("_burnlike_user_container", "_above", "_known", "_count", "_keys"), *("_base_name", *RNN_NOTES)}
 
 
 def hyperparameters(module: nn.Module) -> dict[str, Any]:

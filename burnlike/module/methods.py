@@ -82,10 +82,7 @@ class ModuleMethods(nn.Module):
         return resolve("burnlike.record:Record").from_module(self, group)
 
     def save(
-        self,
-        path: str | PathLike[str],
-        recorder: "Recorder | None" = None,
-        precision: "PrecisionRule | None" = None,
+        self, path: str | PathLike[str], recorder: "Recorder | None" = None, precision: "PrecisionRule | None" = None
     ) -> str:
         """Write the module's record; by default in its own precision and the format that the extension of `path` says.
 

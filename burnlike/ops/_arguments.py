@@ -127,10 +127,7 @@ def for_products(x: Tensor) -> Tensor:
 
 
 def check_glu(op: str, gate: Tensor, up: Tensor | None) -> None:
-    """Raise the error of the user's mistake, if there is one.
-
-    The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
-    """
+    """Raise the error of the user's mistake, if there is one."""
     check_device(op, "gate", gate)
     check_dtype(op, "gate", gate)
     if up is not None:

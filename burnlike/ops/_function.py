@@ -49,21 +49,15 @@ def is_recorded() -> bool:
     return torch.compiler.is_exporting() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
 
 
-def call(
-    name: str,
-    native: Any,
-    reference: Callable[..., Any],
-    check: Callable[..., None],
-    *arguments: Any,
-) -> Any:
+def call(name: str, native: Any, reference: Callable[..., Any], check: Callable[..., None], *arguments: Any) -> Any:
     """Call the native op, or the reference where there is no kernel or `is_transformed()`.
 
     Args:
         name: of the op.
         native: the op itself, whose kernels check that nothing is read or written out of bounds.
         reference: the same in plain torch.
-        check: raises errors in the user's words for the same arguments; called where the native op refused, or is not
-            called.
+        check: raises errors in the user's words for the same arguments. The kernels check the same before they read,
+            in fewer words; this is called where they refused, and where none runs.
         arguments: of the schema; the first is a tensor.
     """
     x = arguments[0]

@@ -71,9 +71,7 @@ CPU = _load("_C", "library_version")
 CUDA = _load_cuda()
 
 # The device types whose tensors take the plain-torch references, because their library is missing.
-WITHOUT_NATIVE = frozenset(
-    ([] if CPU.loaded else ["cpu", "meta"]) + ([] if CUDA.loaded else ["cuda"]),
-)
+WITHOUT_NATIVE = frozenset(([] if CPU.loaded else ["cpu", "meta"]) + ([] if CUDA.loaded else ["cuda"]))
 
 if not CPU.loaded:
     _warn(CPU, "on every device")

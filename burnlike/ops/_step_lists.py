@@ -122,10 +122,7 @@ class Step(NamedTuple):
 
 
 def check_lists(op: str, step: Step) -> None:
-    """Raise the error that says what is wrong with the arguments of a step, if anything is.
-
-    The kernels check the same before they write, in fewer words; this runs when they refused, and without data.
-    """
+    """Raise the error that says what is wrong with the lists of a step, if anything is."""
     params, grads, options = step.params, step.grads, step.options
     counted = {"grads": grads} | ({} if step.times is None else {"times": step.times})
     if options.copies:

@@ -50,7 +50,6 @@ def bias_gelu_reference(x: Tensor, bias: Tensor, approximate: Approximate = "non
 
 
 def _check(x: Tensor, bias: Tensor, approximate: str) -> None:
-    # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
     check_approximate("bias_gelu", approximate)
     check_device("bias_gelu", "x", x)
     check_dtype("bias_gelu", "x", x)

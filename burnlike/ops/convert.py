@@ -62,10 +62,7 @@ def convert_reference(targets: Sequence[Tensor], sources: Sequence[Tensor], lost
 
 
 def check_lists(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor) -> None:
-    """Raise the error that says what is wrong with the arguments of a conversion, if anything is.
-
-    The kernels check the same before they write, in fewer words; this runs when they refused, and without data.
-    """
+    """Raise the error that says what is wrong with the arguments of a conversion, if anything is."""
     name = "convert_"
     if len(sources) != len(targets):
         raise ArgumentError(f"{name}: expected {len(targets)} sources, one for each target, got {len(sources)}")

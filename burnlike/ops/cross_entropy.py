@@ -144,7 +144,6 @@ def _check(
     soft_cap: float | None,
     reduction: Reduction,
 ) -> None:
-    # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
     name = "cross_entropy"
     check_device(name, "logits", logits)
     check_dtype(name, "logits", logits)

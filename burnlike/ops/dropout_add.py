@@ -73,7 +73,6 @@ def _factors(x: Tensor, probability: float, seed: Tensor) -> Tensor:
 
 
 def _check(x: Tensor, residual: Tensor, probability: float, seed: Tensor | None) -> None:
-    # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
     check_device("dropout_add", "x", x)
     check_dtype("dropout_add", "x", x)
     wide = (x.dtype,) if x.dtype == torch.float64 else (x.dtype, torch.float32)

@@ -55,10 +55,7 @@ def layer_norm_reference(x: Tensor, gamma: Tensor, beta: Tensor | None = None, e
 
 
 def check_norm(name: str, x: Tensor, gamma: Tensor, beta: Tensor | None = None, residual: Tensor | None = None) -> None:
-    """Raise what a normalization says of wrong arguments.
-
-    The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
-    """
+    """Raise what a normalization says of wrong arguments."""
     check_device(name, "x", x)
     check_dtype(name, "x", x)
     check_dtype(name, "gamma", gamma, (x.dtype, torch.float32))

@@ -201,11 +201,7 @@ def _add_product(total: Tensor, grads: Tensor, x: Tensor) -> None:
 
 @_linear_cross_entropy.register_fake
 def _(
-    hidden: Tensor,
-    weight: Tensor,
-    targets: Tensor,
-    bias: Tensor | None,
-    *options: Any,
+    hidden: Tensor, weight: Tensor, targets: Tensor, bias: Tensor | None, *options: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     *_, hidden_needed, weight_needed = options
     dtype = torch.promote_types(hidden.dtype, torch.float32)

@@ -68,7 +68,6 @@ def _hidden(scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
 
 
 def _check(scores: Tensor, mask: Tensor | None, scale: float, causal: bool) -> None:
-    # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
     check_device("masked_softmax", "scores", scores)
     check_dtype("masked_softmax", "scores", scores)
     if scores.dim() < 1 + causal:

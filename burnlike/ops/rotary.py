@@ -110,7 +110,6 @@ def _turned(x: Tensor, cosines: tuple[Tensor, ...], sines: tuple[Tensor, ...], i
 
 
 def _check(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, inverse: bool) -> None:
-    # The kernels check the same before they read, in fewer words; this runs when they refused, and without data.
     check_device("rotary", "query", query)
     check_dtype("rotary", "query", query)
     check_dtype("rotary", "key", key, (query.dtype,))

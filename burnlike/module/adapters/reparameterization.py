@@ -110,11 +110,7 @@ def materialize(module: M) -> M:
 
 
 def candidates(module: nn.Module) -> list[Param]:
-    """The floating-point parameters of `module` that are no part of a reparameterization.
-
-    Raises:
-        ModuleTreeError: the tree can't be changed any more.
-    """
+    """The floating-point parameters of `module` that are no part of a reparameterization."""
     _check_tree(module)
     inside = {
         id(tensor) for part in module.modules() if isinstance(part, Reparameterization) for tensor in part.parameters()

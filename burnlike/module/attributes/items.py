@@ -35,18 +35,7 @@ def load_items(
     unexpected_keys: list[str],
     error_msgs: list[str],
 ) -> None:
-    """Take the fields out of a state dict, as `nn.Module._load_from_state_dict` does its tensors.
-
-    Args:
-        module: gets them.
-        state_dict: loses them.
-        prefix: what their keys begin with.
-        local_metadata: not used.
-        strict: not used; torch passes over what is missing if it is not.
-        missing_keys: gets the keys that are not there.
-        unexpected_keys: not used.
-        error_msgs: gets what is wrong with those that are.
-    """
+    """Take the fields out of a state dict, as `nn.Module._load_from_state_dict` does its tensors."""
     for name in fields_with(module, "holds", "item"):
         key = prefix + name
         if key not in state_dict:

@@ -65,12 +65,7 @@ def with_items(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def apply_plain(module: nn.Module, function: Callable[[Tensor], Tensor]) -> None:
-    """Replace each plain tensor in the attributes of `module`, constants excepted, by `function` of it.
-
-    Args:
-        module: its lists, tuples and dicts are looked into, too.
-        function: as `nn.Module._apply` takes it; typed tensors stay on their kind of backend.
-    """
+    """Replace each plain tensor in the attributes of `module`, also in lists, by `function` of it; constants stay."""
     for name, value in _candidates(module):
         module.__dict__[name] = _applied(value, function)
 

@@ -215,9 +215,4 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
 
 
 _SEQUENCES = (list, tuple, ModuleTuple, nn.ModuleList)
-_GROUPS = (
-    "_parameters",
-    "_buffers",
-    "_modules",
-    KEPT,
-)
+_GROUPS = ("_parameters", "_buffers", "_modules", KEPT)

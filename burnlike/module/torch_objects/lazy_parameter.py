@@ -105,12 +105,7 @@ class LazyParameter(nn.Parameter):
     _form: Tensor
 
     def __new__(
-        cls,
-        cell: LazyCell,
-        shape: Sequence[int],
-        device: torch.device,
-        dtype: torch.dtype,
-        requires_grad: bool = True,
+        cls, cell: LazyCell, shape: Sequence[int], device: torch.device, dtype: torch.dtype, requires_grad: bool = True
     ) -> "LazyParameter":
         form = _nan(shape, dtype, device)
         # Memory on meta could not be exchanged for other memory.

@@ -79,15 +79,7 @@ def clone(module: M, new_ids: bool = False) -> M:
 
 
 def copy_with(module: M, replaced: Mapping[int, Any]) -> M:
-    """A copy of `module`, that wraps nothing, which holds other objects in place of some of its modules and tensors.
-
-    Args:
-        module: any `nn.Module`.
-        replaced: address of a module or tensor of it -> what stands for it everywhere in the copy.
-
-    Raises:
-        ModuleTreeError: see `clone`.
-    """
+    """As `clone`; `replaced` tells by address what stands in the copy for some modules and tensors of `module`."""
     for part in module.modules():
         check_copyable(part)
     memo: dict[int, Any] = {**_computed(module), **replaced}

@@ -52,11 +52,7 @@ class Identities:
         self._moves: dict[int, tuple[Tensor | None, bool]] = {}
 
     def resolve(self, path: str, kind: Kind, module: nn.Module, name: str, at_place: Tensor) -> ParamId:
-        """The id of a tensor whose place and object do not agree on one that no other tensor has.
-
-        Raises:
-            DuplicateParamIdError: another tensor has it, and neither was tied to the other or took its place.
-        """
+        """The id of a tensor whose place and object do not agree on one that no other tensor has."""
         tensor = noting(kind, at_place)
         param_id = known_id(module, name, tensor)
         if param_id is None:

@@ -74,11 +74,7 @@ def untracked(tensor: Tensor) -> Tensor:
 
 
 def lazy_parameter(
-    init: Init,
-    shape: Sequence[int],
-    device: torch.device | str | None,
-    dtype: torch.dtype | None,
-    requires_grad: bool,
+    init: Init, shape: Sequence[int], device: torch.device | str | None, dtype: torch.dtype | None, requires_grad: bool
 ) -> LazyParameter:
     if not callable(init):
         raise TypeError(f"expected a function of the device that makes the values, got {type(init).__name__}")

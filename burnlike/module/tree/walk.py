@@ -191,12 +191,7 @@ class Walk:
         )
 
     def _traverse(self, root: nn.Module, modules: list[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
-        """Make the Param of each tensor, at the first of its places; returns the plain lists that are fields.
-
-        Args:
-            root: the module.
-            modules: to which all modules that are passed are added.
-        """
+        """Make the Param of each tensor, at the first of its places, and collect `modules`; returns the plain lists."""
         identities = Identities(root)
         known = identities.known
         param_of: dict[int, KeptParam] = {}

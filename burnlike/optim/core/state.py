@@ -20,11 +20,7 @@ Leaf = Tensor | int | float | str | bool | None
 
 
 def flatten(state: Any) -> tuple[dict[str, Tensor], dict[str, Leaf]]:
-    """The tensors and the plain values of a state by their dotted names; a field that is None has no entry, as in Burn.
-
-    Raises:
-        RecordError: it holds something that has no place in a record, or two values have one name.
-    """
+    """The tensors and the plain values of a state by their dotted names; as in Burn, none of a field that is None."""
     tensors, values = to_leaves(state)
     named = leaves(values)
     found = dict(named)
@@ -36,11 +32,7 @@ def flatten(state: Any) -> tuple[dict[str, Tensor], dict[str, Leaf]]:
 
 
 def unflatten(state_type: type, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> Any:
-    """Rebuild a state of `state_type`, with torch's tensors also where typed ones are declared, as after a step.
-
-    Raises:
-        RecordMismatchError: a field that may not be None has no leaf, or a leaf no field.
-    """
+    """Rebuild a state of `state_type`, with torch's tensors also where typed ones are declared, as after a step."""
     return from_leaves(state_type, tensors, values, typed=False)
 
 
@@ -71,7 +63,7 @@ def inner_of(tensor: Any) -> Tensor:
 
 
 def _none_items(state: Any, path: str = "") -> Iterator[str]:
-    """Names of what is None where that is told by an entry alone: in lists and maps, and in fields declared as Any."""
+    """The names at which None needs an entry: in lists and maps, and in fields declared as Any."""
     into_item = None if isinstance(state, type | TensorBase | Tensor) else getattr(state, "into_item", None)
     state = into_item() if callable(into_item) else state
     parts: Mapping[Any, Any] | None = fields_of(state)

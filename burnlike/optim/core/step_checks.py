@@ -54,15 +54,7 @@ def meshes_of(params: Sequence[Param]) -> list[tuple[Any, list[Param]]]:
 
 
 def check_alike(meshes: Sequence[tuple[Any, Sequence[Param]]], stepped: Sequence[Param]) -> None:
-    """Refuse gradients that only some ranks have.
-
-    Args:
-        meshes: see `meshes_of`.
-        stepped: the parameters that have a gradient on this rank.
-
-    Raises:
-        ArgumentError: there is one; on every rank.
-    """
+    """Raise ArgumentError on every rank if only some have a gradient; `meshes` is from `meshes_of`."""
     ours = {param.id for param in stepped}
     for mesh, params in meshes:
         counts = torch.tensor([param.id in ours for param in params], dtype=torch.int32)

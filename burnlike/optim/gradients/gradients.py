@@ -163,14 +163,7 @@ class GradientsParams:
 
 
 def check_gradient(param: Param, tensor: Tensor, grad: Tensor, otherwise: str = "") -> None:
-    """Refuse a gradient that does not fit its parameter.
-
-    Args:
-        otherwise: end of the message.
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: it doesn't; DTypeError also where it is sparse.
-    """
+    """Raise the error of a gradient that does not fit its parameter, or is sparse; `otherwise` ends the message."""
     if grad.shape != tensor.shape:
         raise ShapeError(
             f"the gradient of '{param.path}' has shape {list(grad.shape)}, expected {list(tensor.shape)}{otherwise}"

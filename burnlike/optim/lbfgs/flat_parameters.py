@@ -71,12 +71,7 @@ class FlatParameters:
                 tensor.copy_(values)
 
     def gradient(self, grads: GradientsParams) -> Tensor:
-        """The gradients of what moves as a vector.
-
-        Raises:
-            ArgumentError: a gradient is of a parameter that the module does not have.
-            ShapeError: one has another shape than its parameter.
-        """
+        """The gradients of what moves as a vector; an error for one of another module or of another shape."""
         self._check(grads)
         flat = self._zeros()
         found = {param.id: value for param, value in zip(grads.params, grads.values, strict=True)}

@@ -81,12 +81,7 @@ class LbfgsState:
 
 
 def state_of(record: Record) -> LbfgsState:
-    """The state that a record holds, in memory of its own.
-
-    Raises:
-        RecordMismatchError: it is not a record of L-BFGS, or contradicts itself.
-        RecordIOError: its file can't be read.
-    """
+    """The state that a record holds, in memory of its own; RecordMismatchError if it is none or contradicts itself."""
     values: dict[str, Any] = dict(record.values)
     lengths = {}
     for name in _HISTORIES:

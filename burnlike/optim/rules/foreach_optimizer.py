@@ -85,12 +85,7 @@ class ForeachOptimizer(ListOptimizer[State]):
         return ready_states if ready_states is not None else (states if all(map(is_, ready, states)) else ready)
 
     def _update(
-        self,
-        lr: float,
-        dtype: torch.dtype,
-        tensors: list[Tensor],
-        grads: list[Tensor],
-        states: list[Any],
+        self, lr: float, dtype: torch.dtype, tensors: list[Tensor], grads: list[Tensor], states: list[Any]
     ) -> list[State]:
         """One update in `dtype`; what is kept in another one is rounded back to it once."""
         rounded: dict[int, tuple[Tensor, Tensor]] = {}  # by the wide one, its original beside it

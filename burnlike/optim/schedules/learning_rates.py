@@ -63,14 +63,7 @@ def last_match(groups: tuple[ParamGroup, ...], param: Param) -> int:
 
 
 def check_groups(groups: Sequence[ParamGroup], weights: Sequence[Param], owner: str) -> None:
-    """Refuse groups that match nothing.
-
-    Args:
-        owner: of the groups, for the message.
-
-    Raises:
-        ConfigError: a group matches no parameter.
-    """
+    """Raise ConfigError if a group matches no parameter; `owner` of the groups is for the message."""
     for place, group in enumerate(groups):
         if not any(group.matches(param) for param in weights):
             known = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")

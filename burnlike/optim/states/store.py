@@ -74,11 +74,7 @@ class KeptStates:
             kept.pop(param_id, None)
 
     def into_record(self, rule_of: RuleOf, name: str) -> Record:
-        """All states, copying nothing: `<id>.<field>` tensors and values, and the path of each id.
-
-        Raises:
-            RecordError: a state holds something that has no place in a record.
-        """
+        """All states, copying nothing: `<id>.<field>` tensors and values, and the path of each id."""
         tensors: dict[str, Tensor] = {}
         states: dict[str, Any] = {}
         for param_id, state in self.states.items():
@@ -104,11 +100,7 @@ class KeptStates:
 
 
 def layout_of_state(rule: Rule, state: Any = None) -> Any:
-    """The layout of a rule's states, None if it can't be told.
-
-    Args:
-        state: one of its states, which may hold what Burn's don't; None for those of a rule as it is configured.
-    """
+    """The layout of a rule's states, or of `state`, which may hold what Burn's don't; None if it can't be told."""
     return layout_of_type(rule.state_type) if fits_layout(state) else None
 
 
@@ -128,15 +120,7 @@ def read_states(
     report: LoadReport | None = None,
     prune_orphans: bool = False,
 ) -> KeptStates:
-    """Read a record whole, each tensor in the dtype it was saved in, without changing anything.
-
-    Args:
-        targets: the parameters with the ids that they will have; None keeps those of the record.
-
-    Raises:
-        RecordMismatchError: the record is not one of such rules, or does not fit the parameters.
-        RecordIOError: its file can't be read.
-    """
+    """As `StatefulOptimizer.read_states`, for states of the rules that `rule_of` gives."""
     entries = entries_of(record)
     if targets is None:
         ids = {} if report is None else report.ids

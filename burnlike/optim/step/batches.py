@@ -45,11 +45,7 @@ class ParamBatch:
     has_complex: bool = False
 
     def set_states(self, states: Sequence[Any], rule: SimpleOptimizer[Any]) -> None:
-        """Take the states of the parameters before the next step.
-
-        Raises:
-            DTypeError: a parameter is complex, and the rule looks at whole tensors, which its real parts are not.
-        """
+        """Take the states before the next step; DTypeError for a complex parameter if the rule needs whole tensors."""
         found = next((it for it in self.params if it.tensor.is_complex()), None)
         if found is not None and not rule.elementwise:
             raise DTypeError(
@@ -69,22 +65,12 @@ class ParamBatch:
 def batches_of(
     stepped: Iterable[tuple[int, Param]], groups: tuple[ParamGroup, ...], lr: float | ModuleLearningRate
 ) -> list[ParamBatch]:
-    """Divide the parameters of a step by their groups into batches, each in the order of the gradients.
-
-    Args:
-        stepped: parameters, and the places of their gradients.
-        lr: which may have groups of its own.
-    """
+    """Divide the parameters `stepped`, given with their places, by the groups of the rules and those of `lr`."""
     rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else ()
     found: dict[Any, ParamBatch] = {}
     for place, param in stepped:
         tensor = param.tensor
-        key = (
-            last_match(groups, param),
-            last_match(rate_groups, param),
-            local(tensor).device,
-            is_distributed(tensor),
-        )
+        key = (last_match(groups, param), last_match(rate_groups, param), local(tensor).device, is_distributed(tensor))
         batch = found.setdefault(key, ParamBatch(*key))
         batch.places.append(place)
         batch.params.append(param)
@@ -92,11 +78,7 @@ def batches_of(
 
 
 def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Param]]:
-    """The parameters of `module` with the ids of `params`, and their places among these; others are left out.
-
-    Raises:
-        ArgumentError: none of them is in `module`.
-    """
+    """The parameters of `module` with the ids of `params`, and their places; ArgumentError if there are none."""
     found = weights(module)
     if params is found:
         return list(enumerate(found))
@@ -117,22 +99,13 @@ def gradients_of(batch: ParamBatch, values: Sequence[Tensor]) -> Sequence[Tensor
 
 
 def rate_of(batch: ParamBatch, lr: float | ModuleLearningRate) -> float:
-    """The learning rate of a batch.
-
-    Raises:
-        ArgumentError: it is negative, not finite, or no number.
-    """
     return checked_rate(lr.at(batch.rate) if isinstance(lr, ModuleLearningRate) else lr)
 
 
 def real_parts(
     batches: Sequence[ParamBatch], tensors: list[list[Tensor]], grads: list[Sequence[Tensor]]
 ) -> tuple[list[list[Tensor]], list[Sequence[Tensor]]]:
-    """The parameters and gradients of batches as the rules see them: complex ones as two real numbers each.
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: the gradient of a complex one does not fit it.
-    """
+    """The parameters and gradients of batches as the rules see them: complex ones as two real numbers each."""
     if not any(batch.has_complex for batch in batches):
         return tensors, grads
     check_all(batches, tensors, grads)
@@ -140,11 +113,6 @@ def real_parts(
 
 
 def check_gradients(batch: ParamBatch, tensors: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
-    """Refuse gradients that don't fit their parameters.
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: one doesn't.
-    """
     for param, tensor, grad in zip(batch.params, tensors, grads, strict=True):
         check_gradient(param, tensor, grad, "; nothing was changed")
 
@@ -152,7 +120,6 @@ def check_gradients(batch: ParamBatch, tensors: Sequence[Tensor], grads: Sequenc
 def check_all(
     batches: Sequence[ParamBatch], tensors: Sequence[Sequence[Tensor]], grads: Sequence[Sequence[Tensor]]
 ) -> None:
-    """`check_gradients` of several batches."""
     for batch, some, its_grads in zip(batches, tensors, grads, strict=True):
         check_gradients(batch, some, its_grads)
 

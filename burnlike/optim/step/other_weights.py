@@ -18,11 +18,7 @@ Copies = Mapping[ParamId, Param]
 
 
 def copies_of(module: nn.Module, copies: nn.Module) -> Copies:
-    """For each parameter of `module` that of `copies` that is at its path.
-
-    Raises:
-        ConfigError: `copies` lacks a parameter or has one of another shape.
-    """
+    """For each parameter of `module` that of `copies` at its path; ConfigError if there is none of its shape."""
     found = {param.path: param for param in params(copies, "weight")}
     for param in params(module, "weight"):
         copy = found.get(param.path)
@@ -43,11 +39,7 @@ def tensors_of_copies(copies: Copies, params: Sequence[Param]) -> list[Tensor]:
 
 
 def check_copied(copies: Copies, params: Sequence[Param]) -> None:
-    """Refuse parameters that have no copy, if others have one.
-
-    Raises:
-        ConfigError: there is such a parameter.
-    """
+    """Raise ConfigError if some parameters have a copy and others none."""
     if copies and (without := [param.path for param in params if param.id not in copies]):
         raise ConfigError(
             f"'{without[0]}' has no copy, as other parameters have; call with_copies again when the module has changed"
