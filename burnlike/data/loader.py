@@ -8,9 +8,8 @@ import torch
 from torch.utils.data import DataLoader as TorchLoader
 
 from ..errors import BatchSizeError, DataError
+from .batching import BatchMaker, Made, OnBadItem, Request, bad_batch, copied_ahead, to_device
 from .dataset import Batcher, Dataset
-from .making import BatchMaker, Made, OnBadItem, Request, bad_batch, to_device
-from .prefetch import copied_ahead
 
 Item = TypeVar("Item")
 Batch = TypeVar("Batch")

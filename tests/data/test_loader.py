@@ -6,13 +6,14 @@ import pickle
 import random
 import re
 import signal
-from collections import Counter
+from collections import Counter, OrderedDict, namedtuple
 
 import numpy
 import pytest
 import torch
 
 from burnlike.data import DataLoader, InMemDataset
+from burnlike.data.batching import to_device
 from burnlike.errors import DataError
 
 
@@ -288,3 +289,29 @@ def test_what_is_kept_of_the_order_does_not_grow() -> None:
     many = loader(1000)
     epochs(many, 5)
     assert sum(map(len, many._passes.values())) <= 2000
+
+
+class Row(tuple):
+    """A tuple of a library's own."""
+
+
+class Columns(dict):
+    """A dict of a library's own."""
+
+
+def test_tensors_of_any_batch_go_to_the_device() -> None:
+    pair = namedtuple("pair", "x y")
+    one = torch.ones(1)
+    batch = {
+        "a": [one, (one, "text")],
+        "b": pair(one, 2),
+        "c": OrderedDict(x=one),
+        "d": Row([one]),
+        "e": Columns(x=one),
+    }
+    found = to_device(batch, torch.device("meta"))
+    tensors = [found["a"][0], found["a"][1][0], found["b"].x, found["c"]["x"], found["d"][0], found["e"]["x"]]
+    assert all(it.is_meta for it in tensors)
+    assert (found["a"][1][1], found["b"].y) == ("text", 2)
+    kinds = [type(it) for it in (found["a"][1], found["b"], found["c"], found["d"])]
+    assert kinds == [tuple, pair, OrderedDict, Row]

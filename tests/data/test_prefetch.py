@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from burnlike.data import DataLoader, TensorDataset
-from burnlike.data.making import Made
-from burnlike.data.prefetch import copied_ahead
+from burnlike.data.batching import Made, copied_ahead
 
 CPU = torch.device("cpu")
 

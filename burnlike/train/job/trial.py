@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ...config import ModuleConfig
-from ...data.making import BatchMaker, Request, bad_batch, to_device
+from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.composed import classes_of
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError
 from ..learner.evaluation import update_metrics

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from ..._torch_compat.pytree import tree_map
 from ...data import DataLoader
+from ...data.batching import to_device
 from ...errors import ConfigError, DataError
 from ..state.random_generators import random_state, restore_random
 
@@ -60,7 +59,7 @@ class ForeignLoader:
             self.position += 1
             if self.position == self._length:
                 self.epoch, self.position = self.epoch + 1, 0
-            yield move(batch, self.device)
+            yield to_device(batch, self.device)
             if self.position == 0:
                 return
         raise DataError(
@@ -129,11 +128,6 @@ def check_ranks(loader: Any, world_size: int) -> None:
             f"expected a DataLoader with world_size={world_size}, the number of processes that train together, and with"
             f" rank=parallel.rank; got one with world_size={loader.world_size}"
         )
-
-
-def move(batch: Any, device: torch.device) -> Any:
-    """The batch with its tensors on the device."""
-    return tree_map(lambda it: it.to(device, non_blocking=True) if isinstance(it, Tensor) else it, batch)
 
 
 def _length_of(loader: Any, names: Names) -> int:

@@ -1,16 +1,18 @@
-"""How one batch is made of its items, in the process that trains or in a worker."""
+"""How one batch is made of its items, in the process that trains or in a worker, and comes to the device."""
 
 import hashlib
 import random
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
+from torch import Tensor
 from torch.utils.data import default_collate
 
+from .._torch_compat.pytree import tree_map
 from ..errors import DataError
 
 OnBadItem = Literal["raise", "skip"]
@@ -149,16 +151,43 @@ def seeded(seed: int, epoch: int, step: int) -> Iterator[None]:
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """The batch, of tensors in tuples, lists and mappings, on the device."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, dict):
-        return {name: to_device(it, device) for name, it in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(to_device(it, device) for it in batch))
-    if isinstance(batch, tuple | list):
-        return type(batch)(to_device(it, device) for it in batch)
-    return batch
+    """The batch with its tensors on the device: in what torch's pytrees know, and in other tuples, lists and dicts."""
+
+    def moved(leaf: Any) -> Any:
+        if isinstance(leaf, Tensor):
+            return leaf.to(device, non_blocking=True)
+        if isinstance(leaf, dict):
+            return {name: to_device(it, device) for name, it in leaf.items()}
+        return type(leaf)(to_device(it, device) for it in leaf) if isinstance(leaf, tuple | list) else leaf
+
+    return tree_map(moved, batch)
+
+
+def copied_ahead(batches: Iterable[Made], device: torch.device) -> Iterator[Made]:
+    """The batches on the device; each is copied on a stream of its own before the one before it is handed out.
+
+    Args:
+        batches: in pinned memory, so that copies need no CPU.
+        device: one of CUDA.
+    """
+    stream = torch.cuda.Stream(device)
+    waiting: tuple[Made, Any] | None = None
+    for made in batches:
+        with torch.cuda.stream(stream):
+            copied = made._replace(batch=to_device(made.batch, device)), stream.record_event()
+        if waiting is not None:
+            yield _ready(*waiting, device)
+        waiting = copied
+    if waiting is not None:
+        yield _ready(*waiting, device)
+
+
+def _ready(made: Made, copied: Any, device: torch.device) -> Made:
+    """The batch, for the stream in use: it waits for the copy, and keeps the memory until it has used it."""
+    stream: Any = torch.cuda.current_stream(device)
+    stream.wait_event(copied)
+    tree_map(lambda it: it.record_stream(stream) if isinstance(it, Tensor) else None, made.batch)
+    return made
 
 
 def bad_batch(made: Made) -> DataError:
