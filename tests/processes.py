@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from signal import SIGSEGV
 
@@ -66,6 +66,15 @@ def wait_for(workers: list[subprocess.Popen[bytes]]) -> None:
     for worker in workers:
         worker.kill()
         worker.wait()
+
+
+def wait_until(is_done: Callable[[], bool], worker: subprocess.Popen[bytes]) -> None:
+    """Wait for something that a living process does; the test fails if it ends before, or takes `HANGS_S`."""
+    deadline = time.monotonic() + HANGS_S
+    while not is_done():
+        assert worker.poll() is None, f"the process has ended with {worker.returncode}"
+        assert time.monotonic() < deadline, "the process hangs"
+        time.sleep(0.001)
 
 
 def crashed_in_a_thread_of_torch(workers: list[subprocess.Popen[bytes]], logs: list[Path]) -> bool:

@@ -27,15 +27,15 @@ def save(
     precision: PrecisionRule | None = None,
     recorder: Recorder | None = None,
 ) -> str:
-    """Write the record of anything to a file: of an `nn.Module`, its parameters and persistent buffers.
+    """Write the record of an object to a file: of an `nn.Module`, its parameters and persistent buffers.
 
     Args:
-        source: a module, a Record, or whatever else `Record.of` takes: an optimizer, a dataclass, a map of tensors.
-        path: file. Its extension says the format, safetensors where it is none of `burnlike.record.EXTENSIONS`;
-            `.safetensors` is appended to a name without an extension. Names of torch.save's files (`.pt`, `.pth`,
-            `.ckpt`, `pytorch_model.bin`, ...) are refused.
+        source: a module, an optimizer, a Record, a map of tensors, or anything else that `Record.of` takes.
+        path: the file. Its extension says the format: one of `burnlike.record.EXTENSIONS`, else safetensors. A name
+            without an extension gets `.safetensors`. Names of torch.save's files (`.pt`, `.pth`, `.ckpt`,
+            `pytorch_model.bin`, ...) are refused.
         precision: types to store in; None stores each tensor as it is.
-        recorder: writes it, whatever the extension.
+        recorder: writes the file, whatever its extension.
 
     Returns:
         The path written.
@@ -53,20 +53,20 @@ def save_async(
     recorder: FileRecorder | None = None,
     on_busy: OnBusy = "wait",
 ) -> SaveHandle:
-    """Write the record of anything in the background.
+    """Write the record of an object in the background.
 
-    Once this returns, training may go on. It takes memory for a copy of all values in the types of the file, so as many
-    bytes as that has, until the file is written. A process that ends waits for the file.
+    It copies the values in the types of the file and returns, and training may go on. The copy takes as much memory as
+    the file until that is written. A process that ends waits for its saves.
 
     Args:
         source: see `save`.
         path: see `save`.
         precision: see `save`.
-        recorder: writes it, whatever the extension.
-        on_busy: whether to "wait" for a save to this path, or of this recorder, that still goes on, or to "refuse".
+        recorder: writes the file, whatever its extension.
+        on_busy: if another save to this path or of this recorder goes on: "wait" for it, or "refuse".
 
     Returns:
-        What to wait for and to learn of errors by.
+        A handle: `wait()` waits for the file and raises what went wrong.
 
     Raises:
         SavePendingError: another save goes on, and `on_busy` is "refuse".
@@ -119,39 +119,39 @@ def load(
     verify: bool = False,
     **options: Any,
 ) -> Any:
-    """Load a record's file into what has such a record, all of it or nothing.
+    """Load a file into the object whose record it holds, all of it or nothing.
 
-    Into an `nn.Module`: values are converted to the module's types and devices and written into the tensors that are
-    there, so that optimizers keep their references; tensors on the meta device are made. Frozen parameters stay frozen.
-    The module takes over the record's ids. Lazy parameters take the values and are never initialized. Where a parameter
-    has a load mapper, the record's form is what must fit; all mapped values are in memory before the first is written.
+    An `nn.Module` keeps its tensors: the values are converted to their types and devices and written into them, so
+    optimizers keep their references, and frozen parameters stay frozen. Tensors on the meta device are made. The module
+    gets the record's ids. A lazy parameter gets the values without being initialized. A parameter with a load mapper
+    takes the form that its mapper expects; all mapped values are in memory before the first is written.
 
-    Into anything else, and into a module whose class defines one, by its `load_record`: optimizers and schedulers of
+    Everything else is loaded by its `load_record`, as is a module whose class defines one: optimizers and schedulers of
     burnlike and of torch, a TrainingState, generators, and objects with `load_state_dict`.
 
     Args:
         target: a module, an optimizer, ...
-        path: file of any format that `open_record` reads, whoever wrote it; or a directory with a sharded set.
-        strict: of a module, whether a missing or unexpected tensor is an error. Another shape or kind always is.
-        device: of a module, for tensors on the meta device; None is torch's default device.
-        recorder: reads it, whatever the path is to it.
+        path: a file of any format that `open_record` reads, or a directory with a sharded set.
+        strict: for a module: whether a missing or unexpected tensor is an error. Another shape or kind always is.
+        device: for a module: where tensors on the meta device are made; None is torch's default device.
+        recorder: reads the file; None finds the format by its first bytes.
         layout, top_level_key: see `open_record`; without a layout that of the target is taken.
         verify: compare all values with the checksums in the file before anything is changed, which reads the file
-            once more; see `burnlike.record.verify`.
-        options: of a module `allow_partial`, `allow_unused`, `validate`, `match`, `filter`, `remap`, `remap_ids` and
-            `dtype`, see `LoadOptions`; else those of its `load_record`, as `module`, `report` and `prune_orphans` of an
-            optimizer.
+            twice; see `burnlike.record.verify`.
+        options: for a module `allow_partial`, `allow_unused`, `validate`, `match`, `filter`, `remap`, `remap_ids` and
+            `dtype`, see `LoadOptions`; else those of its `load_record`, such as `module`, `report` and `prune_orphans`
+            of an optimizer.
 
     Returns:
-        What its `load_record` gives: for a module a report of what became of each tensor.
+        What `load_record` returns; for a module a LoadReport, which says what became of each tensor.
 
     Raises:
         RecordIOError, RecordFormatError: the file can't be read or is damaged.
         RecordMismatchError: the record does not fit; its `report` says why. The target is as it was.
         RecordError: a load mapper raised or gave no tensor, or nothing can be loaded into the target; it is as it was.
         PrecisionError: a value is too large for the module's type. The module is as it was.
-        ArgumentError: there is no such option, or it has a value that it can't have; or both a recorder and a
-            top_level_key are given.
+        ArgumentError: there is no such option, or it has a wrong value; or both a recorder and a top_level_key are
+            given.
     """
     record = open_for(target, path, recorder, layout, top_level_key)
     if verify:
@@ -166,9 +166,9 @@ def open_for(
     layout: Any = None,
     top_level_key: str | None = None,
 ) -> Record:
-    """Open the record at `path`, which is to be loaded into `target`; see `load`.
+    """Open the record at `path` to load it into `target`; see `load`.
 
-    What is saved as more than a file (a TrainingState) says by its `open_record(path)` how.
+    A target with a method `open_record(path)` opens it itself: a TrainingState is saved as several files.
     """
     if isinstance(path, Record | RecordPart):
         raise ArgumentError("expected the path of a record, got a record; load it by record.load_into(target)")
@@ -182,10 +182,10 @@ def open_for(
 
 
 def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None) -> Record:
-    """Open a record's file; its format is told by its first bytes, its tensors are read when they are asked for.
+    """Open a record's file, whose first bytes tell its format; each tensor is read when it is asked for.
 
-    Besides the formats that burnlike writes, it reads files of `torch.save` (`.pt`, `.pth`, `.bin`), of which nothing
-    is run: maps of tensors and plain values, nested ones by dotted names, and the weights of whole modules.
+    It reads the formats that burnlike writes, and files of `torch.save` (`.pt`, `.pth`, `.bin`) without running
+    anything in them: maps of tensors and plain values, nested ones by dotted names, and the weights of whole modules.
 
     Args:
         path: the file; or the index of a sharded set (`model.safetensors.index.json`), or the directory that it or a

@@ -22,7 +22,7 @@ from burnlike.errors import RecordIOError
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
 from burnlike.record.saving import stream
 
-from ..processes import HANGS_S
+from ..processes import HANGS_S, wait_until
 
 OLD = b"the old record"
 
@@ -241,7 +241,6 @@ import sys, torch
 from burnlike.record import Record, SafetensorsRecorder
 torch.set_num_threads(1)
 recorder = SafetensorsRecorder()
-print("ready", flush=True)
 for value in range(10**9):
     recorder.save(Record({"a": torch.full((200_000,), float(value)), "b": torch.tensor(float(value))}), sys.argv[1])
 """
@@ -250,12 +249,8 @@ for value in range(10**9):
 def test_process_killed_at_any_moment_leaves_a_whole_record(tmp_path: Path) -> None:
     target = tmp_path / "x.safetensors"
     generator = torch.Generator().manual_seed(0)
-    process = subprocess.Popen([sys.executable, "-c", CHILD, str(target)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
-    while not target.exists():
-        time.sleep(0.001)
+    process = subprocess.Popen([sys.executable, "-c", CHILD, str(target)])
+    wait_until(target.exists, process)
     time.sleep(torch.rand(1, generator=generator).item() * 0.1)
     process.kill()
     process.wait()

@@ -13,6 +13,8 @@ import burnlike.record
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.record import FileRecorder, HalfPrecision, Record, SafetensorsRecorder
 
+from ..processes import HANGS_S
+
 RECORDERS = {
     name: found
     for name in burnlike.record.__all__
@@ -95,6 +97,8 @@ print(json.dumps(sizes))
 
 def test_64_mb_in_memory_take_little_more_than_that() -> None:
     names = ["SafetensorsRecorder", "NamedMpkBytesRecorder"]
-    result = subprocess.run([sys.executable, "-c", CHILD, *names], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", CHILD, *names], capture_output=True, text=True, check=True, timeout=HANGS_S
+    )
     for name, extra in json.loads(result.stdout).items():
         assert extra < 1.25 * (64 << 20), name

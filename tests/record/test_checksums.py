@@ -20,6 +20,8 @@ from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, open
 from burnlike.record.bytes.checksums import combined
 from burnlike.train import Checkpointer, TrainingState
 
+from ..processes import HANGS_S
+
 KEY = "burnlike.checksums"
 
 
@@ -72,7 +74,9 @@ def test_program_without_torch_compares_them_without_it(tmp_path: Path) -> None:
         f"main(['inspect', {str(path)!r}, '--verify'])\n"
         "print('torch' in sys.modules)\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    shown = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=HANGS_S
+    ).stdout
     assert "all 6 tensors" in shown
     assert shown.endswith("False\n")
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ..processes import HANGS_S
+
 CHILD = """
 import json, sys, torch
 from benchmarks._memory import with_extra_bytes
@@ -22,7 +24,7 @@ print(json.dumps({"save": save, "load": load}))
 
 def test_save_and_load_of_200_mb_take_less_than_32_mib(tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", CHILD, str(tmp_path / "x")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", CHILD, str(tmp_path / "x")], capture_output=True, text=True, check=True, timeout=HANGS_S
     )
     extra = json.loads(result.stdout)
     assert (tmp_path / "x.safetensors").stat().st_size > 100_000_000

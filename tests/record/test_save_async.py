@@ -251,7 +251,9 @@ handle = SafetensorsRecorder().save_async(Record({"a": torch.ones(3_000_000)}), 
 
 @pytest.mark.parametrize("how", ["", "raise ValueError('training failed')", "sys.exit(3)"])
 def test_process_that_ends_waits_for_its_saves(how: str, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", END + how, tmp_path / "x"], check=False, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-c", END + how, tmp_path / "x"], check=False, stderr=subprocess.DEVNULL, timeout=HANGS_S
+    )
     assert safetensors.torch.load_file(tmp_path / "x.safetensors")["a"].eq(1).all()
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -280,7 +282,11 @@ def test_values_are_written_by_as_many_threads_as_can_be_started(
 
 def test_error_is_printed_when_the_process_ends(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", END, tmp_path / "none" / "x"], check=True, capture_output=True, text=True
+        [sys.executable, "-c", END, tmp_path / "none" / "x"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
     )
     assert "does not exist; create it first" in done.stderr
 

@@ -20,6 +20,8 @@ from burnlike.errors import ArgumentError, PrecisionError, RecordError, RecordIO
 from burnlike.module import ParamId
 from burnlike.record import HalfPrecision, Record, SafetensorsRecorder
 
+from ..processes import wait_until
+
 INDEX = "model.safetensors.index.json"
 KB = 1000
 
@@ -223,7 +225,6 @@ CHILD = """
 import itertools, sys, torch
 from burnlike.record import Record, SafetensorsRecorder
 torch.set_num_threads(1)
-print("ready", flush=True)
 for value, files in zip(range(10**9), itertools.cycle([3, 1, 3, 2])):
     tensors = {f"w{number}": torch.full((3000,), float(value)) for number in range(6)}
     SafetensorsRecorder(shard_bytes=12000 * 6 // files).save(Record(tensors), sys.argv[1])
@@ -234,12 +235,8 @@ for value, files in zip(range(10**9), itertools.cycle([3, 1, 3, 2])):
 def test_process_killed_at_any_moment_leaves_a_whole_set(tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     for _ in range(2):
-        process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.stdout.close()
-        while not (tmp_path / INDEX).exists() and not (tmp_path / "model.safetensors").exists():
-            time.sleep(0.001)
+        process = subprocess.Popen([sys.executable, "-c", CHILD, str(tmp_path)])
+        wait_until(lambda: any((tmp_path / name).exists() for name in (INDEX, "model.safetensors")), process)
         time.sleep(torch.rand(1, generator=generator).item() * 0.2)
         process.kill()
         process.wait()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import torch
 
 from burnlike.record import open_record
 
+from ...processes import HANGS_S
 from .saver import SAVES
 
 FULL, EIO, SHORT, KILL = 1, 2, 3, 4
@@ -40,6 +42,7 @@ class Saver:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"save": save, "version": version, **order}) + "\n")
         self.process.stdin.flush()
+        assert select.select([self.process.stdout], [], [], HANGS_S)[0], "the process hangs"
         return json.loads(self.process.stdout.readline())
 
     def calls(self, save: str, version: int) -> list[list[str]]:

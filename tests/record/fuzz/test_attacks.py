@@ -14,6 +14,7 @@ from burnlike.cli.main import main
 from burnlike.errors import ArgumentError, RecordFormatError
 from burnlike.record import ReadLimits, Record, SafetensorsRecorder
 
+from ...processes import HANGS_S
 from .attacks import ATTACKS, entry, in_a_fork, safetensors
 
 SCALE = 0.1
@@ -29,7 +30,7 @@ PAGES = 8 << 20
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     command = [sys.executable, "-m", "tests.record.fuzz.attacks", str(tmp_path_factory.mktemp("attacks")), str(SCALE)]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S)
     assert result.returncode == 0, result.stderr[-3000:]
     return {case["name"]: case for case in map(json.loads, result.stdout.splitlines())}
 

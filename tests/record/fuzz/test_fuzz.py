@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ...processes import HANGS_S
 from .mutations import MUTATIONS, hostile, mutated
 
 CASES = 20_000
@@ -15,7 +16,7 @@ CASES = 20_000
 @pytest.mark.slow
 def test_20000_damaged_and_hostile_files_are_read_or_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.record.fuzz.fuzz", "--cases", str(CASES), "--keep", str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S)
     assert result.returncode == 0, (result.stdout + result.stderr)[-3000:]
     counts = {
         what: int(count) for count, what in re.findall(r"(\d+) (refused|whole and loaded|whole)(?:,|\n)", result.stdout)
@@ -47,7 +48,7 @@ def test_a_reader_that_breaks_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         f"sys.argv = ['fuzz', '--cases', '3000', '--keep', {str(tmp_path)!r}]\n"
         "sys.exit(fuzz.main())\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS_S)
     assert result.returncode != 0
     assert "KeyError: 'broken'" in result.stdout
     assert list(tmp_path.iterdir())
