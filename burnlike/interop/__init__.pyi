@@ -1,7 +1,6 @@
 """The public names of `burnlike.interop`: each is imported from where it is defined, at its first use."""
 
-from .fused.fuse import fuse as fuse, unfuse as unfuse
-from .fused.report import FuseReport as FuseReport
+from .fused.fuse import FuseReport as FuseReport, fuse as fuse, unfuse as unfuse
 from .module_conversion import from_torch as from_torch, to_torch as to_torch
 from .registered_classes import register_twin as register_twin
 from .tensor_parallel import (

@@ -29,67 +29,10 @@ class _ChannelsFirst:
         return found.permute(0, 3, 1, 2)
 
 
-class Linear(layers.Linear):
-    """As torch's."""
-
-
-class BatchNormAct2d(_ThenActivates, layers.BatchNorm):
-    """Batch normalization and an activation."""
-
-
-class GroupNorm(layers.GroupNorm):
-    """As torch's."""
-
-
-class GroupNorm1(layers.GroupNorm):
-    """As torch's, of one group."""
-
-
-class GroupNormAct(_ThenActivates, layers.GroupNorm):
-    """Group normalization and an activation."""
-
-
-class GroupNorm1Act(_ThenActivates, layers.GroupNorm):
-    """Group normalization of one group, and an activation."""
-
-
-class LayerNorm(layers.LayerNorm):
-    """As torch's."""
-
-
-class LayerNormNoBias(layers.LayerNorm):
-    """As torch's."""
-
-
-class LayerNormAct(_ThenActivates, layers.LayerNorm):
-    """Layer normalization and an activation."""
-
-
-class LayerNorm2d(_ChannelsFirst, layers.LayerNorm):
-    """Layer normalization of the channels of images."""
-
-
-class LayerNorm2dNoBias(_ChannelsFirst, layers.LayerNorm):
-    """As `LayerNorm2d`."""
-
-
-class LayerNormExp2d(_ChannelsFirst, layers.LayerNorm):
-    """As `LayerNorm2d`."""
-
-
-class LayerNormAct2d(_ThenActivates, _ChannelsFirst, layers.LayerNorm):
-    """Layer normalization of the channels of images, and an activation."""
-
-
-class PReLU(layers.PRelu):
-    """As torch's."""
-
-
 class Conv2dSame(layers.Conv2d):
     """A convolution with TensorFlow's padding, which gives ceil(size / stride)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the layer's, of the padded images."""
         return super().forward(_padded(self, x))
 
 
@@ -97,7 +40,6 @@ class MaxPool2dSame(layers.MaxPool2d):
     """A pool with TensorFlow's padding."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the layer's, of the padded images."""
         return super().forward(_padded(self, x, float("-inf")))
 
 
@@ -105,7 +47,6 @@ class AvgPool2dSame(layers.AvgPool2d):
     """A pool with TensorFlow's padding, whose zeros count."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the layer's, of the padded images."""
         return super().forward(_padded(self, x))
 
 
@@ -115,7 +56,6 @@ class _Standardized(layers.Conv2d):
     eps: float
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the layer's, with the other weight, of images that may be padded as TensorFlow does."""
         if getattr(self, "same_pad", False):
             x = _padded(self, x)
         gain = (self.gain * self.scale).view(-1) if "gain" in self._parameters else None  # pyright: ignore
@@ -133,22 +73,6 @@ class _Standardized(layers.Conv2d):
         )
 
 
-class StdConv2d(_Standardized):
-    """Of BiT."""
-
-
-class StdConv2dSame(_Standardized):
-    """Of hybrid vision transformers."""
-
-
-class ScaledStdConv2d(_Standardized):
-    """Of NFNets."""
-
-
-class ScaledStdConv2dSame(_Standardized):
-    """Of NFNets."""
-
-
 def _padded(layer: Any, x: Tensor, value: float = 0.0) -> Tensor:
     dilation = getattr(layer, "dilation", 1)
     sizes = [each(it, 2) for it in (layer.kernel_size, layer.stride, dilation)]
@@ -160,13 +84,31 @@ def _expect_torchs(layer: Any) -> None:
         raise NoCounterpartError(f"{type(layer).__name__}: timm's fast norm has no counterpart; set_fast_norm(False)")
 
 
+_BASES: dict[str, tuple[type, ...]] = {
+    "Linear": (layers.Linear,),
+    "PReLU": (layers.PRelu,),
+    "BatchNormAct2d": (_ThenActivates, layers.BatchNorm),
+    "GroupNorm": (layers.GroupNorm,),
+    "GroupNorm1": (layers.GroupNorm,),
+    "GroupNormAct": (_ThenActivates, layers.GroupNorm),
+    "GroupNorm1Act": (_ThenActivates, layers.GroupNorm),
+    "LayerNorm": (layers.LayerNorm,),
+    "LayerNormNoBias": (layers.LayerNorm,),
+    "LayerNormAct": (_ThenActivates, layers.LayerNorm),
+    "LayerNorm2d": (_ChannelsFirst, layers.LayerNorm),
+    "LayerNorm2dNoBias": (_ChannelsFirst, layers.LayerNorm),
+    "LayerNormExp2d": (_ChannelsFirst, layers.LayerNorm),
+    "LayerNormAct2d": (_ThenActivates, _ChannelsFirst, layers.LayerNorm),
+    **dict.fromkeys(("StdConv2d", "StdConv2dSame", "ScaledStdConv2d", "ScaledStdConv2dSame"), (_Standardized,)),
+}
+"""Name of a class of timm -> the bases of its twin, which has the same name and adds nothing to them."""
+_CLASSES = {name: type(name, bases, {"__module__": __name__}) for name, bases in _BASES.items()}
+globals().update(_CLASSES)  # where pickles look for them
+
+
 def register() -> None:
     """Make these twins known."""
-    for kind in (
-        *(Linear, BatchNormAct2d, GroupNorm, GroupNorm1, GroupNormAct, GroupNorm1Act, LayerNorm, LayerNormNoBias),
-        *(LayerNormAct, LayerNorm2d, LayerNorm2dNoBias, LayerNormExp2d, LayerNormAct2d, Conv2dSame, MaxPool2dSame),
-        *(PReLU, AvgPool2dSame, StdConv2d, StdConv2dSame, ScaledStdConv2d, ScaledStdConv2dSame),
-    ):
+    for kind in (*_CLASSES.values(), Conv2dSame, MaxPool2dSame, AvgPool2dSame):
         places = (theirs, theirs.pool2d_same, metaformer)
         if (their := next((vars(it)[kind.__name__] for it in places if kind.__name__ in vars(it)), None)) is not None:
             register_twin(their, kind, _expect_torchs)

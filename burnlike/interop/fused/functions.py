@@ -1,6 +1,6 @@
-"""Functions of torch and transformers in a model's code, and what stands for them in a fused model.
+"""Functions of torch and transformers with native ops, for a fused model's code.
 
-Each has the signature of the stock function, and calls it for what the native op does not compute.
+Each has the signature of the stock function, and calls it for arguments that the op does not take.
 """
 
 import importlib

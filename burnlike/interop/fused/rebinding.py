@@ -1,10 +1,9 @@
 """A function's own code with native ops behind some of the functions that it calls.
 
-A stock model's `forward` often computes what a native op computes in the middle of its code: `F.cross_entropy(...)`,
-`apply_rotary_pos_emb(...)`. Here the code stays the model's own, of whatever version, and so does the module whose
-names it looks up: a `global` counter counts, and a name that is assigned later is found. Only the names of what a
-native op computes are other ones in the code, `_burnlike_fused_F` for `F`. They lie beside the real ones and ask them
-at each call: the op runs only while the real name still stands for the stock function.
+A stock `forward` often calls a function that a native op computes: `F.cross_entropy(...)`, `apply_rotary_pos_emb(...)`.
+The code stays the model's own, and so does the Python module in which it looks up names: a `global` counter counts, and
+a name that is assigned later is found. Only the names of such functions are replaced in the code: `F` becomes
+`_burnlike_fused_F`, a name in the same Python module. At each call, the op runs if `F` is still the stock function.
 """
 
 import dis
@@ -35,13 +34,13 @@ class Use:
 
 
 Replace = Callable[[types.FunctionType, str, list[Use]], tuple[Any, tuple[str, ...]]]
-"""What stands for a global of a function whose code uses it so, and the native ops that this brings; () for nothing."""
+"""What replaces a global of a function, by how its code uses it, and the native ops of that; () for no replacement."""
 
 
 def rebound(function: Callable[..., Any], replace: Replace) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """The function with other names for what is replaced, and the native ops that it has so; itself and () without any.
+    """The function with its globals replaced, and the native ops that it has then; itself and () without any.
 
-    Functions of the same package that it calls are rebound too.
+    Functions of the same package that it calls are rebound, too.
     """
     return _rebound(function, replace, {})
 
@@ -78,7 +77,7 @@ def _rebound(
 
 
 def instead_of(function: types.FunctionType, name: str, new: Callable[..., Any]) -> Callable[..., Any]:
-    """What calls `new` while the global of this name is what it is now, else the global."""
+    """A function that calls `new` while the global of this name is what it is now, else the global."""
     template = _with(_instead_template, _renamed(_instead_template.__code__, {"_NAME": name}), function.__globals__)
     return template(function.__globals__[name], new)
 

@@ -1,4 +1,4 @@
-"""What stands for the functions of torch and transformers that a fused model's code calls."""
+"""What replaces the functions of torch and transformers that a fused model's code calls."""
 
 import inspect
 import types
@@ -67,13 +67,12 @@ class AttentionFunctions:
         self.new, self.ops = rebound(self.stock, replacement)
 
     def get_interface(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
-        """As the table's."""
         found = self.find().get_interface(*arguments, **keywords)
         return self.new if found is self.stock else found
 
 
 def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tuple[Any, tuple[str, ...]]:
-    """What stands for a global of a stock function that uses it so, and the native ops that this brings."""
+    """What replaces a global of a stock function, by how it is used, and the native ops of that."""
     namespace = function.__globals__
     value: Any = namespace.get(name)
     if isinstance(value, types.ModuleType):
@@ -118,7 +117,7 @@ _ROTARY = ("q", "k", "cos", "sin", "unsqueeze_dim")
 
 
 def _is_rotary(function: Any) -> bool:
-    """Whether it turns the halves of the last dimension, which there are other layouts than."""
+    """Whether it turns the halves of the last dimension, and no other pairs."""
     parameters = inspect.signature(function).parameters
     if tuple(parameters) not in (_ROTARY, _ROTARY[:4]):
         return False

@@ -1,7 +1,7 @@
-"""What native ops compute as stock code does: one predicate for each op, and for all else the stock function is called.
+"""Which arguments a native op takes: one predicate for each op. For all others the stock function is called.
 
-Each lists what the op takes: what it does not list, such as a subclass of tensors, is stock code's. The tests compare
-the two over a grid of arguments, errors included.
+Each lists what the op takes, so that anything unknown, such as a subclass of Tensor, goes to the stock function. The
+tests compare both over a grid of arguments, errors included.
 """
 
 from collections.abc import Sequence
