@@ -13,7 +13,7 @@ from ..nn.layer import Layer
 from ..nn.linear.configs import LinearConfig
 from ..nn.norm.configs import LayerNormConfig, RmsNormConfig
 from ..nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
-from ..nn.transformer.gated_feed_forward import GatedFeedForward
+from ..nn.transformer.feed_forward import GatedFeedForward
 from ..nn.transformer.mixture_of_experts import MixtureOfExperts
 from ..tensor.torch_bridge.torch_function import lift
 from .decoder_lm_configs import DecoderLmConfig, ExpertsPart, GatedPart, PlainPart

@@ -18,8 +18,7 @@ from ..nn.embedding.configs import EmbeddingConfig
 from ..nn.initializers.configs import Normal
 from ..nn.layer import expect_shape
 from ..nn.linear.configs import LinearConfig
-from ..nn.transformer.feed_forward import PositionWiseFeedForward
-from ..nn.transformer.gated_feed_forward import GatedFeedForward
+from ..nn.transformer.feed_forward import GatedFeedForward, PositionWiseFeedForward
 from ..ops import linear
 from ..tensor.torch_bridge.torch_function import lift
 from .decoder_block import DecoderBlock, norm_config

@@ -111,8 +111,7 @@ from .blocks.configs import (
     PatchEmbeddingConfig as PatchEmbeddingConfig,
     SqueezeExciteConfig as SqueezeExciteConfig,
 )
-from .blocks.conv_norm import ConvNorm2d as ConvNorm2d
-from .blocks.depthwise_separable import DepthwiseSeparableConv2d as DepthwiseSeparableConv2d
+from .blocks.conv_norm import ConvNorm2d as ConvNorm2d, DepthwiseSeparableConv2d as DepthwiseSeparableConv2d
 from .blocks.layer_scale import LayerScale as LayerScale
 from .blocks.patch_embedding import PatchEmbedding as PatchEmbedding
 from .blocks.residual import BasicBlock as BasicBlock, Bottleneck as Bottleneck
@@ -124,9 +123,7 @@ from .containers.configs import (
 )
 from .containers.graph import Graph as Graph
 from .containers.graph_configs import GraphConfig as GraphConfig, NodeConfig as NodeConfig
-from .containers.repeat import Repeat as Repeat
-from .containers.residual import Residual as Residual
-from .containers.sequential import Sequential as Sequential
+from .containers.sequential import Repeat as Repeat, Residual as Residual, Sequential as Sequential
 from .conv.configs import (
     Conv1dConfig as Conv1dConfig,
     Conv2dConfig as Conv2dConfig,
@@ -156,9 +153,7 @@ from .dropout.configs import (
     DropPathConfig as DropPathConfig,
     GaussianNoiseConfig as GaussianNoiseConfig,
 )
-from .dropout.drop_path import DropPath as DropPath
-from .dropout.dropout import Dropout as Dropout
-from .dropout.gaussian_noise import GaussianNoise as GaussianNoise
+from .dropout.dropout import Dropout as Dropout, DropPath as DropPath, GaussianNoise as GaussianNoise
 from .embedding.configs import EmbeddingConfig as EmbeddingConfig
 from .embedding.embedding import Embedding as Embedding
 from .initializers.configs import (
@@ -193,7 +188,6 @@ from .loss.configs import (
     RNNTLossConfig as RNNTLossConfig,
     SmoothL1LossConfig as SmoothL1LossConfig,
 )
-from .loss.cosine_embedding import CosineEmbeddingLoss as CosineEmbeddingLoss
 from .loss.cross_entropy import CrossEntropyLoss as CrossEntropyLoss
 from .loss.ctc import CTCLoss as CTCLoss
 from .loss.likelihoods import (
@@ -210,6 +204,7 @@ from .loss.margin_configs import (
     TripletMarginLossConfig as TripletMarginLossConfig,
 )
 from .loss.margins import (
+    CosineEmbeddingLoss as CosineEmbeddingLoss,
     HingeEmbeddingLoss as HingeEmbeddingLoss,
     MarginRankingLoss as MarginRankingLoss,
     MultiMarginLoss as MultiMarginLoss,
@@ -325,9 +320,9 @@ from .recurrent.configs import (
     LstmConfig as LstmConfig,
     RnnConfig as RnnConfig,
 )
-from .recurrent.gate_controller import GateController as GateController
 from .recurrent.gru import BiGru as BiGru, Gru as Gru
 from .recurrent.lstm import BiLstm as BiLstm, Lstm as Lstm
+from .recurrent.recurrence import GateController as GateController
 from .recurrent.rnn import BiRnn as BiRnn, Rnn as Rnn
 from .recurrent.states import LstmState as LstmState, RnnState as RnnState
 from .roles import ActivationConfig as ActivationConfig, NormalizationConfig as NormalizationConfig
@@ -343,8 +338,10 @@ from .transformer.configs import (
     TransformerDecoderConfig as TransformerDecoderConfig,
     TransformerEncoderConfig as TransformerEncoderConfig,
 )
-from .transformer.feed_forward import PositionWiseFeedForward as PositionWiseFeedForward
-from .transformer.gated_feed_forward import GatedFeedForward as GatedFeedForward
+from .transformer.feed_forward import (
+    GatedFeedForward as GatedFeedForward,
+    PositionWiseFeedForward as PositionWiseFeedForward,
+)
 from .transformer.mixture_of_experts import MixtureOfExperts as MixtureOfExperts, MixtureOutput as MixtureOutput
 from .transformer.transformer_decoder import (
     TransformerDecoder as TransformerDecoder,

@@ -229,8 +229,7 @@ class RRelu(KeepsType, ConfiguredLayer, config=RReluConfig):
 
         Args:
             x: floating-point.
-            rng: what the slopes are drawn by: with equal keys they are the same, compiled or not. None draws them by
-                torch's global generator.
+            rng: equal keys draw the same slopes, compiled or not. None draws by torch's global generator.
         """
         if not self.training:
             return functional.leaky_relu(x, (self.lower + self.upper) / 2)

@@ -14,8 +14,7 @@ from ..roles import ActivationConfig, NormalizationConfig
 from .channel_norms import misfits
 
 if TYPE_CHECKING:
-    from .conv_norm import ConvNorm2d
-    from .depthwise_separable import DepthwiseSeparableConv2d
+    from .conv_norm import ConvNorm2d, DepthwiseSeparableConv2d
     from .layer_scale import LayerScale
     from .patch_embedding import PatchEmbedding
     from .residual import BasicBlock, Bottleneck
@@ -102,7 +101,7 @@ class ConvNorm2dConfig(ModuleConfig["ConvNorm2d"], tag="ConvNorm2d", builds=".co
 
 
 class DepthwiseSeparableConv2dConfig(
-    ModuleConfig["DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d", builds=".depthwise_separable"
+    ModuleConfig["DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d", builds=".conv_norm"
 ):
     """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1).
 

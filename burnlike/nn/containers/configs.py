@@ -13,9 +13,7 @@ from .names import NAMED, name_problem
 from .neighbours import chain_sizes, sizes_after
 
 if TYPE_CHECKING:
-    from .repeat import Repeat
-    from .residual import Residual
-    from .sequential import Sequential
+    from .sequential import Repeat, Residual, Sequential
 
 Parts = Annotated[tuple[ModuleConfig, ...], Meta(min_length=1)] | Annotated[dict[str, ModuleConfig], NAMED]
 """Layers in a row: a list, or a mapping that gives each a name."""
@@ -73,7 +71,7 @@ class SequentialConfig(ModuleConfig["Sequential"], tag="Sequential", builds=".se
         yield from _chain_problems(self.layers)
 
 
-class ResidualConfig(ModuleConfig["Residual"], tag="Residual", builds=".residual"):
+class ResidualConfig(ModuleConfig["Residual"], tag="Residual", builds=".sequential"):
     """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) where the shapes differ (eq. 2).
 
     Attributes:
@@ -103,7 +101,7 @@ class ResidualConfig(ModuleConfig["Residual"], tag="Residual", builds=".residual
             yield f"layers.{name}", f"{tag_of(type(last))} gives several values, to which x can't be added; use a Graph"
 
 
-class RepeatConfig(ModuleConfig["Repeat"], tag="Repeat", builds=".repeat"):
+class RepeatConfig(ModuleConfig["Repeat"], tag="Repeat", builds=".sequential"):
     """One layer several times in a row, each with parameters of its own.
 
     Attributes:

@@ -1,14 +1,15 @@
-"""Layers in a row."""
+"""Layers in a row: different ones, one several times, and with a connection around them."""
 
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
+from ..layer import shape_error
 from ..torch_counterpart import AnyLibrary
-from .configs import SequentialConfig, named_parts
+from .configs import RepeatConfig, ResidualConfig, SequentialConfig, named_parts
 
 
 class Sequential(AnyLibrary, Module):
@@ -35,3 +36,58 @@ def run(layers: nn.Module, x: Any, *others: Any, **named: Any) -> Any:
     for layer in layers.children():
         x = layer(x, *others, **named)
     return x
+
+
+class Repeat(AnyLibrary, Module):
+    """One layer several times in a row, each with parameters of its own; the layers are its children 0, 1, 2.
+
+    Torch: `nn.Sequential`.
+    Differs: takes one config for all layers, and further inputs for each of them.
+    """
+
+    def __init__(self, config: RepeatConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        for number in range(config.times):
+            self.add_module(str(number), config.layer_at(number).init(device))
+
+    @lift
+    def forward(self, x: Any, *others: Any, **named: Any) -> Any:
+        """What the layer takes `->` what it gives, as often as it is there.
+
+        Args:
+            x: for the first layer; each of the others gets what the one before gives.
+            others: given to all layers after their first input, as a memory or a mask.
+            named: likewise, by name.
+        """
+        return run(self, x, *others, **named)
+
+
+class Residual(AnyLibrary, Module):
+    """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) (eq. 2).
+
+    Torch: -.
+
+    Attributes:
+        layers: a `Sequential`.
+        shortcut: a layer, or None for x itself.
+    """
+
+    def __init__(self, config: ResidualConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.layers = Sequential(SequentialConfig(layers=config.layers), device)
+        self.shortcut = None if config.shortcut is None else config.shortcut.init(device)
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """What the first layer takes `->` what the last one gives.
+
+        Raises:
+            ShapeError: the two that are added have different shapes.
+        """
+        output = self.layers(x)
+        kept = x if self.shortcut is None else self.shortcut(x)
+        if output.shape != kept.shape:
+            name = "x" if self.shortcut is None else "shortcut(x)"
+            expected = f"the shape of what the layers give, {list(output.shape)}"
+            raise shape_error(self, expected, list(kept.shape), name=name)
+        return output + kept

@@ -6,9 +6,7 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import NotNegative
 
 if TYPE_CHECKING:
-    from .drop_path import DropPath
-    from .dropout import Dropout
-    from .gaussian_noise import GaussianNoise
+    from .dropout import Dropout, DropPath, GaussianNoise
 
 
 class DropoutConfig(ModuleConfig["Dropout"], tag="Dropout", builds=".dropout"):
@@ -21,7 +19,7 @@ class DropoutConfig(ModuleConfig["Dropout"], tag="Dropout", builds=".dropout"):
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
 
-class DropPathConfig(ModuleConfig["DropPath"], tag="DropPath", builds=".drop_path"):
+class DropPathConfig(ModuleConfig["DropPath"], tag="DropPath", builds=".dropout"):
     """Zero items of the batch at random in training (stochastic depth, Huang et al. 2016).
 
     Attributes:
@@ -31,7 +29,7 @@ class DropPathConfig(ModuleConfig["DropPath"], tag="DropPath", builds=".drop_pat
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
 
-class GaussianNoiseConfig(ModuleConfig["GaussianNoise"], tag="GaussianNoise", builds=".gaussian_noise"):
+class GaussianNoiseConfig(ModuleConfig["GaussianNoise"], tag="GaussianNoise", builds=".dropout"):
     """Add normal noise in training.
 
     Attributes:

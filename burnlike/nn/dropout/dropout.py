@@ -1,14 +1,15 @@
-"""Dropout."""
+"""Layers that are random in training."""
 
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from ...random.key import Key, uniform
+from ...random.key import Key, normal, uniform
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import ConfiguredLayer, torch_name
-from .configs import DropoutConfig
+from ..layer import ConfiguredLayer, expect_shape, torch_name
+from ..torch_counterpart import AnyLibrary
+from .configs import DropoutConfig, DropPathConfig, GaussianNoiseConfig
 
 
 class Dropout(KeepsType, ConfiguredLayer, config=DropoutConfig):
@@ -28,9 +29,59 @@ class Dropout(KeepsType, ConfiguredLayer, config=DropoutConfig):
 
         Args:
             x: floating-point.
-            rng: what the values to zero are drawn by: with equal keys they are the same, compiled or not. None draws
-                them by torch's global generator.
+            rng: equal keys zero the same values, compiled or not. None draws by torch's global generator.
         """
         if rng is None or not self.training:
             return functional.dropout(x, self.prob, self.training)
         return torch.where(uniform(rng, x) >= self.prob, x / (1 - self.prob), 0.0)
+
+
+class DropPath(KeepsType, AnyLibrary, ConfiguredLayer, config=DropPathConfig):
+    """Zero each item of the batch with probability `prob` in training and scale the rest by 1 / (1 - prob).
+
+    Before the sum of a residual block it leaves the block out for some items (Huang et al. 2016, section 3).
+
+    Torch: -.
+    """
+
+    prob: float
+
+    @lift
+    def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
+        """`[batch, ...] -> [batch, ...]`; x itself in evaluation, or if `prob` is 0.
+
+        Args:
+            x: floating-point.
+            rng: as of `Dropout`.
+
+        Raises:
+            ShapeError: x has no dimensions.
+        """
+        expect_shape(self, x, "batch", "...")
+        if not self.training or self.prob == 0:
+            return x
+        ones = x.new_ones([x.shape[0]] + [1] * (x.ndim - 1))
+        if rng is None:
+            return x * functional.dropout(ones, self.prob)
+        return torch.where(uniform(rng, ones) >= self.prob, x / (1 - self.prob), 0.0)
+
+
+class GaussianNoise(KeepsType, ConfiguredLayer, config=GaussianNoiseConfig):
+    """Add a number of N(0, std^2) to each value in training.
+
+    Torch: -.
+    """
+
+    std: float
+
+    @lift
+    def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
+        """`[...] -> [...]`; x itself in evaluation, or if `std` is 0.
+
+        Args:
+            x: floating-point.
+            rng: as of `Dropout`.
+        """
+        if not self.training or self.std == 0:
+            return x
+        return torch.add(x, normal(rng, x), alpha=self.std)

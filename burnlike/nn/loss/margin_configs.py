@@ -6,8 +6,8 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Finite, NotNegative, Positive
 
 if TYPE_CHECKING:
-    from .cosine_embedding import CosineEmbeddingLoss
     from .margins import (
+        CosineEmbeddingLoss,
         HingeEmbeddingLoss,
         MarginRankingLoss,
         MultiMarginLoss,
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     )
 
 
-class CosineEmbeddingLossConfig(
-    ModuleConfig["CosineEmbeddingLoss"], tag="CosineEmbeddingLoss", builds=".cosine_embedding"
-):
+class CosineEmbeddingLossConfig(ModuleConfig["CosineEmbeddingLoss"], tag="CosineEmbeddingLoss", builds=".margins"):
     """Draws pairs of vectors together or apart by their angle.
 
     Attributes:

@@ -11,8 +11,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..activation.activation import Activation
 from ..call_types import T
 from .configs import BiRnnConfig, RnnConfig
-from .gate_controller import GateController
-from .recurrence import Bidirectional, Direction, Kernel, States, add_sizes, clipped, run, run_both
+from .recurrence import Bidirectional, Direction, GateController, Kernel, States, add_sizes, clipped, run, run_both
 from .states import RnnState
 
 _KERNELS: dict[str, Kernel] = {"Tanh": torch.rnn_tanh, "Relu": torch.rnn_relu}

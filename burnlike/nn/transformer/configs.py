@@ -12,8 +12,7 @@ from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .feed_forward import PositionWiseFeedForward
-    from .gated_feed_forward import GatedFeedForward
+    from .feed_forward import GatedFeedForward, PositionWiseFeedForward
     from .mixture_of_experts import MixtureOfExperts
     from .transformer_decoder import TransformerDecoder
     from .transformer_encoder import TransformerEncoder
@@ -41,7 +40,7 @@ class PositionWiseFeedForwardConfig(
     activation: ActivationConfig = GeluConfig()
 
 
-class GatedFeedForwardConfig(ModuleConfig["GatedFeedForward"], tag="GatedFeedForward", builds=".gated_feed_forward"):
+class GatedFeedForwardConfig(ModuleConfig["GatedFeedForward"], tag="GatedFeedForward", builds=".feed_forward"):
     """linear(activation(x w) * (x v)) at each position (Shazeer 2020, eq. 6).
 
     Attributes:

@@ -18,7 +18,7 @@ from ..roles import ActivationConfig
 from ..tensor_source import TensorSource
 from ..torch_counterpart import Counterpart, refuse
 from .configs import TransformerDecoderConfig, TransformerEncoderConfig
-from .parts import StackConfig
+from .stack import StackConfig
 from .transformer_decoder import TransformerDecoder
 from .transformer_encoder import TransformerEncoder
 

@@ -13,7 +13,7 @@ from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
 from ..layer import expect_shape
 from .configs import TransformerDecoderConfig
-from .parts import Stack, attention_of, feed_forward_of, new_rows, norm_of
+from .stack import Stack, attention_of, feed_forward_of, new_rows, norm_of
 
 Masks = tuple[Tensor | None, Tensor | None]
 

@@ -1,4 +1,4 @@
-"""The parts of which the layers of encoders and decoders are made."""
+"""What stacks of encoder layers and of decoder layers share."""
 
 import torch
 from torch import Tensor
