@@ -13,12 +13,7 @@ from .graph import Graph
 
 
 def accumulate(root: Tensor, graph: Graph) -> Gradients:
-    """Run torch's backward pass from `root`.
-
-    Args:
-        root: seeded with ones of its shape.
-        graph: of it; consumed.
-    """
+    """Run torch's backward pass from `root`, seeded with ones of its shape; its graph is consumed."""
     gradients = Gradients()
     targets = graph.targets()
     with Exclusive(targets):

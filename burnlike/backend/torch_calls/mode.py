@@ -38,14 +38,7 @@ _CREATED_EMPTY = frozenset({"empty", "empty_like", "new_empty", "empty_strided",
 
 @contextlib.contextmanager
 def over(backend: Any) -> Iterator[None]:
-    """A `with` block in which what torch computes is computed by `backend`, forwards and backwards.
-
-    Args:
-        backend: of one's own; of one that tracks, the inner one.
-
-    Raises:
-        BackendError: torch.compile is tracing.
-    """
+    """As `through` of this package."""
     inner = getattr(backend, "inner_backend", backend)
     if (running := _running()) is not None and running.tables.backend is inner:
         yield
@@ -62,7 +55,7 @@ def over(backend: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_rest() -> Iterator[None]:
-    """A `with` block in a `through` block in which torch computes, as in a function of the backend's."""
+    """As `resting` of this package."""
     running = _running()
     if running is None:
         yield

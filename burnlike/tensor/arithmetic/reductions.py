@@ -155,12 +155,7 @@ class ReductionMethods(TensorBase[B, D, K]):
 
 
 def each_dim(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
-    """Each of `dims` as 0 .. rank-1, once: what is reduced has size 1, so that a second time changes nothing.
-
-    Raises:
-        TensorValueError: one is outside of -rank .. rank-1.
-        TensorTypeError: no sequence of ints.
-    """
+    """Each of `dims` as 0 .. rank-1, once: what is reduced has size 1, so that a second time changes nothing."""
     found = [axis(operation, dim, rank) for dim in _listed(operation, dims)]
     return found if len(set(found)) == len(found) else list(dict.fromkeys(found))
 

@@ -8,12 +8,7 @@ from .spec import title
 
 
 def axis(operation: str, dim: Any, rank: int) -> int:
-    """`dim` as 0 .. rank-1.
-
-    Raises:
-        TensorValueError: outside of -rank .. rank-1.
-        TensorTypeError: not an int.
-    """
+    """`dim` as 0 .. rank-1. One outside of -rank .. rank-1, and what is no int, is refused."""
     if type(dim) is not int:
         dim = _index(operation, dim)
     if 0 <= dim < rank:
@@ -26,11 +21,7 @@ def axis(operation: str, dim: Any, rank: int) -> int:
 
 
 def axes_of(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
-    """Each of `dims` as 0 .. rank-1.
-
-    Raises:
-        TensorValueError: one is outside of -rank .. rank-1, or named twice.
-    """
+    """Each of `dims` as 0 .. rank-1. One that is outside, or named twice, is refused."""
     found = [axis(operation, dim, rank) for dim in dims]
     if len(set(found)) != len(found):
         raise TensorValueError(operation, f"dimensions {list(dims)} name one dimension twice")
@@ -45,12 +36,7 @@ def _index(operation: str, dim: Any) -> int:
 
 
 def whole(name: str, dim: Any) -> TensorTypeError:
-    """The error of a reduction of all elements that gets a dimension, several, or `keepdim` alone.
-
-    Args:
-        name: of the method.
-        dim: what it got.
-    """
+    """The error of a reduction of all elements, `name`, that gets a dimension, several, or `keepdim` alone."""
     if dim is None:
         return TensorTypeError(title(name), f"{name}() reduces all elements to shape [1] and takes no keepdim")
     if isinstance(dim, int):
@@ -66,12 +52,7 @@ def whole(name: str, dim: Any) -> TensorTypeError:
 
 
 def along(name: str, dim: Any) -> TensorTypeError:
-    """The error of a reduction along one dimension that gets `keepdim`.
-
-    Args:
-        name: of the method.
-        dim: the dimension.
-    """
+    """The error of a reduction along one dimension, `name`, that gets `keepdim`."""
     return TensorTypeError(
         title(name), f"{name}(dim) keeps the size 1 and takes no keepdim; squeeze_dim({dim}) drops the dimension"
     )

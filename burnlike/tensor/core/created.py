@@ -37,12 +37,7 @@ def created(
 
 
 def sizes_of(operation: str, shape: Any) -> Sequence[int]:
-    """A tuple or list of 1 to 8 sizes, each 0 or above.
-
-    Raises:
-        TensorTypeError: not a sequence.
-        TensorValueError: a rank that no tensor has, or a negative size.
-    """
+    """A tuple or list of 1 to 8 sizes, each 0 or above; all else is refused."""
     if not isinstance(shape, tuple | list):
         raise TensorTypeError(operation, f"expected the sizes as a tuple such as (2, 3), got {shape!r}")
     check_rank(operation, len(shape))
@@ -53,11 +48,7 @@ def sizes_of(operation: str, shape: Any) -> Sequence[int]:
 
 
 def check_rank(operation: str, rank: int) -> int:
-    """`rank` if a tensor can have it.
-
-    Raises:
-        TensorValueError: outside of 1..8.
-    """
+    """`rank` if a tensor can have it; outside of 1 to 8 it is refused."""
     if not 1 <= rank <= MAX_RANK:
         raise TensorValueError(operation, f"a rank of 1 to {MAX_RANK} is needed, this would be rank {rank}")
     return rank

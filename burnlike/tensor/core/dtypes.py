@@ -96,11 +96,7 @@ def as_dtype(operation: str, element: Any) -> torch.dtype:
 
 
 def dtype_of_kind(operation: str, dtype: torch.dtype | DType | str, kind: type[Kind]) -> torch.dtype:
-    """`dtype` if it belongs to the kind.
-
-    Raises:
-        TensorTypeError: it is of another kind.
-    """
+    """`dtype`, which must belong to the kind, as `as_dtype` reads it."""
     found = as_dtype(operation, dtype)
     if KINDS[found] is not kind:
         raise TensorTypeError(operation, f"{found} is no element type of {kind.name} tensors")

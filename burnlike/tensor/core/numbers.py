@@ -63,11 +63,7 @@ def _large(name: str, value: float) -> float:
 
 
 def _python_number(name: str, spec: Spec, value: Any) -> Any:
-    """The number in one of NumPy's scalars.
-
-    Raises:
-        TensorTypeError: not a number.
-    """
+    """The number in one of NumPy's scalars; all else is refused."""
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "ndim", 1) == 0 and isinstance(number := item(), int | float):
         return number

@@ -39,11 +39,7 @@ def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
 
 
 def operand(name: str, spec: Spec, other: Any) -> Any:
-    """`other` as the backend's function takes it: a torch tensor, or a scalar in the kind of `spec`.
-
-    Raises:
-        TensorTypeError: another backend, kind, rank, dtype or device, or nothing that can be an operand.
-    """
+    """`other` as `match` gives it: a torch tensor, or a scalar in the kind of `spec`."""
     return match(name, spec, other)[0]
 
 
@@ -110,14 +106,7 @@ def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
 def operand_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -> torch.Tensor:
     """The torch tensor of an operand of another kind than the receiver's, such as a mask or indices.
 
-    Args:
-        name: the operation.
-        other: a Tensor or a torch tensor.
-        wanted: its backend, kind and rank are required, its element type is not.
-        any_rank: whether its rank may be another one.
-
-    Raises:
-        TensorTypeError: not a tensor, or another backend, kind or rank.
+    It must have the backend, kind and (unless `any_rank`) rank of `wanted`; the element type may be another one.
     """
     if isinstance(other, torch.Tensor):
         spec, inner = find_spec(other, wanted.family), other
@@ -138,11 +127,7 @@ def operand_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -
 
 
 def tensor_operand(name: str, wanted: Spec, other: Any) -> torch.Tensor:
-    """The torch tensor of an operand of the backend, kind, rank and element type of `wanted`.
-
-    Raises:
-        TensorTypeError: not a tensor, or one that does not fit.
-    """
+    """The torch tensor of an operand, which must have the backend, kind, rank and element type of `wanted`."""
     kind = type(other)
     if kind is wanted.tensor:
         if other.spec is wanted:
@@ -157,38 +142,20 @@ def tensor_operand(name: str, wanted: Spec, other: Any) -> torch.Tensor:
 
 
 def inner_of(name: str, other: Any, wanted: Spec) -> torch.Tensor:
-    """The torch tensor of an operand of the backend, kind and rank of `wanted`, such as a mask, indices or a weight.
-
-    Raises:
-        TensorTypeError: not a tensor, or another backend, kind or rank.
-    """
+    """The torch tensor of a mask, indices or a weight, which must have the backend, kind and rank of `wanted`."""
     if type(other) is wanted.tensor and other.spec is wanted:
         return other.inner
     return operand_of(name, other, wanted)
 
 
 def index_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -> torch.Tensor:
-    """The torch tensor of indices, as int64: the backend, kind and rank of `wanted`, which is an `index` Spec.
-
-    Args:
-        name: the operation.
-        other: a Tensor or a torch tensor.
-        wanted: what the indices are, whatever Int element type they come in.
-        any_rank: whether their rank may be another one.
-
-    Raises:
-        TensorTypeError: not a tensor, or another backend, kind or rank.
-    """
+    """The torch tensor of indices of any Int type, as int64; `wanted` is an `index` Spec, else as `operand_of`."""
     inner = operand_of(name, other, wanted, any_rank=any_rank) if any_rank else inner_of(name, other, wanted)
     return inner if inner.dtype is wanted.dtype else wanted.ops.cast(inner, wanted.dtype)
 
 
 def inner_as(name: str, other: Any, wanted: Spec) -> torch.Tensor:
-    """`inner_of` for values that mix with others of `wanted`: of its element type too, except in autocast.
-
-    Raises:
-        TensorTypeError: as `inner_of`, or another element type.
-    """
+    """`inner_of` for values that mix with others of `wanted`: of its element type too, except in autocast."""
     inner = inner_of(name, other, wanted)
     if inner.dtype is not wanted.dtype and not torch.is_autocast_enabled(wanted.backend.device.type):
         raise TensorTypeError(
@@ -199,11 +166,7 @@ def inner_as(name: str, other: Any, wanted: Spec) -> torch.Tensor:
 
 
 def any_spec(name: str, x: Any) -> Spec:
-    """The Spec of a Tensor of any kind.
-
-    Raises:
-        TensorTypeError: no Tensor.
-    """
+    """The Spec of a Tensor of any kind."""
     try:
         return x.spec
     except AttributeError:
@@ -212,11 +175,7 @@ def any_spec(name: str, x: Any) -> Spec:
 
 
 def numeric_spec(name: str, x: Any) -> Spec:
-    """The Spec of a Float or Int tensor of any rank.
-
-    Raises:
-        TensorTypeError: no Tensor, or one of Bool.
-    """
+    """The Spec of a Float or Int tensor of any rank; others are refused."""
     spec = any_spec(name, x)
     if spec.kind is Bool:
         raise TensorTypeError(title(name), "expected a Float or Int tensor, got one of kind Bool; use float() or int()")
@@ -224,11 +183,7 @@ def numeric_spec(name: str, x: Any) -> Spec:
 
 
 def float_spec(name: str, x: Any) -> Spec:
-    """The Spec of a Float tensor of any rank.
-
-    Raises:
-        TensorTypeError: no Tensor, or one of another kind.
-    """
+    """The Spec of a Float tensor of any rank; others are refused."""
     try:
         spec = x.spec
     except AttributeError:
@@ -239,11 +194,7 @@ def float_spec(name: str, x: Any) -> Spec:
 
 
 def ranked_spec(name: str, x: Any, rank: int) -> Spec:
-    """The Spec of a Float tensor of one rank.
-
-    Raises:
-        TensorTypeError: no Tensor, or one of another kind or rank.
-    """
+    """The Spec of a Float tensor of one rank; others are refused."""
     spec = float_spec(name, x)
     if spec.rank != rank:
         raise TensorTypeError(title(name), f"expected a tensor of rank {rank}, got one of rank {spec.rank}")
@@ -251,11 +202,7 @@ def ranked_spec(name: str, x: Any, rank: int) -> Spec:
 
 
 def matrix_spec(operation: str, spec: Spec) -> Spec:
-    """The Spec, after checking that its last two dimensions are those of matrices.
-
-    Raises:
-        TensorValueError: rank 1.
-    """
+    """The Spec, whose last two dimensions must be those of matrices."""
     if spec.rank < 2:
         raise TensorValueError(operation, f"expected a tensor with at least 2 dimensions, [.., R, C], got {spec.rank}")
     return spec

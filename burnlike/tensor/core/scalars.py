@@ -89,12 +89,7 @@ class ScalarMethods(TensorBase[B, D, K]):
 
 
 def with_scalar(name: str, tensor: Any, value: Any) -> Any:
-    """An operation with a scalar as its other operand.
-
-    Raises:
-        TensorTypeError: not a number.
-        TensorValueError: a number that the element type can't hold.
-    """
+    """An operation with a number as its other operand, which the element type must be able to hold."""
     spec = tensor.spec
     kind = type(value)
     if (kind is not float or spec.kind is not Float) and (kind is not int or not 0 <= value <= SMALL):

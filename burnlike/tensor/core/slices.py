@@ -98,14 +98,7 @@ s = SliceMaker()
 def ranges_of(operation: str, forms: Any, tensor: torch.Tensor) -> tuple[Ranges, Sequence[int]]:
     """Slices for the leading dimensions of `tensor`, with positive steps, and which of them are walked backwards.
 
-    Args:
-        operation: for messages.
-        forms: a list or tuple of forms, or one form.
-        tensor: what they select of; only its shape is read.
-
-    Raises:
-        TensorValueError: more slices than dimensions, or a step of 0.
-        TensorTypeError: not a form of a slice.
+    `forms` is one form, or a list or tuple of at most as many as there are dimensions.
     """
     if type(forms) is not list and type(forms) is not tuple:
         forms = (forms,)

@@ -231,11 +231,7 @@ def _from_data(operation: str, data: Any, backend: Any, kind: Any, dtype: Elemen
 
 
 def _refuse_fractions(operation: str, data: Any) -> None:
-    """Refuse numbers in nested lists that an Int would cut.
-
-    Raises:
-        TensorValueError: there is one.
-    """
+    """Refuse numbers in nested lists that an Int would cut."""
     for item in data if isinstance(data, list | tuple) else ():
         if isinstance(item, list | tuple):
             _refuse_fractions(operation, item)

@@ -256,11 +256,7 @@ class TensorData:
 
 
 def shape_of(operation: str, data: Any) -> tuple[int, ...]:
-    """The sizes of an array, a tensor, TensorData, or nested lists, of which the first ones are looked at.
-
-    Raises:
-        TensorTypeError: neither of these.
-    """
+    """The sizes of an array, a tensor, TensorData, or nested lists, of which the first ones are looked at."""
     found = getattr(data, "shape", None)
     if found is not None:
         return tuple(found)

@@ -46,11 +46,7 @@ def values_of(content: bytes, dtype: torch.dtype) -> list[Any]:
 
 
 def bytes_of(values: Iterable[Any], dtype: torch.dtype) -> bytes:
-    """Python numbers as elements of `dtype`: a floating point number loses its fraction in an integer.
-
-    Raises:
-        TensorValueError: NaN, or out of the range of an integer type.
-    """
+    """Python numbers as elements of `dtype`; integers lose the fraction, and what is no element is refused."""
     if dtype is torch.bool:
         return bytes(1 if value else 0 for value in values)
     if dtype.is_floating_point:
@@ -62,11 +58,7 @@ def bytes_of(values: Iterable[Any], dtype: torch.dtype) -> bytes:
 
 
 def cast(content: bytes, source: torch.dtype, target: torch.dtype) -> bytes:
-    """Elements of one type as elements of another.
-
-    Raises:
-        TensorValueError: NaN, or out of the range of an integer type.
-    """
+    """Elements of one type as elements of another, as `bytes_of`."""
     return content if source is target else bytes_of(values_of(content, source), target)
 
 

@@ -65,12 +65,7 @@ _LABELS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
 def _checked_equation(equation: str, shapes: Sequence[tuple[int, ...]]) -> str:
-    """The equation without spaces and with its output written out, after all checks.
-
-    Raises:
-        TensorValueError: the equation can't be read, or does not fit the shapes.
-        TensorTypeError: no string.
-    """
+    """The equation without spaces and with its output written out, after all checks."""
     if not isinstance(equation, str):
         raise TensorTypeError("Einsum", f"expected the equation as a string, got {type(equation).__name__}")
     written, arrow, after = equation.partition("->")

@@ -46,12 +46,7 @@ NormLike: TypeAlias = Norm | float | str
 
 
 def exponent_of(operation: str, norm: NormLike) -> float:
-    """The exponent of a norm, of a number, or of a name such as `L2`.
-
-    Raises:
-        TensorValueError: an unknown name.
-        TensorTypeError: none of these.
-    """
+    """The exponent of a norm, of a number, or of a name such as `L2`."""
     if type(norm) is Norm:
         return norm.exponent
     if isinstance(norm, int | float):

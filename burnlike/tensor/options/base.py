@@ -13,12 +13,7 @@ Padding: TypeAlias = int | Sequence[int] | Sequence[tuple[int, int]]
 
 
 def frozen_sizes(operation: str, name: str, value: Any, least: int) -> Any:
-    """`value` as an int or a tuple of ints, each at least `least`.
-
-    Raises:
-        TensorValueError: one is below `least`.
-        TensorTypeError: neither an int nor a sequence of ints.
-    """
+    """`value` as an int or a tuple of ints, each of which must be at least `least`."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(frozen_size(operation, name, size, least) for size in value)
     return frozen_size(operation, name, value, least)
@@ -44,11 +39,7 @@ def frozen_padding(operation: str, value: Any) -> Any:
 
 
 def each(operation: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
-    """Checked sizes or pairs, one per dimension.
-
-    Raises:
-        TensorValueError: a sequence of another length.
-    """
+    """Checked sizes or pairs, one per dimension; a sequence must have `count` of them."""
     if type(value) is not tuple:
         return (value,) * count
     if len(value) != count:
@@ -74,12 +65,7 @@ def expansions(fields: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
 
 
 def expanded(operation: str, options: Any, count: int) -> tuple[Any, ...]:
-    """The sizes that options hold, one per dimension.
-
-    Raises:
-        TensorValueError: a field has another number of sizes.
-        TensorTypeError: no options.
-    """
+    """The sizes that options hold, one per dimension, of which there must be `count`."""
     try:
         found = options.expanded.get(count)
     except AttributeError:

@@ -28,11 +28,7 @@ def _check_along(operation: str, dim: int, shape: torch.Size, indices: torch.Siz
 
 
 def _nd_result_shape(operation: str, spec: Spec, shape: torch.Size, indices: torch.Size) -> list[int]:
-    """The shape of what `indices`, `[.., k]`, address by the first k dimensions.
-
-    Raises:
-        TensorValueError: there are no indices, k is above the rank, or the result's rank is not 1 to 8.
-    """
+    """The shape of what `indices`, `[.., k]`, address by the first k dimensions."""
     depth = indices[-1]
     if indices.numel() == 0:
         raise TensorValueError(operation, f"the indices are empty, shape {list(indices)}; expected at least one")

@@ -78,11 +78,7 @@ def register(tensor: type[TensorBase[Any, Any, Any]]) -> None:
 
 
 def _dump_spec(spec: Spec) -> list[Any]:
-    """`[backend, element type, rank]`, which `json.dumps` takes.
-
-    Raises:
-        TensorTypeError: the backend is not one of burnlike's.
-    """
+    """`[backend, element type, rank]`, which `json.dumps` takes; the backend must be one of burnlike's."""
     return [_dump_backend(spec.backend), dtype_name(spec.dtype), spec.rank]
 
 

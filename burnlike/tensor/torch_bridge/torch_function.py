@@ -63,12 +63,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def call_plain(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run `func` on the torch tensors inside of the typed ones, untracked if their backend is, and type the results.
-
-    Raises:
-        TensorTypeError: tensors of different backends.
-        TensorValueError: a result that has no typed form.
-    """
+    """Run `func` on the torch tensors inside of the typed ones, untracked if their backend is, and type the results."""
     specs: list[Spec] = []
     plain_args = [_unwrap(value, specs) for value in args]
     plain_kwargs = {key: _unwrap(value, specs) for key, value in kwargs.items()}
@@ -163,14 +158,7 @@ _SCRATCH = {*WRITES_TO_ARGUMENTS, "fused_moving_avg_obs_fake_quant", "rrelu_with
 def _refuse_writes_by_argument(name: str, functional: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse `out=` and `inplace=`, and typed tensors where torch writes: running statistics, renormalized tables.
 
-    Args:
-        name: of torch's function.
-        functional: whether it is of `torch.nn.functional`, whose arguments have another order.
-        args: its arguments, with typed tensors among them.
-        kwargs: its arguments by name.
-
-    Raises:
-        TensorTypeError: the call would write into a tensor.
+    `functional` says whether the function is of `torch.nn.functional`, whose arguments have another order.
     """
     for key in ("out", "inplace"):
         value = kwargs.get(key)
