@@ -70,21 +70,23 @@ def mlflow_curves(run: Path) -> Curves:
     return {name: [(it.step, it.value) for it in client.get_metric_history(run_id, name)] for name in names}
 
 
-@pytest.fixture(params=["TensorBoard", "WandB", "MLflow"])
+KINDS: dict[str, Callable[[Path], tuple[LoggerConfig, Callable[[Path], Curves]]]] = {
+    "TensorBoard": lambda folder: (TensorBoardConfig(), scalars),
+    "WandB": lambda folder: (WandBConfig(mode="offline"), wandb_curves),
+    "MLflow": lambda folder: (MLflowConfig(tracking_uri=f"file://{folder / 'mlruns'}"), mlflow_curves),
+}
+"""Of each logger a config that needs no network, and what reads the curves that it has written for a run."""
+
+
+@pytest.fixture(params=[*KINDS])
 def kind(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[LoggerConfig, Callable[[Path], Curves]]:
-    """The config of a logger that needs no network, and how to read what it wrote."""
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("WANDB_SILENT", "true")
     for name in ("CACHE_DIR", "CONFIG_DIR", "DATA_DIR"):
         monkeypatch.setenv(f"WANDB_{name}", str(tmp_path / "wandb home"))
-    kinds: dict[str, tuple[LoggerConfig, Callable[[Path], Curves]]] = {
-        "TensorBoard": (TensorBoardConfig(), scalars),
-        "WandB": (WandBConfig(mode="offline"), wandb_curves),
-        "MLflow": (MLflowConfig(tracking_uri=f"file://{tmp_path / 'mlruns'}"), mlflow_curves),
-    }
-    return kinds[request.param]
+    return KINDS[request.param](tmp_path)
 
 
 def expected(run: Path) -> Curves:
