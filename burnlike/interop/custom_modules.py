@@ -20,9 +20,9 @@ _LIBRARIES = ("torch.", "burnlike.")
 
 
 def replaced_method(module: nn.Module) -> str:
-    """The name of a method that the program replaced on this object, empty if there is none.
+    """The name of a method that was replaced on this object by a function; empty if there is none.
 
-    A function in its place may compute with the module that it was made for, also in a copy; a method does not.
+    The function may compute with the module that it was made for, also in a copy.
     """
     for name, value in module.__dict__.items():
         if inspect.isroutine(getattr(type(module), name, None)) and callable(value):
@@ -31,13 +31,9 @@ def replaced_method(module: nn.Module) -> str:
 
 
 def function_around(module: nn.Module, parts: Collection[int]) -> str:
-    """The attribute of `module` with a function that holds some of these objects, empty if there is none.
+    """The attribute of `module` with a function that holds one of `parts`, given by `id()`; empty if there is none.
 
-    A copy has the function itself, which computes with the original's objects.
-
-    Args:
-        module: a program.
-        parts: addresses of modules and tensors.
+    A copy of the module has the same function, which computes with the original's parts.
     """
     for name, value in module.__dict__.items():
         if name not in _GROUPS and any(id(it) in parts for it in _held_by_functions([value], 0)):
@@ -67,11 +63,10 @@ def _content(cell: CellType) -> Any:
 
 
 def why_not(layer: nn.Module, *, whole: bool) -> str:
-    """Why a layer may compute something else than its class says, or its twin would; empty if it does not.
+    """Why a layer may compute something else than its class, and so than its twin; empty if it does not.
 
     Args:
-        layer: of a class with a twin.
-        whole: whether its parts belong to the layer, and are not modules that a class has added.
+        whole: whether its parts belong to the layer, and are not modules that a derived class has added.
     """
     parts = list(layer.modules()) if whole else [layer]
     if any((part.__dict__.get(registry) or {}) for part in parts for registry in HOOKS):
@@ -87,11 +82,10 @@ def why_not(layer: nn.Module, *, whole: bool) -> str:
     return ""
 
 
-class Parts(NamedTuple):
-    """The parts of a layer of a class that is derived from one with a twin.
+class DerivedLayer(NamedTuple):
+    """A layer whose class is derived from one with a twin.
 
     Attributes:
-        layer: the layer.
         made: the twin of the layer that its class is derived from.
         plain: a layer with nothing added.
         ignored: names that only one of the two libraries has.
@@ -112,33 +106,32 @@ class Parts(NamedTuple):
 
 
 class OtherClass:
-    """A module of a registered class: its copy becomes an object of the class that is registered with it."""
+    """A module whose class was registered with another one, of which its copy becomes an object.
 
-    def __init__(self, path: str, kind: type[nn.Module], parts: Parts | None = None) -> None:
-        """Note it.
+    Args:
+        path: of the module.
+        kind: the other class.
+        derived: for a layer; None for a module that calls layers.
 
-        Args:
-            path: of the module.
-            kind: the class.
-            parts: of a layer; None for a program.
+    Raises:
+        NoCounterpartError: what the class added has a name of the twin's.
+    """
 
-        Raises:
-            NoCounterpartError: what the class added has a name of the twin's.
-        """
+    def __init__(self, path: str, kind: type[nn.Module], derived: DerivedLayer | None = None) -> None:
         self.path = path
         self._kind = kind
-        self._parts = parts
-        if parts is not None:
-            made = parts.made.__dict__
+        self._derived = derived
+        if derived is not None:
+            made = derived.made.__dict__
             taken = {*made, *(name for group in _GROUPS for name in made[group])}
-            if both := sorted(taken & set(parts.added(parts.layer))):
+            if both := sorted(taken & set(derived.added(derived.layer))):
                 raise NoCounterpartError(f"its attribute '{both[0]}' has the name of one of the twin's; rename it")
 
     def take(self, module: nn.Module) -> None:
-        """Let `module`, a copy, be an object of the class, with the twin's parts in place of the layer's."""
-        if self._parts is not None:
-            made, given = self._parts.made, module.__dict__
-            for name in self._parts.added(module):
+        """Make `module`, a copy, an object of the other class, with the twin's parts in place of the layer's."""
+        if self._derived is not None:
+            made, given = self._derived.made, module.__dict__
+            for name in self._derived.added(module):
                 for group in _GROUPS:
                     if name in given[group]:
                         made.__dict__[group][name] = given[group][name]

@@ -1,4 +1,4 @@
-"""How one layer is converted: one of torch's to burnlike's (`FromTorch`), one of burnlike's to torch's (`ToTorch`)."""
+"""How a layer of torch is converted to burnlike's (`FromTorch`), and one of burnlike's to torch's (`ToTorch`)."""
 
 import copy
 from collections.abc import Collection, Container, Mapping
@@ -58,11 +58,7 @@ class Twin:
 
 
 class FromTorch:
-    """From torch's layers to burnlike's.
-
-    Attributes:
-        target: the library that the layers are to be of.
-    """
+    """From torch's layers to burnlike's; the tensors' values are copied later."""
 
     target = "burnlike"
 

@@ -15,8 +15,8 @@ from ..optim.states.persistence import StatefulOptimizer
 class LiveState(MutableMapping[str, Any]):
     """The fields of one parameter's state, `{"momentum.moment_1": tensor, "momentum.time": 3}`.
 
-    Reading gives the tensors that steps update, writing puts others in their place. Made from a mapping alone, as
-    libraries do that build a copy of the same type, it is a plain one.
+    Reading gives the tensors that steps update, writing replaces them. Made from a mapping alone, as libraries do that
+    build a copy of the same type, it is a plain mapping.
     """
 
     def __init__(
@@ -25,7 +25,6 @@ class LiveState(MutableMapping[str, Any]):
         optimizer: StatefulOptimizer | None = None,
         param: Param | None = None,
     ) -> None:
-        """Show the state of `param`; without `optimizer` and `param` the `fields`."""
         self._fields = dict(fields or {})
         self._optimizer = optimizer
         self._param = param
@@ -58,7 +57,6 @@ class LiveState(MutableMapping[str, Any]):
         return len(self._now())
 
     def copy(self) -> dict[str, Any]:
-        """The fields as they are now, in a dict of their own."""
         return dict(self._now())
 
     def __repr__(self) -> str:
@@ -72,6 +70,10 @@ class LiveStates(MutableMapping[Tensor, Any]):
     """The states of all parameters of an optimizer, by tensor.
 
     As in torch, one without a state shows an empty dict when it is asked for, and is not listed.
+
+    Args:
+        param_of: gives the parameter of a tensor, None if it has none.
+        members: gives all parameters, with their tensors.
     """
 
     def __init__(
@@ -80,12 +82,6 @@ class LiveStates(MutableMapping[Tensor, Any]):
         param_of: Callable[[Tensor], Param | None],
         members: Callable[[], Iterable[tuple[Tensor, Param]]],
     ) -> None:
-        """Show the states of `optimizer`.
-
-        Args:
-            param_of: gives the parameter of a tensor, None if it has none.
-            members: gives all parameters, with their tensors.
-        """
         self._optimizer = optimizer
         self._param_of = param_of
         self._members = members
@@ -106,14 +102,12 @@ class LiveStates(MutableMapping[Tensor, Any]):
         return found is not None and self._optimizer.state_of(found) is not None
 
     def __iter__(self) -> Iterator[Tensor]:
-        held = [tensor for tensor, param in self._members() if self._optimizer.state_of(param) is not None]
-        return iter(held)
+        return iter([it for it, param in self._members() if self._optimizer.state_of(param) is not None])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def get(self, tensor: Tensor, default: Any = None) -> Any:
-        """The state of a parameter, `default` where it has none."""
         return self[tensor] if tensor in self else default  # noqa: SIM401 - a tensor without a state is no KeyError
 
     def replace_all(self, states: Mapping[Tensor, Mapping[str, Any]]) -> None:
@@ -148,11 +142,11 @@ def fields_of(optimizer: StatefulOptimizer, param: Param) -> dict[str, Any]:
 
 
 def write_fields(optimizer: StatefulOptimizer, param: Param, fields: Mapping[str, Any]) -> None:
-    """Make `fields` the state of `param`; no fields, none.
+    """Make `fields` the state of `param`; without fields it has none.
 
     Raises:
         RecordMismatchError: they are not those of its rule's states.
-        ArgumentError: a name is none.
+        ArgumentError: a name is no text.
     """
     if not fields:
         optimizer.set_state(param, None)

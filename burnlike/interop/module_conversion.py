@@ -20,7 +20,7 @@ from ..module.transforms.placement import copy_with
 from ..module.tree.traversal import slots_of
 from ..nn.tensor_source import TensorRecipe, TensorSource
 from ..nn.torch_counterpart import AnyLibrary, Call, Counterpart
-from .custom_modules import OtherClass, Parts, function_around, replaced_method, tensors_held, why_not
+from .custom_modules import DerivedLayer, OtherClass, function_around, replaced_method, tensors_held, why_not
 from .layer_conversion import Direction, FromTorch, ToTorch, Twin, owner_of, tensors_of
 from .torch_counterparts import KEPT
 
@@ -87,8 +87,6 @@ def to_torch(module: nn.Module) -> Any:
 
 
 class _Conversion:
-    """One conversion of a module."""
-
     def __init__(self, module: nn.Module, direction: Direction) -> None:
         self._root = unwrap(module)
         self._originals = {id(it) for it in (*self._root.modules(), *self._root.parameters())}
@@ -109,12 +107,6 @@ class _Conversion:
     @torch.inference_mode(False)  # else what is made could never be trained
     @torch.no_grad()
     def result(self) -> nn.Module:
-        """The copy with twins for layers.
-
-        Raises:
-            NoCounterpartError: see `burnlike.interop.from_torch`.
-            ModuleTreeError: likewise.
-        """
         slots_of(self._root)  # raises for a module that holds itself
         self._find(self._root, "", "root")
         self._check_uses()
@@ -138,7 +130,7 @@ class _Conversion:
         return copied
 
     def _find(self, module: nn.Module, path: str, place: Place) -> None:
-        """Build the twins of the layers in `module`, and note what is wrong, and in which forms tensors are needed."""
+        """Build the twins of the layers in `module`; note what is wrong, and how tensors are used."""
         if (id(module), place) in self._seen:
             return
         self._seen.add((id(module), place))
@@ -173,10 +165,8 @@ class _Conversion:
         """Look into a module whose tensors stay as they are.
 
         Args:
-            module: a program.
-            path: its path.
             place: of the modules in it.
-            without: a layer whose tensors and modules are not looked at.
+            without: a layer whose tensors and modules are left out.
         """
         if name := function_around(module, self._originals):
             remedy = "make it a method, or a functools.partial of one"
@@ -217,7 +207,7 @@ class _Conversion:
             twin = self._direction.twin(path, layer, pair, own)
             if other is not None:
                 plain = self._direction.plain(twin.made, pair)
-                self._others[id(layer)] = OtherClass(path, other, Parts(layer, twin.made, plain, pair.ignored))
+                self._others[id(layer)] = OtherClass(path, other, DerivedLayer(layer, twin.made, plain, pair.ignored))
                 self._find_inside(layer, path, "program", without=plain)
         except BurnlikeError as error:
             self._problem(path, layer, str(error).removeprefix(f"{type(layer).__name__}: "))

@@ -1,4 +1,4 @@
-"""Twins of classes that are not torch's own: layers derived from torch's, and programs that call a layer as torch's."""
+"""Twins of classes that are not torch's own: classes derived from torch's layers, and modules that call layers."""
 
 import importlib
 from collections.abc import Callable
@@ -15,13 +15,10 @@ from .torch_counterparts import burnlike_layers, of_torch, torch_layers
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A class and its twin.
+    """A class and its twin, as given to `register_twin`.
 
     Attributes:
-        theirs: the class.
-        ours: its twin.
         pairs: of the layer of torch's that `theirs` is derived from; none if it is derived from no layer.
-        expect: raises for objects of `theirs` that `ours` does not stand for.
     """
 
     theirs: type[nn.Module]
@@ -38,7 +35,7 @@ class Registered:
 _OF_THEIRS: dict[type[nn.Module], Registered] = {}
 _OF_OURS: dict[type[nn.Module], Registered] = {}
 _FAMILIES = {"timm": "timm_layers", "torchvision": "torchvision_layers"}
-"""Packages whose classes have twins here -> the module that registers them, imported when one of theirs is met."""
+"""Package -> the module that registers twins of its classes, imported when one of these is met."""
 
 
 def register_twin(

@@ -1,4 +1,4 @@
-"""State dicts of a TorchOptimizer, and the parameter that each part belongs to."""
+"""State dicts of a TorchOptimizer, and to which parameter each part belongs."""
 
 import copy
 import warnings

@@ -35,11 +35,11 @@ class _OfLinear(ParallelStyle):
         output_layouts: Placement | None = None,
         use_local_output: bool = True,
     ) -> None:
-        """Say how inputs and outputs are divided; see the style of torch.
+        """As of torch's style.
 
         Args:
-            input_layouts: of the input.
-            output_layouts: of the output.
+            input_layouts: how the input is divided; None for the style's own way.
+            output_layouts: how the output is divided, likewise.
             use_local_output: whether the output is this process's part as a plain tensor.
         """
         super().__init__()

@@ -102,7 +102,7 @@ _BASES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("StdConv2d", "StdConv2dSame", "ScaledStdConv2d", "ScaledStdConv2dSame"), (_Standardized,)),
 }
 """Name of a class of timm -> the bases of its twin, which has the same name and adds nothing to them."""
-_CLASSES = {name: type(name, bases, {"__module__": __name__}) for name, bases in _BASES.items()}
+_CLASSES: dict[str, Any] = {name: type(name, bases, {"__module__": __name__}) for name, bases in _BASES.items()}
 globals().update(_CLASSES)  # where pickles look for them
 
 
