@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from burnlike import nn
-from burnlike.nn import padding
 from burnlike.nn.attention.positional_encoding import generate_sinusoids
 from burnlike.nn.interpolate.interpolate import calculate_output_size
+from burnlike.nn.padding import both_ends, each, equal_ends
 
 from ..problems import UnknownError
 from .expectations import Failure
@@ -33,14 +33,22 @@ def only_argument(subject: Subject) -> dict[str, Any]:
     return {name: tuple(it) if isinstance(it, list) else it for name, it in args[0].items()}
 
 
-def pads(name: str) -> Callable[[Subject], Result]:
-    """A function of `burnlike.nn.padding`."""
+def windows(subject: Subject) -> tuple[Any, list[int], tuple[int, ...], tuple[int, ...]]:
+    """Padding, the input's shape, the kernel's sizes and the strides of a call."""
+    named = only_argument(subject)
+    kernel, stride = (each(named.pop(name), 1) for name in ("kernel_size", "stride"))
+    return padding_of(subject.record["config"]), [1, 1, *named.values()], kernel, stride
 
-    def call(subject: Subject) -> Result:
-        found = getattr(padding, name)(padding_of(subject.record["config"]), **only_argument(subject))
-        return Result(subject.world, {"value": found})
 
-    return call
+def pairs(subject: Subject) -> Result:
+    """The padding before and after each dimension."""
+    found = list(zip(*both_ends(*windows(subject)), strict=True))
+    return Result(subject.world, {"value": found[0] if len(found) == 1 else found})
+
+
+def equal(subject: Subject) -> Result:
+    """The padding at both ends of each dimension."""
+    return Result(subject.world, {"value": equal_ends("padding", *windows(subject))})
 
 
 def output_size(subject: Subject) -> Result:
@@ -68,10 +76,10 @@ def padding_mask(subject: Subject) -> Result:
 
 
 HELPERS: dict[str, Callable[[Subject], Result]] = {
-    "calculate_padding_1d_pair -> (start, end)": pads("calculate_padding_1d_pair"),
-    "calculate_padding_2d_pairs -> ((top, bottom), (left, right))": pads("calculate_padding_2d_pairs"),
-    "calculate_padding_2d -> [top, left]": pads("calculate_padding_2d"),
-    "calculate_padding_3d -> [d, h, w]": pads("calculate_padding_3d"),
+    "calculate_padding_1d_pair -> (start, end)": pairs,
+    "calculate_padding_2d_pairs -> ((top, bottom), (left, right))": pairs,
+    "calculate_padding_2d -> [top, left]": equal,
+    "calculate_padding_3d -> [d, h, w]": equal,
     "generate_sinusoids(length, d_model, max_timescale)": sinusoids,
     "freq_complex [L, d, 2] (cos, sin), each repeated for the pair": rotations,
     "generate_padding_mask(pad_token, tokens, max_seq_length)": padding_mask,
