@@ -1,6 +1,6 @@
 """All benchmarks, one after the other: `python -m benchmarks`, or `make bench`."""
 
-from benchmarks import device, record_load, record_save
+from benchmarks import device, record_load, record_many_tensors, record_save
 from benchmarks._harness import Comparison, main
 from benchmarks.data import loader
 from benchmarks.models import models, step
@@ -51,6 +51,7 @@ BENCHMARKS = (
     convert,
     record_save,
     record_load,
+    record_many_tensors,
     device,
     overhead,
     compiled,
