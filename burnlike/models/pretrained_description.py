@@ -86,11 +86,6 @@ def _config(table: WeightTable, values: Mapping[str, Any]) -> ModuleConfig:
 
 
 def _architecture(table: WeightTable, names: Any, wanted: str | None) -> str:
-    """The architecture that is meant.
-
-    Raises:
-        ConfigError: the table has no such.
-    """
     names = [] if names is None else names
     if not isinstance(names, list) or not all(isinstance(it, str) for it in names):
         raise ConfigError(f"architectures: expected a list of names, got {shown(names)}")

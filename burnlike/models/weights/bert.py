@@ -9,11 +9,6 @@ from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> BertEncoderConfig | BertMaskedLmConfig | BertClassifierConfig:
-    """The config of transformers' model, of its `config.json`: with the head that `architectures` names, if any.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(
         values,
         "BertEncoder",

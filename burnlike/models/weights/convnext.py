@@ -9,11 +9,6 @@ from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> ConvNextConfig:
-    """The config of transformers' model, of its `config.json`.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     depths = sizes_of(values, "depths", (3, 3, 9, 3))
     refuse_others(values, "ConvNext, with a stage for each of depths,", num_stages=len(depths))
     scale = float_of(values, "layer_scale_init_value", 1e-6)

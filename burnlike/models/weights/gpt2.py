@@ -10,11 +10,6 @@ from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
-    """The config of transformers' model, of its `config.json`.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(values, "DecoderLm", scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
     refuse_others(values, "DecoderLm", is_causal=True)
     dropout = values.get("resid_pdrop", 0.1)

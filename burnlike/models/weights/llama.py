@@ -11,11 +11,6 @@ from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
-    """The config of transformers' model, of its `config.json`.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(values, "DecoderLm", pretraining_tp=1, sliding_window=None, rope_interleaved=False)
     bias = values.get("attention_bias", False)
     feed_forward = GatedPart(activation=activation_of(values, "silu"), bias=values.get("mlp_bias", False))
@@ -25,15 +20,7 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
 def decoder_config(
     values: Mapping[str, Any], *, theta: float = 10000.0, n_heads_kv: int | None = None, epsilon: float = 1e-6
 ) -> DecoderLmConfig:
-    """The config of a model whose blocks have the layout of Llama's.
-
-    Args:
-        values: the content of `config.json`.
-        theta, n_heads_kv, epsilon: where it has none.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
+    """The config of a model whose blocks have the layout of Llama's; the keywords are for files that don't say."""
     refuse_others(values, "DecoderLm", attention_dropout=0.0, is_causal=True)
     longest = values["max_position_embeddings"]
     # As in transformers: what version 4 wrote counts where both are there, and what stands beside it fills gaps.
@@ -59,15 +46,10 @@ def decoder_config(
 
 
 def scaling_of(values: Mapping[str, Any], rope: Mapping[str, Any], longest: int) -> RotaryScaling | None:
-    """The scaling of rotary frequencies.
+    """The scaling of rotary frequencies in `rope`, the file's `rope_parameters` or `rope_scaling`.
 
     Args:
-        values: the content of `config.json`.
-        rope: its `rope_parameters` or `rope_scaling`.
-        longest: its `max_position_embeddings`.
-
-    Raises:
-        ConfigError: ours does not have it.
+        longest: the file's `max_position_embeddings`.
     """
     # Of the length of the pretraining that beside the mapping counts first, as in transformers (Phi 3 has it there).
     original = rope.get(_ORIGINAL, longest)
@@ -119,17 +101,13 @@ GATED = {
 }
 """The feed-forward part of Llama and of Mistral."""
 
-TIED = {"lm_head.weight": "model.embed_tokens.weight"}
-IGNORED = (r".*\.rotary_emb\.inv_freq",)
-BACKBONE = "model."
-
 LLAMA = WeightTable(
     name="llama",
     model_types=("llama",),
     architectures=("LlamaForCausalLM", "LlamaModel"),
     config=config_of,
     tensors={**ATTENTION, **GATED},
-    tied=TIED,
-    ignored=IGNORED,
-    backbone=BACKBONE,
+    tied={"lm_head.weight": "model.embed_tokens.weight"},
+    ignored=(r".*\.rotary_emb\.inv_freq",),
+    backbone="model.",
 )

@@ -1,20 +1,15 @@
 """Weights of Mistral, as transformers' `MistralForCausalLM` has them. Imports no torch."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..decoder_lm_configs import DecoderLmConfig, GatedPart
-from .llama import ATTENTION, BACKBONE, GATED, IGNORED, TIED, decoder_config
+from .llama import LLAMA, decoder_config
 from .options import activation_of, refuse_others
-from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
-    """The config of transformers' model, of its `config.json`.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(values, "DecoderLm", attention_bias=False, mlp_bias=False)
     return decoder_config(values, n_heads_kv=8).replace(
         sliding_window=values.get("sliding_window", 4096),
@@ -22,13 +17,10 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
     )
 
 
-MISTRAL = WeightTable(
+MISTRAL = replace(
+    LLAMA,
     name="mistral",
     model_types=("mistral",),
     architectures=("MistralForCausalLM", "MistralModel"),
     config=config_of,
-    tensors={**ATTENTION, **GATED},
-    tied=TIED,
-    ignored=IGNORED,
-    backbone=BACKBONE,
 )

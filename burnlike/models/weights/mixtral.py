@@ -1,20 +1,15 @@
 """Weights of Mixtral, as the files of transformers' `MixtralForCausalLM` have them. Imports no torch."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..decoder_lm_configs import DecoderLmConfig, ExpertsPart
-from .llama import ATTENTION, BACKBONE, IGNORED, TIED, decoder_config
+from .llama import ATTENTION, LLAMA, decoder_config
 from .options import activation_of, refuse_others
-from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
-    """The config of transformers' model, of its `config.json`.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(values, "DecoderLm", router_jitter_noise=0.0, attention_bias=False)
     experts = ExpertsPart(
         n_experts=values.get("num_local_experts", 8),
@@ -28,7 +23,8 @@ def config_of(values: Mapping[str, Any]) -> DecoderLmConfig:
 
 _OURS, _THEIRS = "blocks.{i}.feed_forward", "model.layers.{i}.block_sparse_moe"
 
-MIXTRAL = WeightTable(
+MIXTRAL = replace(
+    LLAMA,
     name="mixtral",
     model_types=("mixtral",),
     architectures=("MixtralForCausalLM", "MixtralModel"),
@@ -40,7 +36,4 @@ MIXTRAL = WeightTable(
         f"{_OURS}.experts.{{j}}.gate.linear_outer.weight": f"{_THEIRS}.experts.{{j}}.w3.weight",
         f"{_OURS}.experts.{{j}}.linear.weight": f"{_THEIRS}.experts.{{j}}.w2.weight",
     },
-    tied=TIED,
-    ignored=IGNORED,
-    backbone=BACKBONE,
 )

@@ -37,11 +37,7 @@ _ACTIVATIONS: Mapping[str, ActivationConfig] = {
 
 
 class Options(Mapping[str, Any]):
-    """The content of a `config.json`, or of a mapping in it, that remembers which keys were read.
-
-    Args:
-        values: the content.
-    """
+    """The content of a `config.json`, or of a mapping in it, that remembers which keys were read."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -113,76 +109,46 @@ def shown(value: Any) -> str:
 
 
 def text_of(values: Mapping[str, Any], key: str, default: str) -> str:
-    """The text at a key.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    value = values.get(key, default)
-    if not isinstance(value, str):
-        raise ConfigError(f"{key}: expected a text, got {shown(value)}")
-    return value
+    return _expect(isinstance(value := values.get(key, default), str), key, "a text", value)
 
 
 def int_of(values: Mapping[str, Any], key: str, default: int) -> int:
-    """The integer at a key.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    value = values.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"{key}: expected an integer, got {shown(value)}")
-    return value
+    return _expect(type(value := values.get(key, default)) is int, key, "an integer", value)
 
 
 def float_of(values: Mapping[str, Any], key: str, default: float) -> float:
-    """The number at a key.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    value = values.get(key, default)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ConfigError(f"{key}: expected a number, got {shown(value)}")
-    return value
+    return _expect(type(value := values.get(key, default)) in (int, float), key, "a number", value)
 
 
 def sizes_of(values: Mapping[str, Any], key: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    """The integers in the list at a key.
+    value = values.get(key, default)
+    fits = isinstance(value, list | tuple) and all(isinstance(it, int) for it in value)
+    return tuple(_expect(fits, key, "a list of integers", value))
+
+
+def _expect(fits: bool, key: str, expected: str, value: Any) -> Any:
+    """The value at a key.
 
     Raises:
-        ConfigError: it is something else.
+        ConfigError: it does not fit.
     """
-    value = values.get(key, default)
-    if not isinstance(value, list | tuple) or not all(isinstance(it, int) for it in value):
-        raise ConfigError(f"{key}: expected a list of integers, got {shown(value)}")
-    return tuple(value)
+    if not fits:
+        raise ConfigError(f"{key}: expected {expected}, got {shown(value)}")
+    return value
 
 
 def mapping_of(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The mapping at a key, an empty one where there is none or null.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    value = values.get(key)
-    if value is not None and not isinstance(value, Mapping):
-        raise ConfigError(f"{key}: expected a mapping, got {shown(value)}")
-    if value is None:
+    """The mapping at a key, an empty one where there is none or null."""
+    if (value := values.get(key)) is None:
         return {}
+    _expect(isinstance(value, Mapping), key, "a mapping", value)
     return values.within(key) if isinstance(values, Options) else value
 
 
 def num_classes_of(values: Mapping[str, Any]) -> int:
-    """The number of classes of a classifier: of its labels, of which transformers writes no number.
-
-    Raises:
-        ConfigError: it is none.
-    """
+    """The number of classes of a classifier, which is the number of its labels if there is none."""
     labels = values.get("id2label")
-    if labels is not None and not isinstance(labels, Mapping):
-        raise ConfigError(f"id2label: expected a mapping, got {shown(labels)}")
+    _expect(labels is None or isinstance(labels, Mapping), "id2label", "a mapping", labels)
     return int_of(values, "num_labels", 2 if labels is None else len(labels))
 
 

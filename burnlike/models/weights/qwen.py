@@ -1,21 +1,16 @@
 """Weights of Qwen 2 and 3, as transformers' `Qwen2ForCausalLM` and `Qwen3ForCausalLM` have them. Imports no torch."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...errors import ConfigError
 from ..decoder_lm_configs import DecoderLmConfig, GatedPart
-from .llama import ATTENTION, BACKBONE, GATED, IGNORED, TIED, decoder_config
+from .llama import ATTENTION, GATED, LLAMA, decoder_config
 from .options import activation_of, int_of, refuse_others, shown
-from .table import WeightTable
 
 
 def qwen2_config(values: Mapping[str, Any]) -> DecoderLmConfig:
-    """The config of transformers' Qwen 2, of its `config.json`: Llama's with biases of queries, keys and values.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(values, "DecoderLm", use_mrope=False)
     return decoder_config(values, n_heads_kv=32).replace(
         attention_bias=True,
@@ -25,11 +20,6 @@ def qwen2_config(values: Mapping[str, Any]) -> DecoderLmConfig:
 
 
 def qwen3_config(values: Mapping[str, Any]) -> DecoderLmConfig:
-    """The config of transformers' Qwen 3, of its `config.json`: norms of queries and keys in place of the biases.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     bias = values.get("attention_bias", False)
     return qwen2_config(values).replace(
         d_head=values.get("head_dim", 128), attention_bias=bias, attention_output_bias=bias, query_key_norm=True
@@ -37,11 +27,7 @@ def qwen3_config(values: Mapping[str, Any]) -> DecoderLmConfig:
 
 
 def _window_of(values: Mapping[str, Any]) -> int | None:
-    """The sliding window of all layers, or None.
-
-    Raises:
-        ConfigError: some layers have one, and others do not.
-    """
+    """The sliding window of all layers, or None; a ConfigError where only some layers have one."""
     layers, full = int_of(values, "num_hidden_layers", 32), int_of(values, "max_window_layers", 28)
     window = values.get("sliding_window", 4096)
     window = window if values.get("use_sliding_window", False) else None
@@ -59,20 +45,20 @@ def _window_of(values: Mapping[str, Any]) -> int | None:
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 
-QWEN2 = WeightTable(
+# Llama's with biases of queries, keys and values.
+QWEN2 = replace(
+    LLAMA,
     name="qwen2",
     model_types=("qwen2",),
     architectures=("Qwen2ForCausalLM", "Qwen2Model"),
     config=qwen2_config,
-    tensors={**ATTENTION, **GATED},
-    tied=TIED,
-    ignored=IGNORED,
-    backbone=BACKBONE,
 )
 
 _OURS, _THEIRS = "blocks.{i}.attention", "model.layers.{i}.self_attn"
 
-QWEN3 = WeightTable(
+# Norms of queries and keys in place of the biases.
+QWEN3 = replace(
+    LLAMA,
     name="qwen3",
     model_types=("qwen3",),
     architectures=("Qwen3ForCausalLM", "Qwen3Model"),
@@ -83,7 +69,4 @@ QWEN3 = WeightTable(
         f"{_OURS}.norm_key.weight": f"{_THEIRS}.k_norm.weight",
         **GATED,
     },
-    tied=TIED,
-    ignored=IGNORED,
-    backbone=BACKBONE,
 )

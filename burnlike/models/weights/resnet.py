@@ -10,11 +10,6 @@ from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> ResNetConfig:
-    """The config of transformers' model, of its `config.json`.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(values, "ResNet", downsample_in_first_stage=False, downsample_in_bottleneck=False)
     # Convolutions within transformers' blocks have a ReLU, whatever `hidden_act` is.
     refuse_others(values, "ResNet", hidden_act="relu")

@@ -10,11 +10,6 @@ from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> EncoderDecoderConfig:
-    """The config of transformers' model, of its `config.json`.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(values, "EncoderDecoder", is_encoder_decoder=True)
     kind = text_of(values, "feed_forward_proj", "relu")
     gate, _, activation = kind.rpartition("-")

@@ -9,11 +9,6 @@ from .table import WeightTable
 
 
 def config_of(values: Mapping[str, Any]) -> VisionTransformerConfig:
-    """The config of transformers' model, of its `config.json`.
-
-    Raises:
-        ConfigError: it has options that ours does not have.
-    """
     refuse_others(values, "VisionTransformer", qkv_bias=True)
     return VisionTransformerConfig(
         num_classes=None if is_backbone(values) else num_classes_of(values),
