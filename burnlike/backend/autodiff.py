@@ -79,10 +79,10 @@ class Autodiff(Generic[InnerB]):
     def ad_enabled(self) -> bool:
         return True
 
-    @cached_property
+    @property
     def float_ops(self) -> FloatOps:
         """The inner backend's; functions that are not torch's raise where they lose the history of an operand."""
-        return differentiable("float_ops", self.inner_backend, TorchFloatOps)
+        return self._tables[0]
 
     @property
     def int_ops(self) -> IntOps:
@@ -92,13 +92,19 @@ class Autodiff(Generic[InnerB]):
     def bool_ops(self) -> BoolOps:
         return self.inner_backend.bool_ops
 
-    @cached_property
+    @property
     def module_ops(self) -> ModuleOps:
-        return differentiable("module_ops", self.inner_backend, TorchModuleOps)
+        return self._tables[1]
+
+    @property
+    def activation_ops(self) -> ActivationOps:
+        return self._tables[2]
 
     @cached_property
-    def activation_ops(self) -> ActivationOps:
-        return differentiable("activation_ops", self.inner_backend, TorchActivationOps)
+    def _tables(self) -> tuple[FloatOps, ModuleOps, ActivationOps]:
+        float_ops = differentiable("float_ops", self.inner_backend, TorchFloatOps)
+        module_ops = differentiable("module_ops", self.inner_backend, TorchModuleOps)
+        return float_ops, module_ops, differentiable("activation_ops", self.inner_backend, TorchActivationOps)
 
     @cached_property
     def _torchs(self) -> bool:
