@@ -34,11 +34,7 @@ Layout = Any
 
 @dataclass(frozen=True, slots=True)
 class LayoutOf:
-    """The layout of something that can tell it, made only for formats that need it and never written by the others.
-
-    Attributes:
-        make: makes it.
-    """
+    """A layout that `make` makes when a format needs one."""
 
     make: Callable[[], Layout]
 

@@ -119,8 +119,7 @@ def _rebuild(config: Any, module: nn.Module, device: torch.device) -> str:
 def computed_tensors(build: Callable[[], nn.Module]) -> dict[str, Tensor]:
     """Build a module on the CPU and return its tensors that don't depend on random numbers, by path.
 
-    No random number is drawn, and nothing is computed from those that would be: memory for parameters that an
-    initializer would fill is set aside, but not touched.
+    No random number is drawn, and memory that an initializer would fill is not touched.
     """
     mode = _WithoutRandomNumbers()
     with torch.device("cpu"), torch.no_grad(), mode:

@@ -57,9 +57,7 @@ def encode(outline: Outline) -> dict[str, str]:
 
 
 def with_checksums(texts: Mapping[str, str], checksums: str) -> dict[str, str]:
-    """The texts of `encode`, and what tells a flipped bit; those of another program stay alone, so that its file is
-    written again byte for byte.
-    """
+    """The texts of `encode` with checksums; texts of another program alone stay as they are, byte for byte."""
     return {**texts, CHECKSUMS: checksums} if _FORMAT in texts else dict(texts)
 
 
@@ -83,9 +81,7 @@ def tells_states(texts: Mapping[str, str]) -> bool:
 def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     """The content of a record beside its tensors, as texts; with the version if there are any.
 
-    Args:
-        outline: the record.
-        states: whether to say which tensors are states; None is if there are some.
+    `states` says whether to list the tensors that are states; None lists them if there are some.
     """
     texts: dict[str, str] = {}
     if outline.ids:
@@ -104,11 +100,7 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
 
 
 def dump_versions(noted: Mapping[str, Any]) -> str:
-    """The text of `VERSIONS`.
-
-    Args:
-        noted: path of a module -> what torch notes about it, plain values; what it notes about most is left out.
-    """
+    """The text of `VERSIONS`: path of a module -> what torch notes about it, if that is not the usual."""
     return dump_values({path: it for path, it in noted.items() if it != USUAL_VERSION})
 
 

@@ -116,13 +116,9 @@ def value_at(values: Any, path: str) -> tuple[bool, Any]:
 
 
 def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
-    """One record of several.
+    """One record of several: `parts` by their paths, and `around`, whose values include those of the parts.
 
     Tensors that lie in files are read only if others are in memory.
-
-    Args:
-        parts: path -> the record that goes there.
-        around: what else there is; its values have those of the parts in their places.
     """
     whole = {"": around, **parts}
     alone = not around.tensors and around.values.keys() <= parts.keys()
@@ -149,7 +145,7 @@ def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
 def _met_twice(ids: Mapping[str, ParamId], tensors: Mapping[str, Tensor]) -> tuple[dict[str, str], dict[str, str]]:
     """The names whose ids others have, too: where it is the same tensor, the other name; else the id, as a text.
 
-    Formats have each id once. Records that hold it twice are those of a module and of a copy of it.
+    Formats have each id once. A module and a copy of it have the same ids.
     """
     first: dict[ParamId, str] = {}
     again: dict[str, str] = {}

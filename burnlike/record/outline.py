@@ -36,13 +36,7 @@ def kind_of_name(dtype: str) -> str:
 # Entries are never changed; "frozen" would make a file of a million take three times as long to open.
 @dataclass(slots=True, unsafe_hash=True)
 class TensorEntry:
-    """A tensor without its values.
-
-    Attributes:
-        name: dotted path.
-        dtype: one of `DTYPE_BITS`.
-        shape: its dimensions.
-    """
+    """The name (a dotted path), dtype (one of `DTYPE_BITS`) and shape of a tensor."""
 
     name: str
     dtype: str
@@ -92,10 +86,8 @@ class StoredTensor(TensorEntry):
 class Payload(NamedTuple):
     """The place of a tensor's values among the segments of a file.
 
-    Attributes:
-        name: of the tensor.
-        json_indent: None writes the bytes themselves; else their numbers as a JSON array: -1 on one line, a number of
-            spaces (that of the array's own line) on a line each.
+    `json_indent` None writes the bytes themselves; else they are a JSON array of numbers: -1 writes them on one line, a
+    number of spaces (that of the array's own line) on a line each.
     """
 
     name: str

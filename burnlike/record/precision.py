@@ -75,13 +75,9 @@ class Precision:
 
 
 def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch.dtype) -> torch.dtype:
-    """The type in which a tensor is stored, whichever of its names the precision is asked for.
+    """The type in which a tensor is stored; `names` are the one that it is stored under, then those it is tied to.
 
-    Args:
-        precision: the rule.
-        names: the name that it is stored under, then those it is tied to. Where the rule leaves the type as it is under
-            one of them, it stays; else the first one counts.
-        dtype: its type.
+    If the precision keeps the type under one of them, it stays; else the first name decides.
     """
     found = [precision.stored_dtype(name, dtype) for name in names]
     stored = dtype if dtype in found else found[0]

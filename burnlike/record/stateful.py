@@ -49,11 +49,7 @@ def own_record(source: Any) -> Record | None:
 
 
 def load_own(target: Any, source: Any, **options: Any) -> Any:
-    """Put a record, or that of another object, into `target`; `options` are those of its `load_record`.
-
-    Returns:
-        What its `load_record` gives: a LoadReport for modules.
-    """
+    """Put a record, or that of another object, into `target`; returns what its `load_record` does."""
     record = Record.of(source)
     inner = unwrap(target) if isinstance(target, nn.Module) else target
     own = None if isinstance(target, type) else getattr(inner, "load_record", None)
@@ -98,10 +94,7 @@ def _not_loadable(target: Any) -> RecordError:
 def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
     """Let `target` load a record by its own method; if that raises, `target` gets its state back.
 
-    Takes memory for a copy of the state.
-
-    Returns:
-        What gives `target` the state from before.
+    It takes memory for a copy of the state. Returns a function that restores the state from before.
     """
     before = Record.of(target)
     tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
@@ -115,12 +108,7 @@ def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], N
 
 
 class Handling(NamedTuple):
-    """The functions that take the state of an object and put it back.
-
-    Attributes:
-        take: gives it: tensors, arrays, plain values, lists, tuples and maps.
-        put: puts such a state back.
-    """
+    """The functions that take the state of an object (tensors, arrays, plain values, lists, maps) and put it back."""
 
     take: Callable[[], Any]
     put: Callable[[Any], Any]
@@ -201,9 +189,5 @@ def python_state(generator: Any) -> dict[str, Any]:
 
 
 def restore_python(generator: Any, state: Mapping[str, Any]) -> None:
-    """Put a `random.Random`, or the module `random`, back.
-
-    Raises:
-        KeyError, ValueError, TypeError: the state is damaged.
-    """
+    """Put a `random.Random`, or the module `random`, back; a damaged state is a KeyError, ValueError or TypeError."""
     generator.setstate((state["version"], tuple(state["words"].tolist()), state["gauss"]))

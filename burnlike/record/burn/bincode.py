@@ -62,8 +62,8 @@ class Bincode(EnvelopeFormat):
     def read(self, source: Source, layout: object = None) -> Outline:
         """The record by its layout; the outline's layout says which options, variants and lengths the file has.
 
-        Bytes behind the record are refused, although Burn reads past them: they are the only sign that the layout of
-        a similar, smaller model was given.
+        Bytes behind the record are refused, although Burn reads past them: nothing else shows that the layout is that
+        of a similar, smaller model.
         """
         cursor = Cursor(source)
         metadata = take_envelope(cursor)

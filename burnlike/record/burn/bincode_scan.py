@@ -19,14 +19,11 @@ _FIRST_WINDOW, _LARGEST_WINDOW = 1 << 9, 1 << 18
 
 
 def scan(source: Source, name: str = "Bin") -> Outline:
-    """Find the tensors of an unpacked file in bincode, whose names and arrangement only its layout could tell.
+    """Find the tensors of an unpacked file in bincode without its layout, which alone could tell names and arrangement.
 
-    Parameters are found by their ids, the tensors in an optimizer's states behind the ids that they belong to. What has
-    no elements is overlooked. The names are made up: `?0`, `?1`, ... in the order of the file, in states
-    `<id>.?0`, ...
-
-    Returns:
-        The tensors and ids; there are no values and no layout.
+    Parameters are found by their ids, and the tensors in an optimizer's states behind the ids that they belong to.
+    Tensors without elements are overlooked. The names are made up: `?0`, `?1`, ... in the order of the file, in states
+    `<id>.?0`, ... The outline has no values and no layout.
     """
     cursor = Cursor(source)
     metadata = take_envelope(cursor)

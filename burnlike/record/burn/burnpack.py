@@ -223,7 +223,7 @@ def _data_start(source: Source, head_bytes: int, tensors: list[StoredTensor]) ->
 
 
 def _is_unpadded(source: Source, head_bytes: int, tensors: list[StoredTensor]) -> bool:
-    """Whether the file is one of Burn 0.19, whose bytes lie close together; nothing but their number says so.
+    """Whether the file is one of Burn 0.19, whose tensors lie close together; only the file's length tells.
 
     A padded file that was cut may have the same length. It has gaps, or zeros where the other has its first values.
     """

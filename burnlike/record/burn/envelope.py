@@ -35,11 +35,7 @@ _RUNNING = ("running_mean", "running_var")
 
 @dataclass(frozen=True)
 class EnvelopeFormat(Format):
-    """A format of v0.21.
-
-    Attributes:
-        recorder: Burn's name of the recorder, with its module.
-    """
+    """A format of v0.21; `recorder` is Burn's name of the recorder, with its module."""
 
     name: str
     extension: str
@@ -133,11 +129,7 @@ def _with_additions(found: Any, outline: Outline, path: str) -> Outline:
 def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = False) -> dict[str, Any]:
     """The tree of a file: maps, lists, plain values, None and `TensorLeaf`s.
 
-    Args:
-        outline: the record.
-        recorder: Burn's name of the recorder, with its module.
-        phantom: what stands for `_b`, which is empty.
-        finite: whether the format has no inf and nan; they then stand under `burnlike` alone.
+    `phantom` stands for `_b`, which is empty. In a `finite` format inf and nan stand under `burnlike` alone.
     """
     item, values = item_of(outline, finite)
     extra = _additions(outline, values)

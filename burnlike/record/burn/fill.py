@@ -24,12 +24,7 @@ _TYPES = {"f64": float, "f32": float, "bool": bool, "str": str}
 class Fill:
     """The tensors and values of a record by their paths, and which of them have got a place.
 
-    Args:
-        outline: the record.
-        finite: whether there is no place for inf and nan: None goes there instead.
-
-    Attributes:
-        outline: the record.
+    In a `finite` format, which has no inf and nan, None stands for these.
     """
 
     def __init__(self, outline: Outline, finite: bool = False) -> None:

@@ -29,12 +29,9 @@ class TensorLeaf:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes in a tree that is read: where they are, and how many.
+    """Bytes in a tree that is read: where they begin in the source, and how many they are.
 
-    Attributes:
-        start: offset in the source.
-        count: how many bytes.
-        text: whether they are written as a JSON array of numbers, whose `[` is at `start`.
+    With `text` they are a JSON array of numbers, whose `[` is at `start`.
     """
 
     start: int
@@ -43,14 +40,9 @@ class Blob:
 
 
 def item_of(outline: Outline, finite: bool = False) -> tuple[Any, dict[str, Any]]:
-    """The tree of a record for a format with names.
+    """The tree of a record for a format with names, and those of the record's values that have no place in it.
 
-    Args:
-        outline: the record.
-        finite: whether the format has no inf and nan: None stands for them, and they have no place in the tree.
-
-    Returns:
-        Maps, lists, plain values, None and `TensorLeaf`s; and those of the record's values that have no place in it.
+    The tree has maps, lists, plain values, None and `TensorLeaf`s. In a `finite` format None stands for inf and nan.
     """
     fill = Fill(outline, finite)
     layout = default_layout(outline) if outline.layout is None else known_layout(outline.layout)
@@ -146,12 +138,9 @@ Make = Callable[[Blob, str, str, tuple[int, ...], str], StoredTensor]
 
 
 def outline_of_item(item: Any, source: Source, make: Make | None = None) -> Outline:
-    """The record that a tree holds; ids that come twice are aliases of one tied tensor.
+    """The record that a tree of maps, lists, plain values, None and `Blob`s holds; an id that comes twice is a tie.
 
-    Args:
-        item: maps, lists, plain values, None and `Blob`s.
-        source: where the blobs are.
-        make: the tensor of (blob, name, dtype, shape, dtype of the bytes); None is for blobs of the bytes themselves.
+    `make` makes the tensor of a blob that has not the bytes themselves.
     """
     return _Reader(source, make).read(item)
 

@@ -21,13 +21,7 @@ _GOOD = re.compile(rb"(?:[ \t\n\r]*(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9
 
 
 class ArrayPart(NamedTuple):
-    """Some of an array's bytes.
-
-    Attributes:
-        values: the bytes.
-        end: the offset behind their text; at the end of the array, behind its `]`.
-        last: whether that is the end.
-    """
+    """Some of an array's bytes, and the offset behind their text; for the last ones, that behind the array's `]`."""
 
     values: bytes
     end: int
@@ -119,11 +113,7 @@ class Numbers:
 
 @dataclass(slots=True, unsafe_hash=True)
 class TextTensor(StoredTensor):
-    """A tensor whose bytes are written as an array of numbers, its `[` at `start`.
-
-    Attributes:
-        numbers: what reads them.
-    """
+    """A tensor whose bytes are written as an array of numbers, its `[` at `start`; `numbers` reads them."""
 
     numbers: Numbers = field(kw_only=True)
 

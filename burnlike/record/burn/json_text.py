@@ -20,11 +20,7 @@ _INDENT = 2
 
 @dataclass(frozen=True)
 class JsonText(EnvelopeFormat):
-    """See `burnlike.record.formats.Format`.
-
-    Attributes:
-        pretty: whether each value stands on a line of its own.
-    """
+    """JSON with names; a `pretty` text has each value on a line of its own."""
 
     pretty: bool
 

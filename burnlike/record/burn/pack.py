@@ -8,12 +8,7 @@ from ..outline import TensorEntry
 
 
 class Scalar(NamedTuple):
-    """A plain value.
-
-    Attributes:
-        variant: `Int` (signed, 64 bits), `UInt`, `Float` or `Bool`.
-        value: of that kind.
-    """
+    """A plain value, and its variant: `Int` (signed, 64 bits), `UInt`, `Float` or `Bool`."""
 
     variant: str
     value: int | float | bool

@@ -47,8 +47,7 @@ _SAME = {"usize": "u64", "u32": "u64", "i32": "i64"}
 def state_layout(leaves: Mapping[str, str]) -> Layout | None:
     """The layout of the state that has these leaves, its options said; None if no optimizer of Burn's has them.
 
-    Args:
-        leaves: path within the state -> `"tensor"` or the type of a plain value.
+    `leaves` has the path within the state -> `"tensor"` or the type of a plain value.
     """
     for layout in STATES.values():
         used: set[str] = set()

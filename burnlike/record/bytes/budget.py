@@ -35,7 +35,7 @@ class TensorCost(NamedTuple):
     Attributes:
         memory: bytes, as the reader counts them.
         steps: of time.
-        file_bytes: what one that has values takes of a file, at least.
+        file_bytes: least bytes that a tensor with values takes in a file.
     """
 
     memory: float

@@ -21,8 +21,7 @@ _INT_REMEDY = "choose a wider type or list the tensor in Precision(keep=[...])"
 def pieces(tensor: Tensor, start: int, stop: int) -> Iterator[tuple[Tensor, int]]:
     """Cut the elements `start` to `stop` (row-major) of a tensor of any strides into views.
 
-    Returns:
-        Views, and how many elements come before each, in order; one view where the memory is contiguous.
+    Each view comes with the number of elements before it; contiguous memory is one view.
     """
     if tensor.is_contiguous():
         yield tensor.view(-1)[start:stop], 0
@@ -73,9 +72,9 @@ def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
 
 
 def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FLOAT_REMEDY) -> None:
-    """Raise if a value of `source` was too large for the type of `converted`.
+    """Raise PrecisionError if a value of `source` was too large for the type of `converted`.
 
-    That is a finite value that became inf, nan or (where torch saturates) the largest value, and an inf where the type
+    Such a value is finite and became inf, nan or (where torch saturates) the largest value; or is inf where the type
     has none.
     """
     if source.numel() == 0 or _surely_fits(source, converted):

@@ -40,9 +40,9 @@ def text_of(raw: bytes) -> str:
 
 
 def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[str, str]]:
-    """The entries of a map from text to text, in order; what comes twice is for the caller to notice.
+    """The entries of a map from text to text, in order; the caller keeps `pair_bytes` of each, and notices duplicates.
 
-    The caller keeps `pair_bytes` of each.
+    Raises NotThisError if `text` is no such map.
     """
     count = _quotes(text) // 4
     budget.take(count * pair_bytes, count * _PAIR_STEPS + len(text) / 64)
@@ -123,13 +123,7 @@ _STEPS_OF = {b"{": 8, b"[": 5, b",": 2, b'"': 1, b":": 2}
 
 
 def load_json(text: bytes, budget: Budget) -> Any:
-    """Parse JSON whose objects fit the budget, which is seen before one is made.
-
-    Raises:
-        ValueError: it is not valid JSON, or has a key twice in one map.
-        RecursionError: it is nested far too deeply.
-        RecordFormatError: the budget is over.
-    """
+    """Parse JSON whose objects fit the budget, which is checked before one is made. A duplicate key is a ValueError."""
     counts = {it: text.count(it) for it in _BYTES_OF}
     if not budget.has(*_costs(text, counts)):  # what stands in long texts makes no objects
         budget.take(0, 2 * counts[b'"'])

@@ -102,12 +102,7 @@ class Source(ABC):
 
 
 class FileSource(Source):
-    """An open file.
-
-    Args:
-        path: its name.
-        budget: that of the set of files which it is one of; None makes one for it.
-    """
+    """An open file; `budget` is that of the set of files which it is one of, None makes one for it."""
 
     def __init__(self, path: str | os.PathLike[str], budget: Budget | None = None) -> None:
         self.path = os.fspath(path)
@@ -154,12 +149,7 @@ class BytesSource(Source):
 
 
 class Cursor:
-    """Reads a source from front to back, through a small window.
-
-    Attributes:
-        source: what is read.
-        position: offset of the next byte.
-    """
+    """Reads a source from front to back, through a small window; `position` is the offset of the next byte."""
 
     def __init__(self, source: Source, position: int = 0, window_bytes: int = _WINDOW_BYTES) -> None:
         self.source = source

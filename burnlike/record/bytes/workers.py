@@ -28,18 +28,16 @@ def run_steps(
     buffer_bytes: int = BLOCK_BYTES,
     most_workers: int = MAX_WORKERS,
 ) -> None:
-    """Do every step, begun in the order of the list; what one thread can do is done in the caller's.
+    """Do every step, begun in the order of the list, by several threads if there are several steps.
 
-    So is everything where no thread can be started: Python 3.12 starts none once the program has begun to end.
+    If no thread can be started, the caller's does them all: Python 3.12 starts none once the program has begun to end.
+    If a step raises, no further one begins, and the first error is raised.
 
     Args:
         steps: what there is to do.
         do: does one step; the buffer is its thread's own.
-        buffer_bytes: length of a buffer, a power of two; where there are threads, it begins at a multiple of that.
+        buffer_bytes: length of a buffer, a power of two; those of threads begin at a multiple of it.
         most_workers: how many threads there may be.
-
-    Raises:
-        BaseException: what the first step that failed raised; steps that were not begun then are left out.
     """
     workers = min(most_workers, len(steps))
     threads: list[threading.Thread] = []

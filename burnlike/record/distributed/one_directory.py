@@ -21,10 +21,7 @@ _REMEDY = "all nodes need one file system, such as NFS, that has this directory 
 def not_one_directory(directory: str | os.PathLike[str], rank: int, gather: Callable[[Any], list[Any]]) -> str:
     """Find out whether all processes see what rank 0 writes to `directory`; all must ask.
 
-    Args:
-        directory: made by rank 0, if it is not there; nothing stays in it.
-        rank: of this process.
-        gather: gives the values of all processes, by rank.
+    The directory is made if it is not there; nothing stays in it. `gather` gives the values of all processes, by rank.
 
     Returns:
         Empty where they do; else a text that is the same on all processes: where each of them looked in vain.

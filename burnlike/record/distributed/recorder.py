@@ -168,11 +168,7 @@ def _take_apart(tensors: dict[str, Tensor]) -> None:
 
 
 def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, str]:
-    """Write the parts of this process.
-
-    Returns:
-        Its files, with their fingerprints.
-    """
+    """Write the parts of this process; returns its files, with their fingerprints."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save

@@ -26,13 +26,7 @@ _REMEDY = "the file is damaged, or another program has changed it; fetch or save
 def read_outline(
     path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None
 ) -> tuple[Source, Outline]:
-    """The file without what compresses it, and all that it holds but the values.
-
-    Args:
-        path: the file; or the index of a sharded set, or the directory that it is in.
-        layout: see `burnlike.record.layout`; for bincode, which carries no names.
-        top_level_key: reads only what is under this key of the outermost map; for files of `torch.save`.
-    """
+    """The source without what compresses it, and all that the file holds but the values; see `open_record`."""
     found = find_record(path)
     if not found.endswith(INDEX_SUFFIX):
         return read_file(found, layout, top_level_key)
@@ -71,9 +65,7 @@ def read_source(
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Let no garbage be searched for meanwhile: all of the many objects made stay, and looking at them takes a third
-    of the time.
-    """
+    """Collect no garbage meanwhile: all of the many objects stay, and looking at them takes a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -84,13 +76,9 @@ def _without_collecting() -> Iterator[None]:
 
 
 def verify_outline(outline: Outline) -> int:
-    """Read the values of a record's tensors and compare them, and its header, with their checksums.
+    """Read the values of a file's tensors and compare them, and the header, with their checksums.
 
-    Args:
-        outline: of a file; tensors without a checksum are left out.
-
-    Returns:
-        How many tensors were compared.
+    Returns how many tensors were compared; those without a checksum are left out.
     """
     if outline.changed:
         raise RecordFormatError(

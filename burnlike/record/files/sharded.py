@@ -150,11 +150,7 @@ def is_distributed_record(path: str | os.PathLike[str]) -> bool:
 
 
 def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[Source, Outline]:
-    """Read all files of a set by `read`, which gets the path of one and the budget of all.
-
-    Returns:
-        The index, and what is in the files together.
-    """
+    """The index, and what all files of the set hold; `read` gets the path of each file and the budget of all."""
     for attempt in range(_TRIES):
         source = FileSource(index)
         if source.stored_bytes > MAX_HEADER_BYTES:

@@ -21,11 +21,7 @@ _CHUNK_BYTES = 4 << 20
 
 
 class StoredTensors(Mapping[str, Tensor]):
-    """Name -> tensor of a file, or of several; each access reads it whole, into fresh memory.
-
-    Attributes:
-        path: likewise, for messages.
-    """
+    """Name -> tensor of a file, or of several; each access reads it whole, into fresh memory."""
 
     def __init__(self, path: str, entries: Mapping[str, Any]) -> None:
         self.path = path
@@ -188,13 +184,7 @@ def renamed_tensors(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> 
 
 @dataclass(frozen=True, slots=True)
 class FileValues:
-    """The values of a tensor in a file.
-
-    Attributes:
-        entry: where they are.
-        dtype: the tensor's type.
-        stored: the type of the bytes.
-    """
+    """The values of a tensor in a file: its entry, its type, and the type of the bytes."""
 
     entry: StoredTensor
     dtype: torch.dtype

@@ -33,13 +33,7 @@ _DEVICE_BUFFERS = 2  # how many pieces are on their way to a device at a time
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The tensor that gets the values of a parameter.
-
-    Attributes:
-        match: the parameter and its tensor in the record.
-        into: memory for the values.
-        is_new: whether `into` is to take the place of the parameter's tensor.
-    """
+    """The memory that gets the values of a parameter; if it is new, it takes the place of the parameter's tensor."""
 
     match: TensorMatch
     into: Tensor
@@ -135,11 +129,7 @@ def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None
 
 
 def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
-    """Read the values of tensors into memory of the CPU, in its types and strides.
-
-    Args:
-        readings: what to read, and where to; in the order in which it is in the file.
-    """
+    """Read values, in the order of the file, into memory of the CPU, in its types and strides."""
     total_bytes = sum(values.entry.stored_bytes for values, _ in readings)
     sequential = any(values.entry.sequential for values, _ in readings)
     steps = [step for values, into in readings for step in _steps(values, into)]
@@ -198,12 +188,9 @@ def _read_natively(step: _Step) -> bool:
 def fill_device(
     readings: Sequence[tuple[FileValues, Tensor]], device: torch.device, stream: SideStream | None = None
 ) -> None:
-    """Read the values of tensors into tensors of `device`, in their types and strides.
+    """Read values, in the order of the file, into tensors of `device`, in their types and strides.
 
-    Args:
-        readings: what to read, and where to; in the order in which it is in the file.
-        device: where the targets are.
-        stream: its queue; None makes one of CUDA.
+    `stream` is the device's queue of copies; None makes one of CUDA.
     """
     stream = stream or CudaSideStream(device)
     slots: list[tuple[Tensor, Any]] = [(stream.buffer(BLOCK_BYTES), None) for _ in range(_DEVICE_BUFFERS)]

@@ -117,12 +117,8 @@ def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: Exit
 
 
 class _OwnParts(NamedTuple):
-    """The parts of a module that have a record of their own.
-
-    Attributes:
-        below: what the names of all that is in them begin with.
-        loaded: paths of those that were loaded.
-        missing: paths of those that the record lacks.
+    """The parts of a module that have a record of their own: the beginnings of names in them (`below`), and the
+    paths of those that were loaded and of those that the record lacks.
     """
 
     below: tuple[str, ...] = ()

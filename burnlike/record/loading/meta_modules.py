@@ -90,10 +90,7 @@ def registered(module: nn.Module) -> Places:
 def compute_unsaved(module: nn.Module, places: Places, device: torch.device) -> list[str]:
     """Compute the tensors of a filled module that no record has, as far as the module can.
 
-    `places` are its tensors before it was filled.
-
-    Returns:
-        The paths of the tensors that still have none.
+    `places` are its tensors before it was filled. Returns the paths of the tensors that still have no values.
     """
     _follow(module, places)
     for part in module.modules():

@@ -117,10 +117,8 @@ def run_own_code(
 ) -> tuple[Matching, list[str]]:
     """Let the parts of a module that have code of their own read what a record has for them.
 
-    Tensors that have no memory yet go to `device`; `undo` gets what takes back all that the code did.
-
-    Returns:
-        What is to be loaded then, and the names of the entries that the module took.
+    Tensors without memory are made on `device`; `undo` gets what takes back all that the code did. Returns what is to
+    be loaded then, and the names of the entries that the module took.
     """
     given = GivenState(record, matching)
     parts = _parts_to_run(module, matching)

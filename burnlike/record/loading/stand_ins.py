@@ -22,12 +22,7 @@ class StandIns:
     """Within it, the parameters of a module are others with the same values; `undo` takes back all that was done.
 
     Hooks of torch.distributed are away: they divide tensors among processes, which is done when values are loaded.
-
-    Args:
-        module: the module.
-        found: its parameters.
-        values: path -> what they will be given, whose type the stand-ins have.
-        device: for those that have no memory.
+    `values` has the values for some paths, whose types the stand-ins take; those without memory are made on `device`.
     """
 
     def __init__(

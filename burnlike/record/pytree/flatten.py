@@ -32,9 +32,8 @@ ABSENT: Any = object()
 def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and plain values of `source`; tensors are not copied, NumPy arrays are.
 
-    Args:
-        source: a dataclass, NamedTuple, map or list of tensors, NumPy arrays, numbers, texts, bools, None, enums
-            (kept by name) and further such things, or an object with `into_item()`.
+    It may be a dataclass, NamedTuple, map or list of tensors, NumPy arrays, numbers, texts, bools, None, enums (kept by
+    name) and further such things, or an object with `into_item()`.
     """
     tensors: dict[str, Tensor] = {}
     return tensors, _Leaves(tensors).of(source)
@@ -43,14 +42,9 @@ def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def leaves_and_records(
     source: Any, own_record: Callable[[Any], Record | None]
 ) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Record]]:
-    """As `to_leaves`, of what may have parts with records of their own, too.
+    """As `to_leaves`, where `own_record` may give parts a record of their own.
 
-    Args:
-        source: a dataclass, a map, ...
-        own_record: gives the record of a part that has one; None of other things.
-
-    Returns:
-        The tensors and the values, those of the records among the latter; and the records by their places.
+    Returns the tensors, the values (with those of the records), and the records by their places.
     """
     tensors: dict[str, Tensor] = {}
     found = _Leaves(tensors, own_record)
@@ -71,12 +65,7 @@ def item_tree(source: Any, name: str) -> Any:
 
 
 class _Leaves:
-    """The tensors and values of one object.
-
-    Attributes:
-        tensors: by name.
-        records: by name, those of parts that have a record of their own.
-    """
+    """The tensors of one object by name, and the records of parts that have one of their own."""
 
     def __init__(
         self, tensors: dict[str, Tensor], own_record: Callable[[Any], Record | None] = lambda item: None

@@ -20,10 +20,9 @@ _SCALARS: Mapping[type, str] = {bool: "bool", int: "usize", float: "f64", str: "
 
 
 def layout_of_type(kind: Any) -> Layout | None:
-    """The layout of a type as `derive` takes it: fields in the order of declaration, what may be None as options.
+    """The layout of a type: fields in the order of declaration, what may be None as options.
 
-    Returns:
-        None where the declared types don't say it (Any, unions).
+    None if the declared types don't say it (Any, unions).
     """
     hint = stripped(kind)
     origin, args = get_origin(hint) or hint, get_args(hint)

@@ -22,15 +22,10 @@ from .header import LENGTH_BYTES, METADATA, checksums_start, read_header
 
 
 def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tuple[bytes, list[TensorEntry]]:
-    """Make the first bytes of a file from names, dtypes and shapes.
+    """Make the first bytes of a file from names, dtypes and shapes; `texts` are for `__metadata__`.
 
-    Args:
-        entries: the tensors. The bytes are laid out in this order, but wider elements first, so that every tensor is
-            aligned to its element.
-        texts: for `__metadata__`.
-
-    Returns:
-        The length and header bytes, a multiple of 8 long, and the entries in file order.
+    The tensors are laid out in their order, but wider elements first, so that every tensor is aligned to its element.
+    Returns the length and header, a multiple of 8 bytes long, and the entries in file order.
     """
     ordered = sorted(entries, key=lambda entry: -DTYPE_BITS[entry.dtype])
     header: dict[str, Any] = {METADATA: dict(texts)} if texts else {}

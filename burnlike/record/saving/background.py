@@ -149,16 +149,9 @@ def _forget_frames(error: BaseException | None) -> None:
 
 
 def wait_for_saves(path: str, owner: object = None, on_busy: OnBusy = "wait") -> None:
-    """Wait for saves to `path` that are still running, or refuse, so that they don't finish after a new one.
+    """Wait for saves to `path`, and all others of `owner`, that still run: they must not finish after a new one.
 
-    Args:
-        path: what is to be saved now.
-        owner: its saves to other paths, too; None is nobody's.
-        on_busy: what to do when there is one.
-
-    Raises:
-        SavePendingError: there is one, and `on_busy` is "refuse".
-        ArgumentError: `on_busy` is neither "wait" nor "refuse".
+    With `on_busy="refuse"` they raise SavePendingError instead.
     """
     if on_busy not in ("wait", "refuse"):
         raise ArgumentError(f"on_busy: expected 'wait' or 'refuse', got {on_busy!r}")

@@ -31,14 +31,7 @@ _ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Elements of a part that one range has.
-
-    Attributes:
-        part: the part.
-        first: index of the first element.
-        count: how many they are.
-        at: where they begin in the range, in bytes.
-    """
+    """Elements of a part that one range has: index of the first, number, and offset in the range in bytes."""
 
     part: Part
     first: int
@@ -84,10 +77,9 @@ def images(
     Args:
         slices: what of each range comes from `device`, see `slices_of`.
         ranges: first byte and end of each.
-        device: where the values are.
-        stream: its queue of copies.
+        device, stream: where the values are, and its queue of copies.
         allow_overflow: do not check that finite values stay finite.
-        hosts: memory of the stream's for each range, which is then valid for good; none if two buffers are to do.
+        hosts: memory of the stream's for each range, which is then valid for good; none uses two buffers in turn.
     """
     count = max(stop - start for start, stop in ranges)
     slots = [_Slot(count, device, stream, allow_overflow) for _ in range(min(2, len(ranges)))]
@@ -110,18 +102,10 @@ def fetch(
     stream: SideStream | None = None,
     allow_overflow: bool = False,
 ) -> list[Tensor]:
-    """Convert values of a device into tensors of the CPU, in memory that the device writes itself.
+    """Convert values of a device into contiguous tensors of the CPU, in memory that the device writes itself.
 
-    With CUDA it is pinned: the first time that takes long, but torch keeps it for the next time.
-
-    Args:
-        parts: values on `device`.
-        device: where the values are.
-        stream: its queue of copies; None makes one of CUDA.
-        allow_overflow: do not check that finite values stay finite.
-
-    Returns:
-        For each part a contiguous tensor of its type and shape.
+    With CUDA it is pinned: the first time that takes long, but torch keeps it for the next time. `stream` is the
+    device's queue of copies; None makes one of CUDA.
     """
     stream = stream or CudaSideStream(device)
     placed: dict[int, Part] = {}

@@ -26,17 +26,9 @@ Write = Callable[[str, Outline, str | None], object]
 
 
 def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
-    """Write a file for each shard and let them take the place of those that are there.
+    """Write a file for each shard and let them take the place of those that are there; makes a missing directory.
 
-    The directory is made if it is missing.
-
-    Args:
-        single: path of the single file that the record is in where one shard is enough.
-        shards: what is to be in each file.
-        write: writes one of them.
-
-    Returns:
-        The path of the single file or of the index.
+    `single` is the path of the file that the record is in if one shard is enough. Returns this path or the index's.
     """
     directory = _Directory(single)
     try:
@@ -52,13 +44,7 @@ def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
 
 
 class _Directory:
-    """The files of one set.
-
-    Attributes:
-        path: where they are.
-        single: path of the single file.
-        index: path of the index.
-    """
+    """The files of one set: the paths of their directory, of the single file and of the index."""
 
     def __init__(self, single: str) -> None:
         self.single = os.path.abspath(single)

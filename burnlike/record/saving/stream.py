@@ -40,13 +40,9 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A tensor as it is to be written.
+    """A tensor as it is to be written: in `dtype`, or as text, see `burnlike.record.outline.Payload`.
 
-    Attributes:
-        name: for messages.
-        values: of any strides, on any device; or in another file.
-        dtype: the type to write.
-        json_indent: see `burnlike.record.outline.Payload`.
+    The values may have any strides and be on any device, or in another file.
     """
 
     name: str
@@ -91,13 +87,9 @@ def total_bytes(content: Sequence[Piece]) -> int:
 def write_pieces(
     descriptor: int, content: Sequence[Piece], allow_overflow: bool = False, stream: "SideStream | None" = None
 ) -> None:
-    """Write the pieces one behind the other, each block where it belongs, by several threads.
+    """Write the pieces, none of them text, one behind the other, each block where it belongs, by several threads.
 
-    Args:
-        descriptor: file open for writing.
-        content: in file order; none of them text.
-        allow_overflow: do not check that finite values stay finite.
-        stream: the queue of copies of the device that values are on; None makes one where that is a GPU.
+    `stream` is the queue of copies of the device that values are on; None makes one where that is a GPU.
     """
     writer = _Writer(descriptor, content, allow_overflow)
     devices = {part.values.device for part in content if isinstance(part, Part) and isinstance(part.values, Tensor)}

@@ -139,12 +139,7 @@ def write_sequential(sink: BinaryIO, content: Iterable[Piece], compressed: bool,
 
 
 class _Sums:
-    """The checksums of the tensors that were written.
-
-    Attributes:
-        slot: the offset at which they belong; None where they belong nowhere.
-        checksums: in the order of the file.
-    """
+    """The checksums of the tensors that were written, in the order of the file, and the offset at which they belong."""
 
     def __init__(self) -> None:
         self.slot: int | None = None

@@ -37,12 +37,9 @@ _TENSORS = (Tensor, TensorBase, Param)
 
 @dataclass(frozen=True, slots=True)
 class FieldHint:
-    """One annotation.
+    """One annotation: whether the field may be None, and what it holds if it is not.
 
-    Attributes:
-        optional: whether the field may be None.
-        holds: what it holds if it is not: a tensor, a module, or a list of one of them; nothing for constants and
-            what isn't known.
+    `holds` is empty for constants and for what isn't known.
     """
 
     optional: bool = False

@@ -27,13 +27,9 @@ TENSOR_TAGS = (_TENSOR, _ARRAY, _BYTES)
 
 
 def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0) -> Any:
-    """The tree as plain values that name its tensors.
+    """The tree as plain values that name its tensors, which go to `tensors`, not copied.
 
-    Args:
-        tree: what is to be stored.
-        name: where it will be, for the names of its tensors and for messages.
-        tensors: gets them; not copied.
-        depth: levels above it.
+    `name` is where the tree will be: for the names of its tensors, and for messages.
     """
     if depth > MAX_DEPTH // 2:
         raise RecordError(f"'{name[:80]}' is nested too deeply, or holds itself; flatten it")

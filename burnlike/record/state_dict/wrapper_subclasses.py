@@ -58,13 +58,7 @@ def kept_tensors(values: Mapping[str, Any]) -> set[str]:
 
 
 class Part(nn.Module):
-    """Holds a part, as a module does its buffer.
-
-    Attributes:
-        path: of the parameter.
-        name: of the part within it.
-        of: the name of the parameter's class.
-    """
+    """Holds a part, as a module does its buffer, with the path and the class of the parameter."""
 
     def __init__(self, param: Param, name: str, tensor: Tensor) -> None:
         super().__init__()

@@ -19,13 +19,9 @@ def is_optimizer_record(record: Record) -> bool:
 
 
 def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
-    """The record under other names; in an optimizer's, the paths of the parameters.
+    """The record under other names; in an optimizer's, the paths of the parameters. Its layout goes.
 
-    Its layout goes, as it has the old names.
-
-    Args:
-        record: the record.
-        rules: regular expressions and what takes the place of each match (`re.sub`), one after the other.
+    `rules` are regular expressions and what takes the place of each match (`re.sub`), one after the other.
     """
     compiled = [(_compiled(pattern), replacement) for pattern, replacement in rules]
 

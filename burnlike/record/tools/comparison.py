@@ -108,15 +108,8 @@ MISSING = _Missing()
 def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: bool = True) -> Comparison:
     """Compare two records; those of optimizers by the ids of parameters, and where these differ by their paths.
 
-    Args:
-        one: a record.
-        other: another one.
-        tolerance: None wants equal values and types. A number lets values be apart by as much, absolutely or
-            relative to the larger, and floats or integers be of another width.
-        ids: whether ids are compared.
-
-    Returns:
-        What differs.
+    A tolerance of None wants equal values and types. A number lets values be apart by as much, absolutely or relative
+    to the larger, and floats or integers be of another width. `ids` says whether ids are compared.
     """
     names, others = matched(one, other)
     # A tie that both have is one tensor, as a file has it.
@@ -230,7 +223,7 @@ class Names:
     Attributes:
         tensors: name -> where it is stored; tied tensors are under each of their names.
         stored_as: name -> the name of what is stored there.
-        ids: name -> text of its id; what has none is left out.
+        ids: name -> text of its id, if it has one.
         values: the plain values, named likewise.
     """
 

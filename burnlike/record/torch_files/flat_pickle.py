@@ -21,12 +21,9 @@ _MODULE_PARTS = ("_parameters", "_buffers", "_modules")
 def flatten(
     content: Any, top_level_key: str | None, source: Source
 ) -> tuple[dict[str, PickledTensor], dict[str, Any], str | None]:
-    """Divide what a pickle has into tensors and values.
+    """Divide what a pickle has, a map or a whole module, into tensors and values; with a key only what is under it.
 
-    Args:
-        content: the object: a map, or a whole module.
-        top_level_key: reads only what is under this key; None is all.
-        source: the file; a small pickle can refer to one list a million times, which its budget ends.
+    A small pickle can refer to one list a million times, which the budget of `source` ends.
 
     Returns:
         Name -> tensor; the plain values, in lists and maps as they were, what state dicts have beside tensors as

@@ -37,12 +37,7 @@ class Symbol:
 
 @dataclass(slots=True, eq=False)
 class Opaque:
-    """An object that only code could make.
-
-    Attributes:
-        symbol: what it was to be.
-        state: what its attributes were to be, where the pickle says so.
-    """
+    """An object that only code could make; `state` is what its attributes were to be, where the pickle says so."""
 
     symbol: Symbol
     state: Any = None
@@ -58,24 +53,14 @@ class Opaque:
 
 
 class PickledMap(dict[Any, Any]):
-    """An OrderedDict.
-
-    Attributes:
-        noted: what torch notes about the modules of a state dict (`_metadata`); None where it notes nothing.
-    """
+    """An OrderedDict; `noted` is what torch notes about the modules of a state dict (`_metadata`), if it does."""
 
     noted: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Something that is not a plain value, and that `encode_tree` has a tag for.
-
-    Attributes:
-        tag: the tag.
-        content: of it, not encoded.
-        symbol: what the pickle calls it.
-    """
+    """Something that is not a plain value, that `encode_tree` has a tag for; its content is not encoded."""
 
     tag: str
     content: Any
@@ -84,11 +69,9 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Memory that tensors share.
+    """Memory that tensors share: its name in the file, and the dtype of its elements.
 
-    Attributes:
-        key: its name in the file.
-        dtype: of its elements; None for bytes, the name of the class where records have no such type.
+    The dtype is None for bytes, and the name of the class where records have no such type.
     """
 
     key: str

@@ -31,13 +31,7 @@ _STORAGE_BYTES, _STORAGE_STEPS = 260, 60
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The content of a file.
-
-    Attributes:
-        content: of its main pickle.
-        places: key of each storage -> where its bytes are.
-        version: of the format.
-    """
+    """The content of the main pickle, where the bytes of each storage are, by key, and the version of the format."""
 
     content: Any
     places: Mapping[str, ArchiveMember]
@@ -55,13 +49,6 @@ class TorchFormat(Format):
         raise RecordError("burnlike writes no pickles; save to a name that ends in .safetensors")
 
     def read(self, source: Source, layout: object = None, top_level_key: str | None = None) -> Outline:
-        """Read all but the values of the tensors.
-
-        Args:
-            source: the file.
-            layout: not used.
-            top_level_key: reads only what is under this key of the outermost map.
-        """
         archive = archive_of(source)
         tensors, values, versions = flatten(archive.content, top_level_key, source)
         entries: dict[str, StoredTensor] = {}
@@ -226,12 +213,8 @@ def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
 class StridedSource(Source):
     """Puts the elements in order in memory when the first is asked for, and lets go of them once all were read.
 
-    Args:
-        source: where they are.
-        start: offset of the first element.
-        size: bytes of one, 1, 2, 4 or 8.
-        shape: of the tensor.
-        strides: elements from one index to the next, in each dimension; none is 0 where there are several.
+    An element has 1, 2, 4 or 8 bytes. A stride is the number of elements from one index to the next; it is 0 only in
+    dimensions of one element.
     """
 
     sequential = True

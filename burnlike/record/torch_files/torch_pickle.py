@@ -18,10 +18,9 @@ from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, PickledMap, PickledTe
 
 
 def load_pickle(file: IOBase, source: Source) -> tuple[Any, Mapping[str, Storage]]:
-    """Read one pickle from where `file` stands; afterwards it stands behind it. `source` is what the file is in.
+    """Read one pickle from where `file` stands, to its end; `source` is what the file is in.
 
-    Returns:
-        Plain values, lists and dicts of them, and the classes above; and the storages that it refers to, by key.
+    Returns plain values, lists and dicts of them, and the classes above; and the storages that it refers to, by key.
     """
     path, reader = source.path, _Reader(file, source.budget)
     try:

@@ -23,13 +23,7 @@ _ENCRYPTED, _UTF8 = 0x1, 0x800
 
 
 class ArchiveMember(NamedTuple):
-    """A file in the archive.
-
-    Attributes:
-        start: offset of its first byte.
-        size: how many bytes.
-        crc32: checksum of them; None where there is none.
-    """
+    """A file in the archive: offset of its first byte, size, and checksum, None where there is none."""
 
     start: int
     size: int
