@@ -1,4 +1,4 @@
-"""Checks of what losses are given, and their reductions."""
+"""What losses share: checks of what they are given, and their reductions."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,6 +8,8 @@ from torch import Tensor
 
 from ..._torch_compat.transforms import transforming
 from ...errors import ArgumentError, DTypeError, TargetError
+from ...tensor.torch_bridge.torch_function import lift
+from ..call_types import GivesLoss
 from ..layer import expect_shape, shape_error
 from .configs import Reduction
 
@@ -78,10 +80,40 @@ def mean_or_sum(layer: object, reduction: Reduction) -> Literal["mean", "sum"]:
 
 def reduced(layer: object, loss: Tensor, reduction: Reduction) -> Tensor:
     """The mean or sum of all values of `loss`, a 0-d tensor."""
-    return loss.sum() if mean_or_sum(layer, reduction) == "sum" else loss.mean()
+    return by_word(loss, mean_or_sum(layer, reduction))
+
+
+def by_word(loss: Tensor, reduction: str) -> Tensor:
+    """`loss` reduced by torch's word: `mean`, `sum` or `none`."""
+    return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
 
 
 def mean_over(loss: Tensor, dims: int | Sequence[int]) -> Tensor:
     """The mean over `dims`, which remain as sizes of 1; `loss` itself if there are none."""
     wanted = (dims,) if isinstance(dims, int) else tuple(dims)
     return loss.mean(wanted, keepdim=True) if wanted else loss
+
+
+class OfPredictions(GivesLoss):
+    """A loss of predictions and targets of one shape, which is reduced as the call says."""
+
+    def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
+        """The loss of tensors of one shape; the reduction is `mean`, `sum` or `none`."""
+        raise NotImplementedError
+
+    @lift
+    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+        """`[...], [...] -> []`; "auto" is the mean.
+
+        Raises:
+            ShapeError: the shapes differ.
+            ArgumentError: the reduction is "batch_mean" or unknown.
+        """
+        expect_equal_shapes(self, predictions, targets)
+        return self._loss(predictions, targets, mean_or_sum(self, reduction))
+
+    @lift
+    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """As `forward`, not reduced: `[...], [...] -> [...]`."""
+        expect_equal_shapes(self, predictions, targets)
+        return self._loss(predictions, targets, "none")

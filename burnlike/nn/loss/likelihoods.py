@@ -11,7 +11,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
 from ..layer import ConfiguredLayer, shape_error
 from .configs import GaussianNLLLossConfig, KLDivLossConfig, PoissonNllLossConfig, Reduction
-from .inputs import expect_equal_shapes, readable, reduced
+from .inputs import OfPredictions, by_word, expect_equal_shapes, readable, reduced
 
 
 class KLDivLoss(GivesLoss, ConfiguredLayer, config=KLDivLossConfig):
@@ -39,17 +39,15 @@ class KLDivLoss(GivesLoss, ConfiguredLayer, config=KLDivLossConfig):
 
     @lift
     def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
-        """`[...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
+        """As `forward`, not reduced: `[...], [...] -> [...]`."""
         expect_equal_shapes(self, predictions, targets)
         return functional.kl_div(predictions, targets, reduction="none", log_target=self.log_target)
 
 
-class PoissonNllLoss(GivesLoss, ConfiguredLayer, config=PoissonNllLossConfig):
+class PoissonNllLoss(OfPredictions, ConfiguredLayer, config=PoissonNllLossConfig):
     """rate - target * log(rate), without log(target!) unless `full`.
+
+    A negative target raises TargetError and a negative rate ArgumentError (on the CPU).
 
     Torch: `nn.PoissonNLLLoss`.
     Differs: the reduction is an argument.
@@ -59,26 +57,7 @@ class PoissonNllLoss(GivesLoss, ConfiguredLayer, config=PoissonNllLossConfig):
     full: bool
     eps: float
 
-    @lift
-    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            TargetError, ArgumentError: a target or a rate is negative (on the CPU).
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
-        return reduced(self, self.forward_no_reduction(predictions, targets), reduction)
-
-    @lift
-    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
-        """`[...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-            TargetError, ArgumentError: a target or a rate is negative (on the CPU).
-        """
-        expect_equal_shapes(self, predictions, targets)
+    def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
         if (least := _least(targets)) < 0:
             raise TargetError(f"PoissonNllLoss: targets: expected counts >= 0, got {least:g}")
         if self.log_input:
@@ -92,7 +71,7 @@ class PoissonNllLoss(GivesLoss, ConfiguredLayer, config=PoissonNllLossConfig):
         if self.full:  # Stirling: (t + 1/2) log t - t + log(2 pi) / 2 (Abramowitz & Stegun 1964, eq. 6.1.41)
             factorial = torch.addcmul(0.5 * math.log(2 * math.pi) - targets, targets + 0.5, targets.log())
             loss = loss + factorial.masked_fill(targets <= 1, 0)
-        return loss
+        return by_word(loss, reduction)
 
 
 class GaussianNLLLoss(GivesLoss, ConfiguredLayer, config=GaussianNLLLossConfig):
@@ -117,11 +96,7 @@ class GaussianNLLLoss(GivesLoss, ConfiguredLayer, config=GaussianNLLLossConfig):
 
     @lift
     def forward_no_reduction(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
-        """`[...], [...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ; the last dimension of `var` may be 1.
-        """
+        """As `forward`, not reduced: `[...], [...], [...] -> [...]`."""
         expect_equal_shapes(self, input, target, "target")
         if var.shape != input.shape and var.shape != (*input.shape[:-1], 1):
             raise shape_error(self, str(list(input.shape)), list(var.shape), name="var")

@@ -40,11 +40,7 @@ class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=HingeEmbeddingLossCo
 
     @lift
     def forward_no_reduction(self, input: Tensor, target: Tensor) -> Tensor:
-        """`[...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
+        """As `forward`, not reduced: `[...], [...] -> [...]`."""
         expect_equal_shapes(self, input, target, "target")
         return (self.margin - input).clamp_min(0).where(target != 1, input)
 
@@ -70,11 +66,7 @@ class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=MarginRankingLossConf
 
     @lift
     def forward_no_reduction(self, first: Tensor, second: Tensor, target: Tensor) -> Tensor:
-        """`[...], [...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
+        """As `forward`, not reduced: `[...], [...], [...] -> [...]`."""
         expect_equal_shapes(self, first, second, "second")
         expect_equal_shapes(self, first, target, "target")
         return functional.relu(self.margin - target * (first - second))
@@ -104,11 +96,7 @@ class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=MultiMarginLossConfig):
 
     @lift
     def forward_no_reduction(self, input: Tensor, target: Tensor) -> Tensor:
-        """`[batch, classes], [batch] -> [batch]`.
-
-        Raises:
-            ShapeError, DTypeError, TargetError: as `forward`.
-        """
+        """As `forward`, not reduced: `[batch, classes], [batch] -> [batch]`."""
         return self._loss(input, target, "none")
 
     def _loss(self, x: Tensor, target: Tensor, reduction: str) -> Tensor:
@@ -143,11 +131,7 @@ class SoftMarginLoss(GivesLoss, Layer):
 
     @lift
     def forward_no_reduction(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """`[...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
+        """As `forward`, not reduced: `[...], [...] -> [...]`."""
         expect_equal_shapes(self, logits, targets)
         return functional.softplus(-targets * logits)
 
@@ -174,11 +158,7 @@ class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=TripletMarginLossConf
 
     @lift
     def forward_no_reduction(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """`[batch, size]` each `-> [batch]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
+        """As `forward`, not reduced: `-> [batch]`."""
         expect_shape(self, anchor, "batch", "size")
         expect_equal_shapes(self, anchor, positive, "positive")
         expect_equal_shapes(self, anchor, negative, "negative")
@@ -212,11 +192,7 @@ class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=CosineEmbeddingLoss
 
     @lift
     def forward_no_reduction(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """`[batch, size], [batch, size], [batch] -> [batch]`.
-
-        Raises:
-            ShapeError: the shapes do not fit each other.
-        """
+        """As `forward`, not reduced: `[batch, size], [batch, size], [batch] -> [batch]`."""
         expect_shape(self, input1, "batch", "size")
         expect_equal_shapes(self, input1, input2, "input2")
         expect_shape(self, target, input1.shape[0], name="target")

@@ -7,42 +7,24 @@ from torch.nn import functional
 
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import GivesLoss, KeepsType
+from ..call_types import KeepsType
 from ..layer import Layer
 from .configs import HuberLossConfig, LpLossConfig, Reduction, SmoothL1LossConfig
-from .inputs import expect_equal_shapes, mean_or_sum, mean_over
+from .inputs import OfPredictions, by_word, expect_equal_shapes, mean_or_sum, mean_over
 
 
-class MseLoss(GivesLoss, Layer):
+class MseLoss(OfPredictions, Layer):
     """(predictions - targets)^2.
 
     Torch: `nn.MSELoss`.
     Differs: the reduction is an argument.
     """
 
-    @lift
-    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
-        expect_equal_shapes(self, predictions, targets)
-        return functional.mse_loss(predictions, targets, reduction=mean_or_sum(self, reduction))
-
-    @lift
-    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
-        """`[...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
-        expect_equal_shapes(self, predictions, targets)
-        return functional.mse_loss(predictions, targets, reduction="none")
+    def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
+        return functional.mse_loss(predictions, targets, reduction=reduction)
 
 
-class HuberLoss(GivesLoss, Layer):
+class HuberLoss(OfPredictions, Layer):
     """r^2 / 2 where |r| <= delta, delta * (|r| - delta / 2) elsewhere; r = targets - predictions (Huber 1964).
 
     Torch: `nn.HuberLoss`.
@@ -54,31 +36,13 @@ class HuberLoss(GivesLoss, Layer):
         self.delta = config.delta
         self.lin_bias = config.delta * config.delta * 0.5
 
-    @lift
-    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
-        expect_equal_shapes(self, predictions, targets)
-        return functional.huber_loss(predictions, targets, mean_or_sum(self, reduction), self.delta)
-
-    @lift
-    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
-        """`[...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
-        expect_equal_shapes(self, predictions, targets)
-        return functional.huber_loss(predictions, targets, "none", self.delta)
+    def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
+        return functional.huber_loss(predictions, targets, reduction, self.delta)
 
     @lift
     def forward_residuals(self, residuals: Tensor) -> Tensor:
         """`[...] -> [...]`, of differences that are computed already."""
-        return functional.huber_loss(residuals, residuals.new_zeros(()).expand_as(residuals), "none", self.delta)
+        return self._loss(residuals, residuals.new_zeros(()).expand_as(residuals), "none")
 
     def custom_content(self, content: Content) -> Content:
         return content.add("delta", self.delta).add("lin_bias", self.lin_bias)
@@ -119,15 +83,11 @@ class SmoothL1Loss(KeepsType, Module):
 
     @lift
     def forward_reduce_dims(self, predictions: Tensor, targets: Tensor, dims: int | Sequence[int]) -> Tensor:
-        """The mean over `dims`, which remain as sizes of 1.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
+        """The mean over `dims`, which remain as sizes of 1; shapes that differ raise ShapeError."""
         return mean_over(self.forward(predictions, targets), dims)
 
 
-class LpLoss(GivesLoss, Module):
+class LpLoss(OfPredictions, Module):
     """|predictions - targets|^p.
 
     Torch: `nn.L1Loss` (p = 1), `nn.MSELoss` (p = 2).
@@ -139,35 +99,11 @@ class LpLoss(GivesLoss, Module):
         self.p = config.p
 
     @lift
-    def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
-        return self._loss(predictions, targets, mean_or_sum(self, reduction))
-
-    @lift
-    def forward_no_reduction(self, predictions: Tensor, targets: Tensor) -> Tensor:
-        """`[...], [...] -> [...]`.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
-        return self._loss(predictions, targets, "none")
-
-    @lift
     def forward_reduce_dims(self, predictions: Tensor, targets: Tensor, dims: int | Sequence[int]) -> Tensor:
-        """The mean over `dims`, which remain as sizes of 1.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
-        return mean_over(self._loss(predictions, targets, "none"), dims)
+        """The mean over `dims`, which remain as sizes of 1; shapes that differ raise ShapeError."""
+        return mean_over(self.forward_no_reduction(predictions, targets), dims)
 
     def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
-        expect_equal_shapes(self, predictions, targets)
         if self.p == 1:
             return functional.l1_loss(predictions, targets, reduction=reduction)
         if self.p == 2:
@@ -178,4 +114,4 @@ class LpLoss(GivesLoss, Module):
         else:  # the derivative at 0 would be infinity times 0
             hit = error == 0
             loss = error.masked_fill(hit, 1).pow(self.p).masked_fill(hit, 0)
-        return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
+        return by_word(loss, reduction)
