@@ -23,7 +23,7 @@ from .holding import Unbound, share
 from .hyperparameters import static_key
 from .moving import converting, fork_weights
 from .parameter import Parameter
-from .tree_parameter import TreeParameter
+from .pytrees import register_handle
 
 
 class Module(BaseModule):
@@ -205,3 +205,23 @@ class Module(BaseModule):
     def static_key(self) -> tuple[Any, ...]:
         """The static part of the tree as a key; see `burnlike.mlax.static_key`."""
         return static_key(self)
+
+
+class TreeParameter(Parameter, nn.Module):  # pyright: ignore[reportIncompatibleMethodOverride]
+    """The handle on several tensors as an attribute: also the module that holds them, which torch finds by name.
+
+    `functional_call`, `get_parameter` and other tools of torch reach `c.0` through the attribute `c`.
+    """
+
+    __getattr__ = nn.Module.__getattr__  # pyright: ignore[reportAssignmentType]
+    __setattr__ = object.__setattr__  # pyright: ignore[reportAssignmentType]
+
+    @classmethod
+    def on(cls, owner: nn.Module, name: str) -> "TreeParameter":
+        handle = object.__new__(cls)
+        handle.__dict__ = owner._modules[name].__dict__  # pyright: ignore[reportOptionalMemberAccess]
+        handle.bind(((owner, name),))
+        return handle
+
+
+register_handle(TreeParameter, Parameter)

@@ -63,21 +63,8 @@ for _type in (bool, int, float, complex):
     setattr(Operators, f"__{_type.__name__}__", _unary(_type))
 for _name in ("lt", "le", "gt", "ge"):
     setattr(Operators, f"__{_name}__", _binary(getattr(operator, _name)))
-for _name in (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and_",
-    "or_",
-    "xor",
-    "lshift",
-    "rshift",
-):
+_BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift"
+for _name in _BINARY.split():
     _plain = _name.rstrip("_")
     setattr(Operators, f"__{_plain}__", _binary(getattr(operator, _name)))
     setattr(Operators, f"__r{_plain}__", _reflected(getattr(operator, _name)))

@@ -69,7 +69,6 @@ class Parameter(Operators, Param):
         aliases: tuple[str, ...] = (),
         home: tuple[nn.Module, str] | None = None,
     ) -> "Parameter":
-        """The handle on what the attributes `owners` hold."""
         handle = object.__new__(cls)
         handle.bind(owners, path, aliases, home)
         return handle
@@ -89,7 +88,6 @@ class Parameter(Operators, Param):
 
     @property
     def id(self) -> ParamId:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The identity, kept by holes and when the data is replaced."""
         known = id_at(*self.home)
         if known is None:
             ensure_id(*self.home)
@@ -99,7 +97,6 @@ class Parameter(Operators, Param):
 
     @property
     def kind(self) -> Kind:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """`weight` for what an optimizer might train, frozen or not; `state` for the rest."""
         return kind_at(*self.owners[0])
 
     @TracedProperty
@@ -150,7 +147,6 @@ class Parameter(Operators, Param):
 
     @property
     def name(self) -> str | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The label that the program gave; None for a hole."""
         return None if self.is_hole else meta_of(*self.home).name
 
     @property
@@ -186,20 +182,11 @@ class Parameter(Operators, Param):
         return self.requires_grad if content(*self.owners[0]) is not None else bool(self.trainable)
 
     def val(self) -> Any:
-        """The data, initialized, as the module computes with it.
-
-        Raises:
-            EmptyParamError: it is a hole, or has no data yet.
-        """
         data = self.base()
         return data if self.home in self.owners else getattr(*self.home)
 
     def base(self) -> Any:
-        """The data itself, initialized, without a reparameterization.
-
-        Raises:
-            EmptyParamError: it is a hole, or has no data yet.
-        """
+        """The data itself, initialized, without a reparameterization; EmptyParamError if there is none."""
         found = self._found()
         if isinstance(found, DataTree):
             return found.value()
@@ -217,7 +204,6 @@ class Parameter(Operators, Param):
         return found
 
     def is_initialized(self) -> bool:
-        """Whether it has data, with values."""
         found = content(*self.owners[0])
         return found is not None and (isinstance(found, DataTree) or not is_lazy(found))
 

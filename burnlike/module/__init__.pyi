@@ -17,8 +17,7 @@ from .groups.param_matchers import ParamMatcher as ParamMatcher
 from .identity.field_metadata import Kind as Kind
 from .identity.param_id import ParamId as ParamId, seed_param_ids as seed_param_ids
 from .module import Module as Module
-from .printing.display import Content as Content, display as display
-from .printing.settings import DisplaySettings as DisplaySettings
+from .printing.display import Content as Content, DisplaySettings as DisplaySettings, display as display
 from .torch_objects.lazy_parameter import LazyParameter as LazyParameter
 from .transforms.mapping import ModuleMapper as ModuleMapper, map as map, map_ as map_
 from .transforms.modes import freeze as freeze, no_grad as no_grad, train as train, unfreeze as unfreeze, valid as valid

@@ -8,8 +8,7 @@ from torch import nn
 
 from .._lazy import resolve
 from .groups.param_group import ParamGroup
-from .printing.display import Content, display
-from .printing.settings import DisplaySettings
+from .printing.display import Content, DisplaySettings, display
 from .transforms import mapping, modes, placement, visiting
 from .tree import walk
 from .tree.param import Param

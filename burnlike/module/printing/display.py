@@ -1,6 +1,7 @@
 """Modules as text, as Burn prints them."""
 
 from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,8 +16,44 @@ from ..tree.param import Param
 from ..tree.traversal import field_names, slots_of
 from ..tree.walk import params
 from .parts import count_params, has_missing, is_state, missing_text, param_text, sequence_kind, shown_names, top_text
-from .settings import DEFAULTS, DisplaySettings
 from .values import debug_text, display_text, optional_fields, tensor_text, type_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisplaySettings:
+    """The settings of `display`; None leaves one to the classes of the modules, then to the default.
+
+    Attributes:
+        show_param_id: the ParamId of each parameter; default False.
+        show_all_attributes: every field, instead of the content that a class chose; default False.
+        show_num_parameters: a line `params`, where there are any; default True.
+        new_line_after_attribute: one attribute per line instead of all on one; default True.
+        indentation_size: spaces per level; default 2.
+    """
+
+    show_param_id: bool | None = None
+    show_all_attributes: bool | None = None
+    show_num_parameters: bool | None = None
+    new_line_after_attribute: bool | None = None
+    indentation_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.indentation_size is not None and self.indentation_size < 0:
+            raise ArgumentError(f"DisplaySettings: expected indentation_size >= 0, got {self.indentation_size}")
+
+    def inherit(self, outer: "DisplaySettings") -> "DisplaySettings":
+        """These settings, but for what `outer` chooses."""
+        chosen = {field.name: getattr(outer, field.name) for field in fields(outer)}
+        return replace(self, **{name: value for name, value in chosen.items() if value is not None})
+
+
+DEFAULTS = DisplaySettings(
+    show_param_id=False,
+    show_all_attributes=False,
+    show_num_parameters=True,
+    new_line_after_attribute=True,
+    indentation_size=2,
+)
 
 
 def display(shown: nn.Module | Param, settings: DisplaySettings | None = None) -> str:
@@ -111,10 +148,10 @@ class Content:
         return list(tensor.shape)
 
     def _tensor_at(self, path: str) -> Tensor | None:
-        *fields, name = path.split(".")
+        *children, name = path.split(".")
         module = self._module
-        for field in fields:
-            module = unwrap(module._modules[field])  # pyright: ignore[reportArgumentType]
+        for child in children:
+            module = unwrap(module._modules[child])  # pyright: ignore[reportArgumentType]
         return base_tensor(module, name)
 
     def _add(self, name: str, text: str) -> Self:
@@ -232,11 +269,11 @@ class _Display:
         if part is not None:
             return self.module_text(part, settings, level)
         missing = missing_text(owner, name)
-        return missing or param_text(param.tensor, param.kind == "weight", param.id, settings)
+        return missing or param_text(param.tensor, param.kind == "weight", param.id if settings.show_param_id else None)
 
     def tensor_text(self, module: nn.Module, tensor: Tensor, settings: DisplaySettings) -> str:
         """The text of a tensor that `module` shows: a parameter, a persistent buffer, or any other."""
         is_weight = isinstance(tensor, nn.Parameter)
         if not is_weight and not is_state(module, tensor):
             return tensor_text(tensor)
-        return param_text(tensor, is_weight, self.ids.get(id(tensor)) if settings.show_param_id else None, settings)
+        return param_text(tensor, is_weight, self.ids.get(id(tensor)) if settings.show_param_id else None)

@@ -12,7 +12,6 @@ from ..identity.param_id import ParamId
 from ..torch_objects.wrappers import base_tensor, container_of, own_class
 from ..transforms.placement import num_params
 from ..transforms.visiting import kind_of
-from .settings import DisplaySettings
 from .values import tensor_text, type_text
 
 
@@ -66,15 +65,15 @@ def is_state(module: nn.Module, tensor: Tensor) -> bool:
     return any(buffer is tensor and name not in passing for name, buffer in module._buffers.items())
 
 
-def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None, settings: DisplaySettings) -> str:
-    """The text of a parameter or persistent buffer; of floats the latter are running statistics."""
+def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None) -> str:
+    """The text of a parameter or persistent buffer, of floats a running statistic; with the id if it is given."""
     kind = kind_of(tensor)
     if not is_weight and kind == "float":
         return "RunningState"
     # Those of torch's lazy layers have no shape before the first forward.
     known = "ParamTensor {uninitialized" if is_shapeless(tensor) else tensor_text(tensor, "ParamTensor")[:-1]
     text = f"{known}, kind: {kind}"
-    return f"{text}, id: {param_id}}}" if settings.show_param_id and param_id is not None else f"{text}}}"
+    return f"{text}}}" if param_id is None else f"{text}, id: {param_id}}}"
 
 
 def count_params(module: nn.Module) -> int:

@@ -73,12 +73,7 @@ class Param:
 
     @classmethod
     def from_data(cls, data: Any, device: torch.device | str | None = None, **options: Any) -> "Param":
-        """As `from_tensor`, from a copy of numbers in lists, a NumPy array, TensorData or a tensor, in their dtype.
-
-        Raises:
-            TypeError, DTypeError: see `from_tensor`; or there are no numbers.
-            DeviceError: there is no such device.
-        """
+        """As `from_tensor`, from a copy of numbers in lists, a NumPy array, TensorData or a tensor, in their dtype."""
         return cls.from_tensor(param_values.values_of(data, device), **options)
 
     @classmethod
@@ -145,7 +140,6 @@ class Param:
         return Param(param_id, path, kind, ((holder, "value"),))
 
     def _with(self, tensor: Tensor) -> "Param":
-        """A parameter of its own that holds `tensor`, with the same id and all else."""
         return self._unbound(tensor, self.kind, self.id, meta_of(*self.home), self.path)
 
     @property
@@ -166,7 +160,6 @@ class Param:
 
     @property
     def name(self) -> str | None:
-        """The label that the program gave."""
         return meta_of(*self.home).name
 
     @property
@@ -179,7 +172,6 @@ class Param:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether autograd tracks it now."""
         return self.tensor.requires_grad
 
     def val(self) -> Tensor:
@@ -194,18 +186,15 @@ class Param:
         return self.tensor
 
     def reparameterization(self) -> nn.Module | None:
-        """The reparameterization (LoRA, ...) that `val` applies to `base`, or None."""
         return reparameterization_of(*self.home)
 
     def is_initialized(self) -> bool:
-        """Whether it has values."""
         return not is_lazy(self.tensor)
 
     def lazy_shape(self) -> torch.Size:
         return self.tensor.shape
 
     def lazy_device(self) -> torch.device:
-        """The device on which the values are or will be made; initializes nothing."""
         return self.tensor.device
 
     @property
@@ -237,15 +226,10 @@ class Param:
         return self
 
     def with_name(self, name: str | None) -> "Param":
-        """Set the label; returns the handle."""
         return self._set(name=name)
 
     def map(self, mapper: Mapper) -> "Param":
-        """A parameter of its own of what `mapper` makes of `base()`, with the same id, label, mappers and intent.
-
-        Raises:
-            TypeError: the mapper gave no tensor, or whole numbers of floating-point ones.
-        """
+        """A parameter of its own of what `mapper` makes of `base()`, with the same id, label, mappers and intent."""
         values = param_values.mapped(self.base().detach(), mapper, self)
         return self._with(nn.Parameter(values, self.requires_grad) if self.kind == "weight" else values)
 
@@ -281,11 +265,7 @@ class Param:
         return self.set_require_grad(False)
 
     def assign(self, tensor: Tensor) -> None:
-        """Put `tensor` in place of the present one, at every path of a tied tensor; id and trainability stay.
-
-        Raises:
-            ModuleTreeError: the present one is divided among ranks (a DTensor), and `tensor` is not.
-        """
+        """Put `tensor` in place of the present one, at every path of a tied tensor; id and trainability stay."""
         param_values.check_division(self.path, self.tensor, tensor)
         made, tracked = tensor.detach() if self.kind == "state" else tensor, self.requires_grad
         if self.kind == "weight" and not is_lazy(tensor):

@@ -1,7 +1,7 @@
 """Traverses a module tree: its tensors and modules in order, with canonical names.
 
-With `wrappers.py` the one place that knows how torch's tools change a tree: here, the reparameterizations that move a
-tensor elsewhere.
+This and `torch_objects/wrappers.py` alone know how torch's tools change a tree: here, the reparameterizations that
+move a tensor elsewhere.
 """
 
 import copyreg

@@ -12,9 +12,9 @@ from ...module import Param, ParamGroup
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...module.tree.walk import weights
 from ...ops import StepOptions
-from ..core.complex_parts import as_real, state_as_complex, state_as_real
 from ..core.gradient_transform import finish
 from ..core.sharded import Parts, local, whole
+from ..core.state import as_real, state_as_complex, state_as_real
 from ..gradients.gradients import check_gradient
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate, checked_rate, last_match
