@@ -122,6 +122,5 @@ class BertEncoder(Module):
         return BertOutput(x, None if self.pooler is None else self.pooler(x[:, 0]).tanh())
 
     def custom_content(self, content: Content) -> Content:
-        """The parts; the sizes are theirs."""
         content = content.add("embeddings", self.embeddings).add("layers", self.layers)
         return content if self.pooler is None else content.add("pooler", self.pooler)

@@ -48,7 +48,6 @@ class BertMaskedLm(Module):
         return linear(hidden, self.encoder.embeddings.token.weight, self.bias)
 
     def custom_content(self, content: Content) -> Content:
-        """The parts; the sizes are theirs."""
         return content.add("encoder", self.encoder).add("linear", self.linear).add("norm", self.norm)
 
 
@@ -79,5 +78,4 @@ class BertClassifier(Module):
         return self.head(self.dropout(self.encoder(tokens, attention_mask, token_types).pooled))
 
     def custom_content(self, content: Content) -> Content:
-        """The parts; the sizes are theirs."""
         return content.add("encoder", self.encoder).add("dropout", self.dropout).add("head", self.head)

@@ -257,7 +257,6 @@ class DecoderLm(Module):
         return super().named_modules(memo, prefix, remove_duplicate or torch.compiler.is_exporting())
 
     def custom_content(self, content: Content) -> Content:
-        """The parts; the sizes are theirs."""
         content = content.add("embedding", self.embedding)
         if isinstance(self.config.positions, LearnedPositions):
             content = content.add("position", self.position).add("dropout", self.dropout)

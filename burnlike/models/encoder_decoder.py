@@ -217,7 +217,6 @@ class EncoderDecoder(Module):
         return ops.linear(x * x.shape[-1] ** -0.5, self.embedding.weight) if head is None else head(x)
 
     def custom_content(self, content: Content) -> Content:
-        """The parts; the sizes are theirs."""
         content = content.add("embedding", self.embedding).add("encoder", self.encoder).add("decoder", self.decoder)
         return content if self.head is None else content.add("head", self.head)
 

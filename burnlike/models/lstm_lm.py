@@ -119,6 +119,5 @@ class LstmLm(Module):
         return linear(x, self.embedding.weight) if head is None else head(x)
 
     def custom_content(self, content: Content) -> Content:
-        """The parts; the sizes are theirs."""
         content = content.add("embedding", self.embedding).add("layers", self.layers).add("dropout", self.dropout)
         return content if self.head is None else content.add("head", self.head)

@@ -1,20 +1,24 @@
 """Models with weights of other libraries: a directory with `config.json` and weights, as Hugging Face lays it out."""
 
 import os
+import threading
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..config import ModuleConfig
-from ..errors import DTypeError, RecordIOError
+from ..errors import BurnlikeError, ConfigError, DTypeError, RecordIOError
 from ..record import Record, init_from, open_record
 from ..record.files.sharded import INDEX_SUFFIX
+from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.recorder import recorder_for
 from .conversion import converted, record_to
-from .pretrained_building import build_on_meta, built_for
 from .pretrained_description import DTYPES, Description, describe
 from .vit_configs import VisionTransformerConfig
 from .vit_positions import differ_in_size, resized
@@ -22,6 +26,10 @@ from .weights.table import WeightTable
 from .weights.tables import weight_table
 
 _WEIGHTS_NAME, _OLD_WEIGHTS_NAME = "model.safetensors", "pytorch_model.bin"
+_TENSORS_OF_ONE = 4
+"""More of ours than are made of one of theirs; GPT-2's query, key and value are one."""
+_MOST_TABLES = 2**28
+"""Bytes of computed tables that any model may have."""
 
 
 def pretrained_config(directory: str | os.PathLike[str], architecture: str | None = None) -> ModuleConfig:
@@ -87,7 +95,7 @@ def load_pretrained(
     record = _record_for(chosen, found, open_record(_weights_of(directory)))
     record = replace(record, tensors=_typed(record.tensors, dtype, found.dtype))
     # No initializer runs on the meta device, and tables that are computed later stay float32.
-    with built_for(found.path):
+    with _built_for(found.path):
         return init_from(lambda: chosen.init("meta"), record, device, dtype="as_saved").eval()
 
 
@@ -124,11 +132,11 @@ def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Re
             return resized(_record_for(source, found, weights), source, config)
         case _:
             unused = _of_heads(found.table, weights) if found.is_backbone else ()
-            return converted(found.table, build_on_meta(config, weights, found.path), weights, unused)
+            return converted(found.table, _on_meta(config, weights, found.path), weights, unused)
 
 
 def _of_heads(table: WeightTable, weights: Record) -> Collection[str]:
-    """The names of theirs that are of no backbone: those without its prefix, where the file has it."""
+    """Names of tensors that are of no backbone: those without its prefix, if the file has the prefix."""
     names = [*weights.tensors, *weights.aliases]
     prefix = table.backbone or table.prefixes[-1]
     if any(name.startswith(prefix) for name in names if prefix):
@@ -154,14 +162,60 @@ def _typed(
 
 
 def _weights_of(directory: str | os.PathLike[str]) -> str:
-    """The file or index of the weights, those of safetensors first.
-
-    Raises:
-        RecordIOError: there is none.
-    """
+    """The file or index of the weights, those of safetensors first."""
     names = [f"{name}{suffix}" for name in (_WEIGHTS_NAME, _OLD_WEIGHTS_NAME) for suffix in ("", INDEX_SUFFIX)]
     for name in names:
         if os.path.exists(path := os.path.join(directory, name)):
             return path
     there = f"{os.fspath(directory)}: expected the weights of a model"
     raise RecordIOError(f"{there}, got a directory without {', '.join(names[:-1])} and {names[-1]}")
+
+
+def _on_meta(config: ModuleConfig, weights: Record, path: str) -> nn.Module:
+    """The model on the meta device, within what the weights explain; `path` is of the file that asks for it.
+
+    Raises:
+        ConfigError: it can't be built, has many more tensors than there are, or computes tables that are larger than
+            all of them.
+    """
+    with _built_for(path), torch.device("meta"), _at_most(_TENSORS_OF_ONE * (len(weights.tensors) + 1), path):
+        model = config.init("meta")
+    tensors = weights.tensors
+    stored = sum(prod(shape_in(tensors, name)) * dtype_in(tensors, name).itemsize for name in tensors)
+    saved = model.state_dict().keys()
+    tables = sum(it.numel() * it.itemsize for name, it in model.named_buffers() if name not in saved)
+    if tables > max(_MOST_TABLES, stored):
+        raise ConfigError(
+            f"{path}: asks for tables of positions of {tables / 1e9:.1f} GB beside weights of {stored / 1e9:.1f} GB"
+            " (max_position_embeddings); pass load_pretrained a config of a smaller max_sequence_length"
+        )
+    return model
+
+
+@contextmanager
+def _built_for(path: str) -> Iterator[None]:
+    """Make errors of torch and Python, while a model is built or computed, a ConfigError of the file at `path`."""
+    try:
+        yield
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, BurnlikeError):
+            raise
+        raise ConfigError(f"{path}: asks for a model that can't be built: {error}") from error
+
+
+@contextmanager
+def _at_most(most: int, path: str) -> Iterator[None]:
+    """Let this thread make no more parameters than `most` within it."""
+    thread, left = threading.get_ident(), most
+
+    def count(module: nn.Module, name: str, parameter: Any) -> None:
+        nonlocal left
+        left -= threading.get_ident() == thread
+        if left < 0:
+            raise ConfigError(f"{path}: asks for a model of more than {most} tensors, which the weights don't have")
+
+    handle = nn.modules.module.register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
