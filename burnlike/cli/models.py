@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config, ModuleConfig
-from burnlike.config.defaults import DEFAULTS
 from burnlike.config.node import Node, child
 from burnlike.config.root_keys import EXTENSION, INPUTS, Input, inputs_of
-from burnlike.config.tree import read_tree
+from burnlike.config.tree import DEFAULTS, read_tree
 from burnlike.errors import ConfigError, ConfigIOError
 
 from .options import TRAIN_CONFIG

@@ -11,10 +11,10 @@ import msgspec.inspect as mi
 
 from burnlike._dtypes import other_name
 
-from .defaults import DEFAULTS
 from .emit import to_plain
 from .registry import TAG_FIELD, ConfigType, fields_of, imported, inlined_in, is_role, load_built_in, tag_of
 from .root_keys import EXTENSION, INPUTS
+from .tree import DEFAULTS
 
 Schema = dict[str, Any]
 

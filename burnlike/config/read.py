@@ -11,8 +11,6 @@ import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem, nearest
 
-from .defaults import DEFAULTS
-from .elsewhere import path_elsewhere
 from .node import Entries, Location, MappingEntry, Node, child, find, report
 from .plain import INVALID, plain_value, string_options
 from .registry import (
@@ -26,7 +24,8 @@ from .registry import (
     tag_of,
 )
 from .torch_names import OUR_NAMES
-from .type_words import LONGEST_NAME, expected, mapping_of, missing_type, near_option, unknown_type
+from .tree import DEFAULTS
+from .type_words import LONGEST_NAME, expected, mapping_of, missing_type, near_option, path_elsewhere, unknown_type
 from .words import describe, excess, got, hint, show_text
 
 

@@ -1,14 +1,25 @@
-"""The tree of nodes that a config is read from: the file over its defaults, with options applied and references."""
+"""The tree of nodes that a config is read from: the file over its `defaults:`, with options applied and references."""
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from .defaults import with_defaults
+from burnlike.errors import ConfigError, ConfigIOError, Problem, nearest
+
 from .document import parse
 from .interpolation import interpolate
-from .node import Tree
-from .overrides import apply
-from .source_text import read_text
+from .node import MAX_VALUES, Entries, Location, MappingEntry, Node, Tree, report
+from .overrides import apply, merged
+from .shipped import shipped_configs
+from .source_text import MAX_BYTES, read_text
+from .words import got
+
+DEFAULTS = "defaults"
+"""The key at the root."""
+MAX_FILES = 64
+"""Files that a config may be made of, each time that one is named counted."""
+
+_EXPECTED = "expected the path of a YAML file, the name of a shipped config, or a list of such"
 
 
 def tree_of(text: str, source: str, overrides: Iterable[str] = ()) -> Tree:
@@ -35,3 +46,139 @@ def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> 
         ConfigError: it is not YAML, or an option is none.
     """
     return tree_of(read_text(path), os.fspath(path), overrides)
+
+
+def with_defaults(root: Node, source: str, text: str, problems: list[Problem]) -> Node:
+    """The tree with the values of the files under `defaults:` put under it.
+
+    The files are merged in order, then the file itself: mappings key by key, all else is replaced. Where a `type`
+    changes, keys of the type before that the new one lacks are dropped when the tree is read.
+
+    Args:
+        source: the file's path; paths in it are relative to its folder.
+        text: the file's text, which counts for the limit of all files together.
+        problems: the mistakes found in it; those of the other files are added.
+
+    Raises:
+        ConfigError: a file is missing or no YAML, or the files are too many or too large. What a config lacks can't be
+            told then, so nothing is read on.
+    """
+    work = _Files(problems, MAX_BYTES - len(text), MAX_FILES - 1)
+    whole = work.completed(root, source, ())
+    if work.some_missing:
+        raise ConfigError.of(problems)
+    return whole
+
+
+@dataclass
+class _Files:
+    """The files of one config, each read when its turn comes.
+
+    Attributes:
+        problems: the mistakes found so far.
+        characters: of text that may still be read.
+        files: how many may still be read.
+        some_missing: whether an item names no file that can be had.
+    """
+
+    problems: list[Problem]
+    characters: int
+    files: int
+    some_missing: bool = False
+
+    def completed(self, node: Node, source: str, above: tuple[str, ...]) -> Node:
+        """The tree of the file `source` over those that it names.
+
+        Args:
+            above: the files that led to it, the first first.
+        """
+        if not node.is_map or DEFAULTS not in node.value:
+            return node
+        own = Entries(node.value)
+        given: Node = own.pop(DEFAULTS).value
+        chain = (*above, source)
+        base = Node(Entries(), node.place)
+        for path, item in self._items(given):
+            base = merged(base, self._file(item, path, source, chain))
+        result = merged(base, node.with_value(own))
+        if _size(result) > MAX_VALUES:
+            self._stop(given.place, f"the files hold more than {MAX_VALUES} values together")
+        return result
+
+    def _items(self, given: Node) -> list[tuple[str, Node]]:
+        items = enumerate(given.value) if given.is_list else [("", given)]
+        pairs = [(f"{DEFAULTS}.{index}" if given.is_list else DEFAULTS, item) for index, item in items]
+        right = []
+        for path, item in pairs:
+            if not isinstance(item.value, str) or not item.value:
+                self._refuse(item, path, f"{_EXPECTED}; got {got(item)}")
+            elif "${" in item.value:
+                self._refuse(item, path, f"{_EXPECTED}; `${{...}}` can't be used here")
+            else:
+                right.append((path, item))
+        return right
+
+    def _file(self, item: Node, path: str, source: str, chain: tuple[str, ...]) -> Node:
+        """The tree of the file that an item names; an empty mapping if it is refused."""
+        file = _found(item.value, os.path.dirname(source))
+        if any(_is_same(file, other) for other in chain):
+            way = " -> ".join(map(_shown, [*chain, file]))
+            return self._refuse(item, path, f"a file can't have itself under its defaults: {way}")
+        self.files -= 1
+        if self.files < 0:
+            self._stop(item.place, f"a config is made of at most {MAX_FILES} files")
+        try:
+            text = read_text(file)
+        except ConfigIOError as error:
+            return self._refuse(item, path, _unreadable(error, item.value, file))
+        self.characters -= len(text)
+        if self.characters < 0:
+            self._stop(item.place, f"the files are larger than {MAX_BYTES // 2**20} MiB together")
+        try:
+            node, problems = parse(text, file)
+        except ConfigError as error:
+            raise ConfigError.of([*self.problems, *error.problems]) from error
+        self.problems.extend(problems)
+        if not node.is_map:
+            return self._refuse(node, "", f"expected a mapping of `key: value`, got {got(node)}")
+        return self.completed(node, file, chain)
+
+    def _refuse(self, node: Node, path: str, message: str) -> Node:
+        report(self.problems, node.place, path, message)
+        self.some_missing = True
+        return Node(Entries(), node.place)
+
+    def _stop(self, place: Location, message: str) -> None:
+        report(self.problems, place, DEFAULTS, message)
+        raise ConfigError.of(self.problems)
+
+
+def _found(name: str, folder: str) -> str:
+    """The file that an item names: one relative to `folder`, or a shipped config where there is none of this name."""
+    path = os.path.join(folder, name)
+    shipped = shipped_configs().get(name)
+    return str(shipped) if shipped and not os.path.lexists(path) else path
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _unreadable(error: ConfigIOError, name: str, file: str) -> str:
+    """The message about a file that can't be read; for a bare name, with what was meant by it."""
+    hint = ""
+    if os.path.basename(name) == name and not os.path.lexists(file):
+        with_ending = os.path.lexists(f"{file}.yaml")
+        hint = f"; did you mean '{name}.yaml'?" if with_ending else nearest(name, [*shipped_configs()])
+    return f"{_shown(file)}: {f'no such file{hint}' if hint else error.problems[0].message}"
+
+
+def _shown(path: str) -> str:
+    """A path whole, on one line."""
+    return path if path.isprintable() else repr(path)[1:-1]
+
+
+def _size(node: Node) -> int:
+    """Values of a tree, those that aliases repeat counted each time."""
+    parts = node.value.values() if node.is_map else node.value if node.is_list else ()
+    return 1 + sum(_size(part.value if isinstance(part, MappingEntry) else part) for part in parts)

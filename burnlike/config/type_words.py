@@ -1,11 +1,11 @@
-"""Names in messages what stands where a config is due: the types of a role, the keys of a class."""
+"""What messages say of types and keys: the types of a role, the keys of a class, and where a misplaced key belongs."""
 
 import msgspec.inspect as mi
 
 from burnlike.errors import nearest, nearest_name
 
-from .node import Node
-from .registry import TAG_FIELD, ConfigType, fields_of, imported, is_role, load_built_in, other_role, untagged
+from .node import Node, child
+from .registry import TAG_FIELD, ConfigType, fields_of, imported, is_role, load_built_in, lookup, other_role, untagged
 from .torch_names import ELEMENT_TYPES, OTHER_FUNCTIONS, OUR_TYPES
 from .words import MOST_CHOICES, choices, describe, got, show, show_text, with_article
 
@@ -15,6 +15,8 @@ _LIKENESS = 0.75
 """Of a misspelling: `Sequentiall` means Sequential, and `QuickGelu` not Gelu."""
 _MOST_FITTING = 4
 """More types that have a mapping's keys are not named."""
+_DEEPEST = 8
+"""Levels of configs in which the right place of a key is looked for."""
 
 
 def near_option(text: str, options: list[str]) -> str:
@@ -77,3 +79,40 @@ def _meant(name: str, known: list[str]) -> str | None:
         return None
     meant = OUR_TYPES.get(plain) or plain.removeprefix("lazy")
     return meant if meant in known else nearest_name(meant, known, likeness=_LIKENESS)
+
+
+def path_elsewhere(root: ConfigType, node: Node, key: str, path: str, *, exactly: bool) -> str | None:
+    """The right place of a key in the wrong one, `training.epochs` for `epochs`: a field of about this name elsewhere.
+
+    Args:
+        path: of the mapping that has the key.
+        node: the tree that it is read from, which says what stands where a role is due.
+        exactly: whether only a field of exactly this name is looked for.
+    """
+    paths: dict[str, str] = {}
+    _collect(root, node, "", paths, 0)
+    paths = {name: it for name, it in paths.items() if it.rpartition(".")[0] != path}
+    if exactly:
+        return paths.get(key)
+    found = nearest_name(key, [*paths]) or next((name for name in paths if name.endswith(f"_{key}")), None)
+    return paths[found] if found else None
+
+
+def _collect(cls: ConfigType, node: Node | None, path: str, paths: dict[str, str], depth: int) -> None:
+    for key, field in fields_of(cls).items():
+        here = f"{path}.{key}" if path else key
+        paths.setdefault(key, here)
+        below = child(node, key) if node else None
+        for member in field.type.types if isinstance(field.type, mi.UnionType) else (field.type,):
+            if isinstance(member, mi.StructType) and depth < _DEEPEST:
+                chosen = _chosen(member.cls, below)
+                if chosen is not None:
+                    _collect(chosen, below, here, paths, depth + 1)
+
+
+def _chosen(cls: ConfigType, node: Node | None) -> ConfigType | None:
+    """The class that stands where `cls` is due; None where that is not known."""
+    tag = child(node, TAG_FIELD) if node else None
+    if tag and isinstance(tag.value, str):
+        return lookup(cls, tag.value)
+    return None if is_role(cls) or node is None else cls
