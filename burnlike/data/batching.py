@@ -76,7 +76,6 @@ class BatchMaker:
         return made._replace(error=f"{made.error}\n\nin a worker process:\n{text}", cause=None)
 
     def make(self, request: Request, device: torch.device) -> Made:
-        """The batch on `device`."""
         if self.seed is None or not getattr(self.dataset, "draws", True):
             return self._made(request.indices, device)
         with seeded(self.seed, request.epoch, request.step):
@@ -191,7 +190,6 @@ def _ready(made: Made, copied: Any, device: torch.device) -> Made:
 
 
 def bad_batch(made: Made) -> DataError:
-    """The error of a batch that was not made."""
     remedy = (
         "A batch is of items of one shape and type: pad or cut them, or give a batcher of your own"
         if made.is_whole

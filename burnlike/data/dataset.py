@@ -14,13 +14,9 @@ BatchCo = TypeVar("BatchCo", covariant=True)
 class Dataset(Protocol[ItemCo]):
     """Items that are reached by their index, 0 to `len - 1`; reading one changes nothing."""
 
-    def __len__(self) -> int:
-        """Number of items."""
-        ...
+    def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int, /) -> ItemCo:
-        """The item at `index`."""
-        ...
+    def __getitem__(self, index: int, /) -> ItemCo: ...
 
 
 class Batcher(Protocol[ItemContra, BatchCo]):

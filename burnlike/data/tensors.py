@@ -41,7 +41,6 @@ class TensorDataset:
         return len(self.tensors[0])
 
     def __getitem__(self, index: int, /) -> tuple[Tensor, ...]:
-        """The row of each tensor."""
         return tuple(it[index] for it in self.tensors)
 
     def batch(self, indices: Sequence[int], device: torch.device) -> tuple[Any, ...]:

@@ -105,7 +105,6 @@ class DigitsConfig(DatasetConfig["Splits"], tag="Digits", builds=".digits:digits
 
     @property
     def item_shape(self) -> tuple[int, ...]:
-        """Shape of an image."""
         return (64,) if self.flat else (1, 8, 8)
 
 

@@ -98,11 +98,7 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
 
 
 def _part(path: Path, name: str, dataset: Any, columns: Sequence[str], fingerprint: Fingerprint) -> HuggingFaceDataset:
-    """A part of the data set at `path`; its name is empty where there is only one.
-
-    Raises:
-        DataError: it has no such column.
-    """
+    """A part of the data set at `path`; its name is empty where there is only one."""
     try:
         return HuggingFaceDataset(dataset, columns, fingerprint)
     except DataError as error:
@@ -130,11 +126,7 @@ def _opened(datasets: Any, path: Path) -> Any:
 
 
 def _check_names(state: Path) -> None:
-    """Refuse a part without rows, which can't be loaded, and one of whose files lie elsewhere.
-
-    Raises:
-        DataError: it is such a part.
-    """
+    """Refuse a part without rows, which can't be loaded, and one of whose files lie elsewhere."""
     names = [it["filename"] for it in json.loads(read_regular(state))["_data_files"]]
     if not names:
         raise DataError(f"{state.parent} has no rows")

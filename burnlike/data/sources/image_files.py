@@ -169,11 +169,7 @@ def _in_eight_bits(image: Any, mode: str) -> Any:
 
 
 def _largest(path: Path, image: Any) -> float:
-    """The number that stands for 1.0 in an image of one channel with more than 8 bits.
-
-    Raises:
-        DataError: there is none.
-    """
+    """The number that stands for 1.0 in an image of one channel with more than 8 bits."""
     kind = image.format, image.mode
     if kind in (("PNG", "I;16"), ("PNG", "I;16B"), ("PNG", "I"), ("PPM", "I"), ("PPM", "I;16"), ("PPM", "I;16B")):
         return 65535.0

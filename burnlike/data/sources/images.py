@@ -104,11 +104,7 @@ def images_in(path: Path) -> list[Path]:
 
 
 def _by_name(folder: Path) -> dict[Path, Path]:
-    """The images in a folder by their names below it, without extensions.
-
-    Raises:
-        DataError: two have one name.
-    """
+    """The images in a folder by their names below it, without extensions."""
     found: dict[Path, Path] = {}
     for image in images_in(folder):
         name = image.relative_to(folder).with_suffix("")

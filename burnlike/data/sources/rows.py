@@ -42,7 +42,6 @@ class CsvFile:
         self._head: list[str] = []
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        """See `RowFile`."""
         reader = csv.reader(_lines(self.path, splits_returns=True), strict=True)
         line = 1
         try:
@@ -69,7 +68,6 @@ class CsvFile:
             raise DataError(f"{self.path}:{line}:1: expected UTF-8 CSV with a first line of names: {error}") from error
 
     def place(self, line: int, column: str) -> str:
-        """See `RowFile`."""
         return self._at(line, self._head.index(column)) if column in self._head else f"{self.path}:1:1"
 
     def _at(self, line: int, index: int) -> str:
@@ -84,7 +82,6 @@ class JsonLinesFile:
         self.path = path
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        """See `RowFile`."""
         for number, line in enumerate(_lines(self.path), start=1):
             if not line.strip():
                 continue
@@ -103,7 +100,6 @@ class JsonLinesFile:
             yield number, row
 
     def place(self, line: int, column: str) -> str:
-        """See `RowFile`."""
         text = next(islice(_lines(self.path), line - 1, None), "")
         return f"{self.path}:{line}:{_value(text, column)}"
 

@@ -91,11 +91,7 @@ class Table(Splits):
 
 
 def _numbers(file: RowFile, rows: Sequence[tuple[int, Row]], name: str, said: set[str]) -> Tensor:
-    """A column as `[n]` float32; it is said once where that is not what the file has.
-
-    Raises:
-        DataError: a value is no number, or too large a one.
-    """
+    """A column as `[n]` float32; it is said once where that is not what the file has."""
     values = [_number(file, line, row, name) for line, row in rows]
     exact = torch.tensor(values, dtype=torch.float64)
     rounded = exact.float()
@@ -143,11 +139,7 @@ def _too_large(file: RowFile, line: int, row: Row, name: str) -> DataError:
 def _classes(
     files: Sequence[RowFile], tables: Sequence[Sequence[tuple[int, Row]]], target: str
 ) -> tuple[list[str], list[Tensor]]:
-    """The classes of the first file in their order, and the number of that of each row, `[n]` int64 for each file.
-
-    Raises:
-        DataError: a row has none, they are not of one kind, or a later file has others.
-    """
+    """The classes of the first file in their order, and the number of that of each row, `[n]` int64 for each file."""
     numbers: dict[str, int] = {}
     first: tuple[type, str] | None = None
     found = []

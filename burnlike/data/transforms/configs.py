@@ -31,7 +31,6 @@ class ShuffledConfig(TransformConfig, tag="Shuffled"):
     parts: Parts = _TRAIN
 
     def init(self, dataset: Any) -> "ShuffledDataset[Any]":
-        """Build the data set."""
         from .selection import ShuffledDataset
 
         return ShuffledDataset(dataset, self.seed)
@@ -59,7 +58,6 @@ class SamplerConfig(TransformConfig, tag="Sampler"):
             yield "size", "expected either `size` or `ratio`"
 
     def init(self, dataset: Any) -> "SamplerDataset[Any]":
-        """Build the data set."""
         from .selection import SamplerDataset
 
         replaced = self.with_replacement
@@ -78,11 +76,6 @@ class SelectionConfig(TransformConfig, tag="Selection"):
     parts: Parts = _TRAIN
 
     def init(self, dataset: Any) -> "SelectionDataset[Any]":
-        """Build the data set.
-
-        Raises:
-            ArgumentError: the data has fewer items.
-        """
         from .selection import SelectionDataset
 
         return SelectionDataset(dataset, list(self.indices))
@@ -106,11 +99,6 @@ class PartialConfig(TransformConfig, tag="Partial"):
             yield "end", f"expected more than start, {self.start}, got {self.end}"
 
     def init(self, dataset: Any) -> "PartialDataset[Any]":
-        """Build the data set.
-
-        Raises:
-            ArgumentError: the data has fewer items.
-        """
         from .selection import PartialDataset
 
         return PartialDataset(dataset, self.start, len(dataset) if self.end is None else self.end)
@@ -129,7 +117,6 @@ class WindowsConfig(TransformConfig, tag="Windows"):
     stride: Count = 1
 
     def init(self, dataset: Any) -> "WindowsDataset[Any]":
-        """Build the data set."""
         from .joining import WindowsDataset
 
         return WindowsDataset(dataset, self.size, self.stride)
@@ -148,7 +135,6 @@ class NormalizeConfig(TransformConfig, tag="Normalize"):
     std: Annotated[tuple[Positive, ...], Meta(min_length=1)]
 
     def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
-        """Build the data set."""
         from .images import Normalize
         from .mapper import MapperDataset
 
@@ -167,7 +153,6 @@ class RandomHorizontalFlipConfig(TransformConfig, tag="RandomHorizontalFlip"):
     parts: Parts = _TRAIN
 
     def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
-        """Build the data set."""
         from .images import RandomHorizontalFlip
         from .mapper import MapperDataset
 
@@ -192,7 +177,6 @@ class RandomCropConfig(TransformConfig, tag="RandomCrop"):
             yield "size", "expected `size`, `padding`, or both: without them nothing is changed"
 
     def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
-        """Build the data set."""
         from .images import RandomCrop
         from .mapper import MapperDataset
 

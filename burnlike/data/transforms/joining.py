@@ -26,7 +26,6 @@ class ComposedDataset(Generic[Item]):
 
     @property
     def draws(self) -> bool:
-        """Whether one of the datasets draws random numbers."""
         return any(getattr(it, "draws", True) for it in self.datasets)
 
     @property
@@ -39,7 +38,6 @@ class ComposedDataset(Generic[Item]):
         return self._ends[-1] if self._ends else 0
 
     def __getitem__(self, index: int, /) -> Item:
-        """The item at `index` of all."""
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
         place = bisect_right(self._ends, index)
@@ -68,7 +66,6 @@ class WindowsDataset(Generic[Item]):
 
     @property
     def draws(self) -> bool:
-        """Whether the dataset draws random numbers."""
         return getattr(self.dataset, "draws", True)
 
     @property
@@ -81,7 +78,6 @@ class WindowsDataset(Generic[Item]):
         return max(0, (len(self.dataset) - self.size) // self.stride + 1)
 
     def __getitem__(self, index: int, /) -> list[Item]:
-        """The items of a window."""
         if not 0 <= index < len(self):
             raise IndexError(f"window {index} of {len(self)}")
         start = index * self.stride

@@ -33,5 +33,4 @@ class MapperDataset(Generic[Item, Mapped]):
         return len(self.dataset)
 
     def __getitem__(self, index: int, /) -> Mapped:
-        """The mapped item."""
         return self.function(self.dataset[index])

@@ -36,7 +36,6 @@ class SelectionDataset(Generic[Item]):
 
     @property
     def draws(self) -> bool:
-        """Whether the dataset draws random numbers."""
         return getattr(self.dataset, "draws", True)
 
     @property
@@ -49,7 +48,6 @@ class SelectionDataset(Generic[Item]):
         return len(self.indices)
 
     def __getitem__(self, index: int, /) -> Item:
-        """The item at `indices[index]`."""
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
         return self.dataset[self.indices[index]]

@@ -204,7 +204,6 @@ class Checkpointer:
 
     @property
     def is_saving(self) -> bool:
-        """Whether a save is being written in the background."""
         return self._saving is not None and not self._saving.has_ended()
 
     def keep_only(self, kept: Collection[int]) -> None:

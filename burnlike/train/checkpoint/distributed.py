@@ -20,7 +20,6 @@ class FollowingCheckpointer(Checkpointer):
         kept: Collection[int] | None = None,
         background: bool = False,
     ) -> Checkpoint:
-        """Take part in the save of another process."""
         checkpoint = Checkpoint(step, self._path(step))
         self.write(checkpoint.path, records)
         return checkpoint

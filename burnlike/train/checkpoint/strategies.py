@@ -53,7 +53,6 @@ class KeepLastNCheckpoints:
         self.kept: list[int] = []
 
     def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
-        """Save, and remove those before the last `num_keep`."""
         kept = [*self.kept, number]
         old, self.kept = kept[: -self.num_keep], kept[-self.num_keep :]
         return [Save(), *map(Delete, old)]
@@ -84,7 +83,6 @@ class MetricCheckpointingStrategy:
         self.kept: list[int] = []
 
     def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
-        """Save if the value is new and the best so far, and remove the one before."""
         if not self.is_better(values):
             return []
         old, self.kept, self.best = self.kept, [number], values[self.metric]
@@ -98,11 +96,9 @@ class MetricCheckpointingStrategy:
         return self.best is None or (value < self.best if self.direction == "lowest" else value > self.best)
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value and the number of its checkpoint."""
         return {"kept": list(self.kept), "best": self.best}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
         self.kept, self.best = list(state["kept"]), state["best"]
 
 
@@ -114,7 +110,6 @@ class ComposedCheckpointingStrategy:
         self.kept: list[int] = []
 
     def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
-        """Save if one of them does; remove what none of them keeps any more."""
         actions = [action for it in self.strategies for action in it.checkpointing(number, values)]
         is_saved = Save() in actions
         wanted = {number for it in self.strategies for number in it.kept}

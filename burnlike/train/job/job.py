@@ -99,7 +99,6 @@ class Job:
             seed_random(config.seed + self.parallel.rank)  # dropout of its own; rank 0 has that of a single process
 
     def describe(self, run: RunDir) -> list[str]:
-        """A description of the run, for the user."""
         n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
         lines.append(f"model     {own_class(self.model).__name__}, {n_params:,} parameters")
@@ -231,11 +230,7 @@ class Job:
 
 
 def _check_vocabulary(model: Any, data: Any) -> None:
-    """Refuse a model that has fewer tokens than the data.
-
-    Raises:
-        ConfigError: it has.
-    """
+    """Refuse a model that has fewer tokens than the data."""
     own, needed = getattr(model, "vocab_size", None), getattr(data, "vocab_size", None)
     if own is not None and needed is not None and own < needed:
         raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")

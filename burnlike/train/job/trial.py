@@ -155,11 +155,7 @@ def _noted(module: nn.Module, path: str, running: list[str]) -> list[Any]:
 
 
 def _expect_floats(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-    """Refuse integers for a layer whose weights are multiplied with them, which the meta device lets pass.
-
-    Raises:
-        DTypeError: it gets some.
-    """
+    """Refuse integers for a layer whose weights are multiplied with them, which the meta device lets pass."""
     package = type(module).__module__.split(".")[:3]
     is_one = package[:2] == ["burnlike", "nn"] and package[2] in _OF_FLOATS and module._parameters
     first = inputs[0] if inputs else None

@@ -20,7 +20,6 @@ class CheckpointedForward:
         self._block = block
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Run the block's own code."""
         if self._block.training and torch.is_grad_enabled():
             return checkpoint(self._forward, *arguments, use_reentrant=False, **keywords)
         return self._forward(*arguments, **keywords)

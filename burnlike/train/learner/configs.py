@@ -155,7 +155,6 @@ class TrainingConfig(Config):
             )
 
     def steps_of(self, batches: int) -> int:
-        """Optimizer steps of an epoch of so many batches."""
         return -(-batches // self.accumulation_steps)
 
     def directed(self, metrics: Mapping[str, Any]) -> Self:

@@ -46,9 +46,7 @@ class MetricEarlyStoppingStrategy:
         return gain > self.config.min_delta
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value so far and its epoch."""
         return {"best_value": self.best_value, "best_epoch": self.best_epoch}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
         self.best_value, self.best_epoch = state["best_value"], int(state["best_epoch"])

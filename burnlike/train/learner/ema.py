@@ -32,7 +32,6 @@ class Ema:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the weights of a step into the average."""
         decay = self.config.decay
         if self.config.warmup:
             decay = min(decay, (1 + self.steps) / (10 + self.steps))
@@ -56,7 +55,6 @@ class Ema:
             average.copy_(kept)
 
     def into_record(self) -> Record:
-        """The averages by path, and the steps."""
         return Record(dict(self._averages), {"steps": self.steps}, source="the record of the average of the weights")
 
     @torch.no_grad()

@@ -17,17 +17,13 @@ if TYPE_CHECKING:
 class Metric(Protocol):
     """A number that is computed of all predictions and targets of an epoch; `torchmetrics.Metric` is one."""
 
-    def update(self, predictions: Any, targets: Any, /) -> Any:
-        """Take a batch."""
-        ...
+    def update(self, predictions: Any, targets: Any, /) -> Any: ...
 
     def compute(self) -> Any:
         """The value over all batches since the last reset: a scalar, or several by name."""
         ...
 
-    def reset(self) -> Any:
-        """Forget all batches."""
-        ...
+    def reset(self) -> Any: ...
 
 
 @torch.no_grad()
@@ -109,7 +105,6 @@ def states_of(metric: Any) -> Any:
 
 
 def put_states(metric: Any, states: Any) -> None:
-    """Let a metric go on from what `states_of` gave."""
     if hasattr(metric, "metric_state"):
         from ..metrics.states import restore_metric
 
@@ -119,6 +114,5 @@ def put_states(metric: Any, states: Any) -> None:
 
 
 def detached(output: StepOutput) -> StepOutput:
-    """The result without its graph."""
     predictions = output.predictions
     return output._replace(predictions=predictions.detach() if isinstance(predictions, Tensor) else predictions)

@@ -115,7 +115,6 @@ class FitLoop:
                 raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
 
     def _open(self, run: RunDir, train: Any) -> None:
-        """Take up the run in a directory, or begin one."""
         self.learner.run = run
         parallel = self.learner.parallel
         self.metrics_log = MetricsLog(run.metrics)
@@ -270,7 +269,6 @@ class FitLoop:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """What belongs to a checkpoint beside the parts of the learner."""
         return {
             "saving": {} if self.saving is None else self.saving.state_dict(),
             "metrics": self.learner.parallel.gather({name: states_of(it) for name, it in self.train_metrics.items()}),
@@ -281,7 +279,6 @@ class FitLoop:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
         if self.saving is not None:
             self.saving.load_state_dict(state["saving"])
         if self.stopping is not None and state["stopping"] is not None:

@@ -85,11 +85,9 @@ class ForeignLoader:
         return batches
 
     def rewind(self) -> None:
-        """Go back to the beginning of epoch 0."""
         self.epoch = self.position = 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The position, and what is needed to find it again."""
         state = {"epoch": self.epoch, "position": self.position, "steps_per_epoch": self._length}
         if self._has_state:
             return {**state, "loader": self.loader.state_dict()}

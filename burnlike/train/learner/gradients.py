@@ -38,6 +38,5 @@ class Accumulation:
         return divisor
 
     def clear(self) -> None:
-        """Forget the batches."""
         self._reference = self._total = 0
         self._has_batches = False

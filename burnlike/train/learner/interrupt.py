@@ -75,7 +75,6 @@ class Interrupter:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop was asked for."""
         return self._signal is not None
 
     def stop(self, signal_number: int = signal.SIGINT) -> None:

@@ -226,7 +226,6 @@ class Learner(Generic[Batch]):
         return evaluate(self, as_loader(loader, self.device, steps, ("the loader", "evaluate(loader, steps=...)")))
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The context of forward passes."""
         if self.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, getattr(torch, self.precision))

@@ -59,11 +59,9 @@ class Saving:
         self._last.kept, self.strategy.kept, self.last = self._learner.parallel.broadcast(found)
 
     def state_dict(self) -> dict[str, Any]:
-        """Which checkpoint is the best one, and its value; the last ones are those on the disk."""
         return {} if self._best is None else self._best.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
         if self._best is not None and state:
             self._best.load_state_dict(state)
 
@@ -140,7 +138,6 @@ class Saving:
 
 
 def not_finite(step: int, what: str) -> TrainingError:
-    """The error of a training whose numbers are lost."""
     return TrainingError(
         f"{what} by step {step}; checkpoints from before are kept. Start again with a lower learning rate"
         " (lr_scheduler.initial_lr), a longer warm-up, or clipping of gradients (optimizer.grad_clipping)"

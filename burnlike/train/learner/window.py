@@ -22,7 +22,6 @@ class LossWindow:
         self._timed_size = 0
 
     def add(self, loss: Tensor, size: int) -> None:
-        """Add the mean loss of one batch."""
         # That of nothing is NaN, and has no weight.
         self._means.append(loss.detach() if size else torch.zeros_like(loss))
         self._sizes.append(size)
@@ -45,16 +44,13 @@ class LossWindow:
         return total, size, rate
 
     def clear(self) -> None:
-        """Forget what was added."""
         self._means, self._sizes = [], []
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The numbers added so far, for a checkpoint."""
         means = torch.stack(self._means).double().cpu() if self._means else torch.zeros(0, dtype=torch.float64)
         return {"means": means, "sizes": torch.tensor(self._sizes, dtype=torch.int64)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with what was saved."""
         means, sizes = state["means"], state["sizes"].tolist()
         self._means = list(means.to(self._device).unbind())
         self._sizes = sizes

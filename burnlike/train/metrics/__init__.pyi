@@ -3,6 +3,7 @@
 from .accuracy import Accuracy as Accuracy, TopKAccuracy as TopKAccuracy
 from .base import EpochMetric as EpochMetric
 from .classification import (
+    ConfusionStats as ConfusionStats,
     FBetaScore as FBetaScore,
     Hamming as Hamming,
     Precision as Precision,
@@ -15,8 +16,13 @@ from .configs import (
     BleuConfig as BleuConfig,
     CharErrorRateConfig as CharErrorRateConfig,
     ConfusionStatsConfig as ConfusionStatsConfig,
+    CpuMemoryConfig as CpuMemoryConfig,
+    CpuUseConfig as CpuUseConfig,
+    CudaMemoryConfig as CudaMemoryConfig,
+    CudaUseConfig as CudaUseConfig,
     FBetaScoreConfig as FBetaScoreConfig,
     HammingConfig as HammingConfig,
+    IterationSpeedConfig as IterationSpeedConfig,
     LearningRateConfig as LearningRateConfig,
     LossConfig as LossConfig,
     PerplexityConfig as PerplexityConfig,
@@ -27,15 +33,18 @@ from .configs import (
     TopKAccuracyConfig as TopKAccuracyConfig,
     WordErrorRateConfig as WordErrorRateConfig,
 )
-from .confusion import ConfusionStats as ConfusionStats
 from .curves import AucPr as AucPr, Auroc as Auroc
 from .dice import Dice as Dice
-from .error_rates import CharErrorRate as CharErrorRate, WordErrorRate as WordErrorRate
+from .images import MsSsim as MsSsim, Psnr as Psnr, Ssim as Ssim
 from .means import LearningRate as LearningRate, Loss as Loss
-from .overlap import Bleu as Bleu, RougeL as RougeL, RougeN as RougeN
 from .perplexity import Perplexity as Perplexity
-from .psnr import Psnr as Psnr
-from .ssim import MsSsim as MsSsim, Ssim as Ssim
+from .sequences import (
+    Bleu as Bleu,
+    CharErrorRate as CharErrorRate,
+    RougeL as RougeL,
+    RougeN as RougeN,
+    WordErrorRate as WordErrorRate,
+)
 from .states import metric_state as metric_state, restore_metric as restore_metric
 from .system import (
     CpuMemory as CpuMemory,
@@ -43,13 +52,6 @@ from .system import (
     CudaMemory as CudaMemory,
     CudaUse as CudaUse,
     IterationSpeed as IterationSpeed,
-)
-from .system_configs import (
-    CpuMemoryConfig as CpuMemoryConfig,
-    CpuUseConfig as CpuUseConfig,
-    CudaMemoryConfig as CudaMemoryConfig,
-    CudaUseConfig as CudaUseConfig,
-    IterationSpeedConfig as IterationSpeedConfig,
 )
 from .vision_configs import (
     DiceConfig as DiceConfig,

@@ -24,7 +24,6 @@ class _ShareOfTargets(EpochMetric):
         self.add_sum("counted")
 
     def compute(self) -> Tensor:
-        """The share in percent, a float64 scalar."""
         return 100 * self.right / self.counted
 
     def count(self, is_right: Tensor, best: Tensor, targets: Tensor) -> None:
@@ -47,12 +46,6 @@ class Accuracy(_ShareOfTargets):
         self.config = found
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Take a batch.
-
-        Raises:
-            ShapeError: predictions and targets don't fit each other.
-            DTypeError: predictions are no floats, or targets no integers.
-        """
         scores, classes = scores_and_classes(self, predictions, targets, self.config.class_dim)
         self.follow(predictions)
         best = scores.max(dim=1)
@@ -71,12 +64,6 @@ class TopKAccuracy(_ShareOfTargets):
         self.config = found
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Take a batch.
-
-        Raises:
-            ShapeError: predictions and targets don't fit each other, or there are fewer than k classes.
-            DTypeError: predictions are no floats, or targets no integers.
-        """
         scores, classes = scores_and_classes(self, predictions, targets, self.config.class_dim)
         if scores.shape[1] < self.config.k:
             raise ShapeError(f"TopKAccuracy: expected at least {self.config.k} classes (k), got {scores.shape[1]}")

@@ -19,7 +19,8 @@ class EpochMetric(torchmetrics.Metric):
     The states are sums in float64, or lists of what batches gave. So states of parts of an epoch can be merged, and
     `metric_state` and `restore_metric` keep them exactly. At the first update the states move to the device of the
     predictions; otherwise `update` does not wait for the device. The value is a float64 scalar, NaN before the first
-    update. A NaN among the predictions makes it NaN.
+    update. A NaN among the predictions makes it NaN. Predictions and targets whose shapes don't fit are a ShapeError,
+    and dtypes that can't be meant a DTypeError.
 
     Attributes:
         name: what it is called; Burn's name unless the config gives another.
@@ -100,3 +101,8 @@ def _quiet(metric: EpochMetric, compute: Callable[[], Any]) -> Callable[[], Any]
             return compute()
 
     return computed
+
+
+def number_text(value: float) -> str:
+    """The shortest text of a number, as Burn has it in the names of metrics: `255`, `0.5`."""
+    return str(int(value)) if value.is_integer() else repr(value)

@@ -1,11 +1,127 @@
-"""Precision, recall, F-score and Hamming score, of the counts of a whole epoch."""
+"""Right and wrong predictions counted by class, and the scores of these counts: precision, recall, F-score, Hamming."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torchmetrics.functional.classification import multilabel_stat_scores
 
-from .configs import FBetaScoreConfig, HammingConfig, PrecisionConfig, RecallConfig
-from .confusion import ClassCounts, DecisionCounts
-from .words import number_text
+from ...errors import ShapeError
+from .base import EpochMetric, number_text
+from .configs import (
+    ConfusionStatsConfig,
+    FBetaScoreConfig,
+    HammingConfig,
+    PrecisionConfig,
+    RecallConfig,
+    _DecisionConfig,
+)
+from .inputs import scores_and_truth
+
+
+class ClassCounts(EpochMetric):
+    """Counts of true and false positives, and of true and false negatives, of each class.
+
+    The state is `[4, classes]`; without a batch `[4, 1]` zeros, which can be added to any number of classes.
+    """
+
+    counts: Tensor
+
+    def __init__(self, name: str, class_dim: int) -> None:
+        super().__init__(name)
+        self.class_dim = class_dim
+        self.add_sum("counts", 4, 1)
+
+    def predicted(self, scores: Tensor) -> Tensor:
+        """Which classes are predicted, of `[n, classes]` scores: `[n, classes]` bool."""
+        raise NotImplementedError(f"{type(self).__name__} does not define predicted(scores)")
+
+    def update(self, predictions: Tensor, targets: Tensor) -> None:
+        """Take a batch.
+
+        Args:
+            predictions: `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1.
+            targets: zeros and ones of this shape, or integers of this shape without the classes: the class of each.
+
+        Raises:
+            ShapeError: predictions and targets don't fit each other, or earlier batches.
+            DTypeError: predictions are no floats, or classes no integers.
+        """
+        scores, truth = scores_and_truth(self, predictions, targets, self.class_dim)
+        classes, before = scores.shape[1], self.counts.shape[1]
+        if before not in (1, classes) or (before != classes and self.update_count > 1):
+            raise ShapeError(f"{type(self).__name__}: expected {before} classes, as in earlier batches, got {classes}")
+        self.follow(predictions)
+        if not len(scores):
+            self.counts = self.counts.expand(4, classes)
+            return
+        found = multilabel_stat_scores(
+            self.predicted(scores), truth, num_labels=classes, average="none", validate_args=False
+        )
+        batch = found.reshape(classes, 5)[:, :4].T.double()
+        self.counts = self.counts + torch.where(scores.isnan().any(), torch.nan, batch)
+
+    def prepare_sync(self, gather: Callable[[Tensor], list[Tensor]]) -> None:
+        """Widen the zeros of a rank without batches to the classes of the others.
+
+        Raises:
+            ShapeError: ranks have different classes.
+        """
+        super().prepare_sync(gather)
+        sizes = {int(it) for it in gather(torch.tensor(self.counts.shape[1], device=self.device))}
+        if len(sizes - {1}) > 1:
+            raise ShapeError(f"{type(self).__name__}: expected the same classes on all ranks, got {sorted(sizes)}")
+        self.counts = self.counts.expand(4, max(sizes))
+
+    def reduced(self, class_reduction: str) -> Tensor:
+        """The counts, `[4, classes]`, of all classes together `[4, 1]`."""
+        return self.counts.sum(dim=1, keepdim=True) if class_reduction == "Micro" else self.counts
+
+
+class DecisionCounts(ClassCounts):
+    """Counts of classes that are predicted because of a threshold, or because they are among the k best."""
+
+    def __init__(self, label: str, config: _DecisionConfig) -> None:
+        rule = f"Threshold({config.limit})" if config.top_k is None else f"TopK({config.top_k})"
+        super().__init__(config.name or f"{label} @ {rule} [{config.class_reduction}]", config.class_dim)
+        self.config = config
+
+    def predicted(self, scores: Tensor) -> Tensor:
+        """Which classes are predicted, of `[n, classes]` scores: `[n, classes]` bool.
+
+        Raises:
+            ShapeError: there are fewer than k classes.
+        """
+        k = self.config.top_k
+        if k is None:
+            return scores > self.config.limit
+        if scores.shape[1] < k:
+            raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (top_k), got {scores.shape[1]}")
+        none = torch.zeros_like(scores, dtype=torch.bool)
+        return none.scatter(1, scores.topk(k, dim=1).indices, True)
+
+
+class ConfusionStats(DecisionCounts):
+    """How many predictions are right and wrong: for each class with `Macro`, of all classes together with `Micro`.
+
+    The value is a dict of `[classes]`, or `[1]`, float64.
+    """
+
+    def __init__(self, config: ConfusionStatsConfig | None = None) -> None:
+        super().__init__("Confusion Stats", config or ConfusionStatsConfig())
+
+    def compute(self) -> dict[str, Tensor]:
+        """The counts by name; `positive` and `negative` count targets, `predicted_positive` predictions."""
+        true_positive, false_positive, true_negative, false_negative = self.reduced(self.config.class_reduction)
+        return {
+            "true_positive": true_positive,
+            "false_positive": false_positive,
+            "true_negative": true_negative,
+            "false_negative": false_negative,
+            "positive": true_positive + false_negative,
+            "negative": true_negative + false_positive,
+            "predicted_positive": true_positive + false_positive,
+        }
 
 
 class _Score(DecisionCounts):
@@ -33,7 +149,6 @@ class Precision(_Score):
         super().__init__("Precision", config or PrecisionConfig())
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The two sides, and 0."""
         return counts[0], counts[0] + counts[1], torch.zeros_like(counts[0])
 
 
@@ -44,7 +159,6 @@ class Recall(_Score):
         super().__init__("Recall", config or RecallConfig())
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The two sides, and 0."""
         return counts[0], counts[0] + counts[3], torch.zeros_like(counts[0])
 
 
@@ -60,7 +174,6 @@ class FBetaScore(_Score):
         self.beta = found.beta
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The two sides, and NaN."""
         square = self.beta**2
         above = (1 + square) * counts[0]
         return above, above + square * counts[3] + counts[1], torch.full_like(above, torch.nan)
@@ -79,7 +192,6 @@ class Hamming(ClassCounts):
         self.config = found
 
     def predicted(self, scores: Tensor) -> Tensor:
-        """Which labels are predicted, of `[n, labels]` scores: `[n, labels]` bool."""
         return (scores.sigmoid() if self.config.sigmoid else scores) > self.config.threshold
 
     def compute(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Configs of the metrics of numbers, classes and sequences."""
+"""Configs of the metrics of numbers, classes, sequences and of what a training takes of a machine."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,13 +9,13 @@ from ...config.roles import Built
 
 if TYPE_CHECKING:
     from .accuracy import Accuracy, TopKAccuracy
-    from .classification import FBetaScore, Hamming, Precision, Recall
-    from .confusion import ConfusionStats
+    from .classification import ConfusionStats, FBetaScore, Hamming, Precision, Recall
     from .curves import AucPr, Auroc
-    from .error_rates import CharErrorRate, WordErrorRate
     from .means import LearningRate, Loss
-    from .overlap import Bleu, RougeL, RougeN
     from .perplexity import Perplexity
+    from .sequences import Bleu, CharErrorRate, RougeL, RougeN, WordErrorRate
+    from .system import CpuMemory, CpuUse, CudaMemory, CudaUse, IterationSpeed
+
 
 ClassDim = Literal[-1, 1]
 """The dimension of the classes: the last, as of language models, or the second, as of images."""
@@ -113,7 +113,7 @@ class _DecisionConfig(_ClassReductionConfig[Built]):
             yield "top_k", "expected either threshold or top_k, got both"
 
 
-class ConfusionStatsConfig(_DecisionConfig["ConfusionStats"], tag="ConfusionStats", builds=".confusion"):
+class ConfusionStatsConfig(_DecisionConfig["ConfusionStats"], tag="ConfusionStats", builds=".classification"):
     """How many predictions are right and wrong, by class."""
 
     higher_is_better = None
@@ -170,19 +170,19 @@ class _TokensConfig(MetricConfig[Built]):
     pad_token: Token | None = None
 
 
-class CharErrorRateConfig(_TokensConfig["CharErrorRate"], tag="CharErrorRate", builds=".error_rates"):
+class CharErrorRateConfig(_TokensConfig["CharErrorRate"], tag="CharErrorRate", builds=".sequences"):
     """Edits for each token of the targets, where tokens are characters."""
 
     higher_is_better = False
 
 
-class WordErrorRateConfig(_TokensConfig["WordErrorRate"], tag="WordErrorRate", builds=".error_rates"):
+class WordErrorRateConfig(_TokensConfig["WordErrorRate"], tag="WordErrorRate", builds=".sequences"):
     """Edits for each token of the targets, where tokens are words."""
 
     higher_is_better = False
 
 
-class BleuConfig(_TokensConfig["Bleu"], tag="Bleu", builds=".overlap"):
+class BleuConfig(_TokensConfig["Bleu"], tag="Bleu", builds=".sequences"):
     """BLEU of a corpus of translations with one reference each (Papineni et al. 2002).
 
     Attributes:
@@ -198,13 +198,13 @@ class BleuConfig(_TokensConfig["Bleu"], tag="Bleu", builds=".overlap"):
     epsilon: Positive = 0.1
 
 
-class RougeLConfig(_TokensConfig["RougeL"], tag="RougeL", builds=".overlap"):
+class RougeLConfig(_TokensConfig["RougeL"], tag="RougeL", builds=".sequences"):
     """ROUGE-L: the longest common subsequence (Lin 2004)."""
 
     higher_is_better = True
 
 
-class RougeNConfig(_TokensConfig["RougeN"], tag="RougeN", builds=".overlap"):
+class RougeNConfig(_TokensConfig["RougeN"], tag="RougeN", builds=".sequences"):
     """ROUGE-N: common n-grams (Lin 2004).
 
     Attributes:
@@ -213,3 +213,33 @@ class RougeNConfig(_TokensConfig["RougeN"], tag="RougeN", builds=".overlap"):
 
     higher_is_better = True
     n: NGram = 1
+
+
+class IterationSpeedConfig(MetricConfig["IterationSpeed"], tag="IterationSpeed", builds=".system"):
+    """Batches per second."""
+
+    higher_is_better = True
+
+
+class CpuUseConfig(MetricConfig["CpuUse"], tag="CpuUse", builds=".system"):
+    """How busy the machine's CPUs are."""
+
+    higher_is_better = False
+
+
+class CpuMemoryConfig(MetricConfig["CpuMemory"], tag="CpuMemory", builds=".system"):
+    """The most memory of the machine that was in use."""
+
+    higher_is_better = False
+
+
+class CudaUseConfig(MetricConfig["CudaUse"], tag="CudaUse", builds=".system"):
+    """How busy the current CUDA device is; NaN without one, or without the package nvidia-ml-py."""
+
+    higher_is_better = False
+
+
+class CudaMemoryConfig(MetricConfig["CudaMemory"], tag="CudaMemory", builds=".system"):
+    """The most memory of the current CUDA device that was in use; NaN without one."""
+
+    higher_is_better = False

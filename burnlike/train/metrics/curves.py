@@ -62,7 +62,6 @@ class _Area(EpochMetric):
         self.truth.append(truth.flatten().to(torch.uint8))
 
     def reset(self) -> None:
-        """Forget all batches."""
         super().reset()
         self._seen = None
 
@@ -90,7 +89,6 @@ class Auroc(_Area):
         super().__init__("AUROC", config or AurocConfig())
 
     def area(self, scores: Tensor, truth: Tensor) -> Tensor | None:
-        """The area, or None without positive or without negative items."""
         return _area(binary_auroc, scores, truth) if 0 < int(truth.sum()) < len(truth) else None
 
 
@@ -104,7 +102,6 @@ class AucPr(_Area):
         super().__init__("AUC-PR", config or AucPrConfig())
 
     def area(self, scores: Tensor, truth: Tensor) -> Tensor | None:
-        """The area, or None without positive items."""
         return _area(binary_average_precision, scores, truth) if int(truth.sum()) else None
 
 

@@ -29,12 +29,6 @@ class Dice(EpochMetric):
             self.add_sum(name)
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Take a batch.
-
-        Raises:
-            ShapeError: predictions and targets don't fit each other, or have no dimension of pixels.
-            DTypeError: masks are no integers or bools, or scores no floats.
-        """
         expect_tensors(self, predictions, targets)
         first, last, unknown = self._masks(predictions, targets)
         self.follow(predictions)
@@ -46,7 +40,6 @@ class Dice(EpochMetric):
         self.pixels = self.pixels + first.numel()
 
     def compute(self) -> Tensor:
-        """The share, a float64 scalar."""
         epsilon = self.config.epsilon
         value = (2 * self.common + epsilon) / (self.marked + epsilon)
         return torch.where(self.pixels == 0, torch.nan, value)

@@ -1,13 +1,15 @@
-"""The mean of a value of each image: the base of PSNR and SSIM."""
+"""Metrics of images: PSNR and structural similarity."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from .base import EpochMetric
+from ...errors import ShapeError
+from .base import EpochMetric, number_text
 from .inputs import expect_floats, expect_tensors, shape_error
-from .vision_configs import PsnrConfig
+from .vision_configs import MsSsimConfig, PsnrConfig, SsimConfig
 
 
 class ImageMetric(EpochMetric):
@@ -27,12 +29,6 @@ class ImageMetric(EpochMetric):
         raise NotImplementedError(f"{type(self).__name__} does not define compared(predictions, targets)")
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Take a batch.
-
-        Raises:
-            ShapeError: they are not of one shape of four dimensions, or too small.
-            DTypeError: predictions are no floats.
-        """
         expect_tensors(self, predictions, targets)
         if predictions.dim() != 4 or predictions.shape != targets.shape:
             expected = "predictions and targets of one shape [n, channels, height, width]"
@@ -50,5 +46,104 @@ class ImageMetric(EpochMetric):
         """Raise ShapeError for images that can't be compared; here all can."""
 
     def compute(self) -> Tensor:
-        """The mean, a float64 scalar."""
         return self.total / self.images
+
+
+class Psnr(ImageMetric):
+    """10 * log10(max_pixel_val^2 / max(mean squared error, epsilon)) in dB: the mean over all images.
+
+    Takes `[n, channels, height, width]` floats.
+    """
+
+    unit = "dB"
+
+    def __init__(self, config: PsnrConfig | None = None) -> None:
+        found = config or PsnrConfig()
+        super().__init__(found.name or f"PSNR@{number_text(found.max_pixel_val)}")
+        self.config = found
+
+    def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        error = (predictions - targets).double().square().mean(dim=(1, 2, 3)).clamp(min=self.config.epsilon)
+        return 10 * (self.config.max_pixel_val**2 / error).log10()
+
+
+class Ssim(ImageMetric):
+    """Structural similarity: the mean over all pixels, channels and images (Wang et al. 2004, eq. 13).
+
+    Takes `[n, channels, height, width]` floats, at least as large as the window. Borders are padded with zeros.
+    """
+
+    def __init__(self, config: SsimConfig | None = None) -> None:
+        found = config or SsimConfig()
+        numbers = f"dr={number_text(found.pixel_range)}, w={found.kernel_size}, \u03c3={number_text(found.sigma)}"
+        super().__init__(found.name or f"SSIM ({numbers})")
+        self.config = found
+
+    def check(self, predictions: Tensor, targets: Tensor) -> None:
+        _expect_size(self, predictions, targets, self.config.kernel_size, "kernel_size")
+
+    def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        luminance, contrast = _similarities(predictions, targets, self.config, "constant")
+        return (luminance * contrast).mean(dim=(1, 2, 3))
+
+
+class MsSsim(ImageMetric):
+    """Structural similarity at several scales: the mean over channels and images (Wang et al. 2003, eq. 7).
+
+    The product over the scales of the mean of contrast times structure, to the power of its beta; at the last scale
+    luminance is a factor, too. Between scales 2 x 2 pixels become their mean. Negative means count as 0. Takes
+    `[n, channels, height, width]` floats, at least kernel_size * 2^(scales - 1) wide and high. Borders are reflected.
+    """
+
+    def __init__(self, config: MsSsimConfig | None = None) -> None:
+        found = config or MsSsimConfig()
+        numbers = f"pr={number_text(found.pixel_range)}, k={found.kernel_size}, \u03c3={number_text(found.sigma)}"
+        super().__init__(found.name or f"MS-SSIM ({numbers})")
+        self.config = found
+
+    def check(self, predictions: Tensor, targets: Tensor) -> None:
+        if predictions.shape[1] != self.config.channels:
+            got = f"predictions of {list(predictions.shape)} and targets of {list(targets.shape)}"
+            raise ShapeError(f"MsSsim: expected {self.config.channels} channels (channels), got {got}")
+        least = self.config.kernel_size * 2 ** (len(self.config.betas) - 1)
+        _expect_size(self, predictions, targets, least, "kernel_size * 2^(betas - 1)")
+
+    def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        value = predictions.new_ones(predictions.shape[:2])
+        for beta in self.config.betas[:-1]:
+            contrast = _similarities(predictions, targets, self.config, "reflect")[1]
+            value = value * contrast.mean(dim=(2, 3)).clamp(min=0) ** beta
+            predictions, targets = (functional.avg_pool2d(it, 2) for it in (predictions, targets))
+        luminance, contrast = _similarities(predictions, targets, self.config, "reflect")
+        value = value * (luminance * contrast).mean(dim=(2, 3)).clamp(min=0) ** self.config.betas[-1]
+        return value.mean(dim=1)
+
+
+def _expect_size(metric: ImageMetric, predictions: Tensor, targets: Tensor, least: int, why: str) -> None:
+    if min(predictions.shape[2:]) < least:
+        raise ShapeError(
+            f"{type(metric).__name__}: expected images of at least {least} x {least} ({why}), got predictions of"
+            f" {list(predictions.shape)} and targets of {list(targets.shape)}"
+        )
+
+
+def _similarities(
+    predictions: Tensor, targets: Tensor, config: SsimConfig | MsSsimConfig, padding: str
+) -> tuple[Tensor, Tensor]:
+    """Luminance, and contrast times structure, around each pixel (Wang et al. 2004, section III-B)."""
+    c1, c2 = (config.k1 * config.pixel_range) ** 2, (config.k2 * config.pixel_range) ** 2
+    every = torch.cat([predictions, targets, predictions**2, targets**2, predictions * targets])
+    mean_x, mean_y, mean_xx, mean_yy, mean_xy = _blurred(every, config.kernel_size, config.sigma, padding).chunk(5)
+    variances = (mean_xx - mean_x**2).clamp(min=0) + (mean_yy - mean_y**2).clamp(min=0)
+    luminance = (2 * mean_x * mean_y + c1) / (mean_x**2 + mean_y**2 + c1)
+    return luminance, (2 * (mean_xy - mean_x * mean_y) + c2) / (variances + c2)
+
+
+def _blurred(images: Tensor, size: int, sigma: float, padding: str) -> Tensor:
+    """The Gaussian means around each pixel: one pass over rows, one over columns."""
+    offsets = torch.arange(size, dtype=images.dtype, device=images.device) - size // 2
+    weights = (-(offsets**2) / (2 * sigma**2)).exp()
+    weights = (weights / weights.sum()).expand(images.shape[1], 1, 1, size)
+    padded = functional.pad(images, (size // 2,) * 4, mode=padding)
+    rows = functional.conv2d(padded, weights, groups=images.shape[1])
+    return functional.conv2d(rows, weights.mT, groups=images.shape[1])

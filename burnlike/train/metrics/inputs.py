@@ -16,32 +16,20 @@ def shape_error(metric: object, expected: str, predictions: Tensor, targets: Ten
 
 
 def expect_tensors(metric: object, predictions: Any, targets: Any) -> None:
-    """Check that both are tensors.
-
-    Raises:
-        DTypeError: one is not.
-    """
+    """Raise DTypeError unless both are tensors."""
     for what, value in (("predictions", predictions), ("targets", targets)):
         if not isinstance(value, Tensor):
             raise DTypeError(f"{type(metric).__name__}: {what}: expected a tensor, got {type(value).__name__}")
 
 
 def expect_floats(metric: object, predictions: Tensor) -> None:
-    """Check that predictions are scores or images.
-
-    Raises:
-        DTypeError: they are no floats.
-    """
+    """Raise DTypeError unless predictions, which are scores or images, are floats."""
     if not predictions.is_floating_point():
         raise DTypeError(f"{type(metric).__name__}: predictions: expected floats, got {predictions.dtype}")
 
 
 def expect_integers(metric: object, what: str, values: Tensor) -> None:
-    """Check that values are classes or tokens.
-
-    Raises:
-        DTypeError: they are no integers.
-    """
+    """Raise DTypeError unless values, which are classes or tokens, are integers."""
     if values.is_floating_point() or values.is_complex():
         raise DTypeError(f"{type(metric).__name__}: {what}: expected integers, got {values.dtype}")
 

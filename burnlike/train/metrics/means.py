@@ -23,11 +23,9 @@ class _Mean(EpochMetric):
         self.add_sum("weight")
 
     def compute(self) -> Tensor:
-        """The mean, a float64 scalar."""
         return self.total / self.weight
 
     def add(self, values: Tensor, weight: float) -> None:
-        """Add values of equal weight."""
         self.follow(values)
         self.total = self.total + values.sum(dtype=torch.float64) * weight
         self.weight = self.weight + values.numel() * weight
@@ -69,11 +67,6 @@ class LearningRate(_Mean):
         super().__init__((config.name if config else None) or "Learning Rate")
 
     def update(self, rate: Any, *_: Any) -> None:
-        """Take a step.
-
-        Raises:
-            ShapeError: it is no single number.
-        """
         value = rate if isinstance(rate, Tensor) else torch.tensor(float(rate), dtype=torch.float64)
         if value.numel() != 1:
             raise ShapeError(f"LearningRate: expected the rate of a step, a number, got {list(value.shape)}")

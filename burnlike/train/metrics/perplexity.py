@@ -14,7 +14,8 @@ _NONE = -(2**31) - 1
 class Perplexity(EpochMetric):
     """exp of the mean cross-entropy of all targets but pad tokens.
 
-    Takes `[n, ..., classes]` logits, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers.
+    Takes `[n, ..., classes]` logits, or `[n, classes, ...]` with `class_dim` 1, and `[n, ...]` integers. On CPUs, a
+    target that is no class is a TargetError.
     """
 
     higher_is_better = PerplexityConfig.higher_is_better
@@ -29,13 +30,6 @@ class Perplexity(EpochMetric):
         self.add_sum("counted")
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Take a batch.
-
-        Raises:
-            ShapeError: predictions and targets don't fit each other.
-            DTypeError: predictions are no floats, or targets no integers.
-            TargetError: a target is no class (on CPUs).
-        """
         logits, classes = scores_and_classes(self, predictions, targets, self.config.class_dim, least=1)
         self.follow(predictions)
         pad = _NONE if self.config.pad_token is None else self.config.pad_token
@@ -46,5 +40,4 @@ class Perplexity(EpochMetric):
         self.counted = self.counted + (classes != pad).sum(dtype=torch.float64)
 
     def compute(self) -> Tensor:
-        """The perplexity, a float64 scalar."""
         return (self.total / self.counted).exp()

@@ -1,11 +1,14 @@
-"""Tokens: what metrics of sequences keep of an epoch. They are compared at its end, on the CPU."""
+"""Metrics of sequences of tokens, which are compared at the end of an epoch, on the CPU."""
 
+import math
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
+from torchmetrics.text import BLEUScore, ROUGEScore, WordErrorRate as TorchWordErrorRate
 
 from .base import EpochMetric
+from .configs import BleuConfig, CharErrorRateConfig, RougeLConfig, RougeNConfig, WordErrorRateConfig
 from .inputs import expect_integers, expect_tensors, shape_error
 
 Sequences = list[list[int]]
@@ -26,12 +29,6 @@ class TokenMetric(EpochMetric):
         self.add_list("tokens", torch.int64)
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Take a batch.
-
-        Raises:
-            ShapeError: they are not both `[n, length]`.
-            DTypeError: they are no integers.
-        """
         expect_tensors(self, predictions, targets)
         if predictions.dim() != 2 or targets.dim() != 2 or len(predictions) != len(targets):
             raise shape_error(self, "predictions [n, length] and targets [n, length]", predictions, targets)
@@ -60,10 +57,143 @@ class TokenMetric(EpochMetric):
             yield pair[0], pair[1]
 
     def scalar(self, value: float) -> Tensor:
-        """A number as the value of the metric."""
         return torch.tensor(value, dtype=torch.float64, device=self.device)
 
 
 def as_text(sequences: Sequences) -> list[str]:
     """Sequences as torchmetrics takes them: tokens as words."""
     return [" ".join(map(str, tokens)) for tokens in sequences]
+
+
+class _ErrorRate(TokenMetric):
+    """100 * (substitutions + deletions + insertions) / tokens of the targets (Levenshtein 1966).
+
+    Pad tokens count nowhere, also between others.
+    """
+
+    higher_is_better = CharErrorRateConfig.higher_is_better
+
+    def kept(self, tokens: list[int]) -> list[int]:
+        return [token for token in tokens if token != self.pad_token]
+
+    def compute(self) -> Tensor:
+        """The rate in percent, a float64 scalar; NaN if the targets are empty."""
+        errors = total = 0.0
+        for predictions, targets in self.batches():
+            counts = TorchWordErrorRate(sync_on_compute=False)
+            counts.update(as_text(predictions), as_text(targets))
+            errors += counts.errors.item()
+            total += counts.total.item()
+        return self.scalar(100 * errors / total if total else math.nan)
+
+
+class CharErrorRate(_ErrorRate):
+    """Errors for each token of the targets, in percent, where tokens are characters."""
+
+    def __init__(self, config: CharErrorRateConfig | None = None) -> None:
+        found = config or CharErrorRateConfig()
+        super().__init__(found.name or "CER", found.pad_token)
+
+
+class WordErrorRate(_ErrorRate):
+    """Errors for each token of the targets, in percent, where tokens are words."""
+
+    def __init__(self, config: WordErrorRateConfig | None = None) -> None:
+        found = config or WordErrorRateConfig()
+        super().__init__(found.name or "WER", found.pad_token)
+
+
+class Bleu(TokenMetric):
+    """BLEU of all sentences of the epoch together, in percent (Papineni et al. 2002, section 2.3).
+
+    exp(min(0, 1 - r / c)) * (p_1 * ... * p_N)^(1 / N), with the precision p_n of n-grams, and c and r tokens of the
+    predictions and of the targets. What is behind the first pad token does not count.
+    """
+
+    higher_is_better = BleuConfig.higher_is_better
+
+    def __init__(self, config: BleuConfig | None = None) -> None:
+        found = config or BleuConfig()
+        super().__init__(found.name or f"BLEU-{found.max_n}", found.pad_token)
+        self.config = found
+
+    def compute(self) -> Tensor:
+        n = self.config.max_n
+        matches, ngrams = torch.zeros(2, n, dtype=torch.float64)
+        predicted = true = 0.0
+        sentences = 0
+        for predictions, targets in self.batches():
+            counts = BLEUScore(n_gram=n, sync_on_compute=False)
+            counts.update(as_text(predictions), [[text] for text in as_text(targets)])
+            matches += counts.numerator
+            ngrams += counts.denominator
+            predicted += counts.preds_len.item()
+            true += counts.target_len.item()
+            sentences += len(predictions)
+        if not sentences:
+            return self.scalar(math.nan)
+        precisions = self._precisions(matches.tolist(), ngrams.tolist())
+        if not predicted or not all(precisions):
+            return self.scalar(0.0)
+        brevity = math.exp(min(0.0, 1 - true / predicted))
+        return self.scalar(100 * brevity * math.exp(sum(map(math.log, precisions)) / n))
+
+    def _precisions(self, matches: list[float], ngrams: list[float]) -> list[float]:
+        found, halved = [], 1.0
+        for matched, counted in zip(matches, ngrams, strict=True):
+            if not matched and self.config.smoothing == "epsilon":
+                matched = self.config.epsilon
+            elif not matched and self.config.smoothing == "exponential":  # method 3 of Chen & Cherry 2014
+                halved /= 2
+                matched = halved
+            found.append(matched / counted if counted else 0.0)
+        return found
+
+
+class _Rouge(TokenMetric):
+    """The mean over all sentences of F1 = 2 * common / (predicted + true), in percent (Lin 2004).
+
+    Two empty sequences have 100. What is behind the first pad token does not count.
+    """
+
+    higher_is_better = RougeLConfig.higher_is_better
+
+    def __init__(self, name: str, pad_token: int | None, key: str, n: int) -> None:
+        super().__init__(name, pad_token)
+        self._key, self._n = key, n
+
+    def compute(self) -> Tensor:
+        found = [self._f1(predictions, targets) for predictions, targets in self.batches()]
+        values = torch.cat([torch.empty(0, dtype=torch.float64), *found])
+        return 100 * values.mean().to(self.device)
+
+    def _f1(self, predictions: Sequences, targets: Sequences) -> Tensor:
+        if not predictions:
+            return torch.empty(0, dtype=torch.float64)
+        rouge = ROUGEScore(rouge_keys=(self._key,), normalizer=str, tokenizer=str.split, sync_on_compute=False)
+        rouge.update(as_text(predictions), as_text(targets))
+        rounded = torch.stack([*rouge.metric_state[f"{self._key}_fmeasure"]]).double()
+        pairs = zip(predictions, targets, strict=True)
+        sizes = torch.tensor([[self._units(one), self._units(other)] for one, other in pairs]).sum(1).double()
+        common = (rounded * sizes / 2).round()  # torchmetrics has F1 in float32, and what is common is a whole number
+        return torch.where(sizes == 0, 1.0, 2 * common / sizes)
+
+    def _units(self, tokens: list[int]) -> int:
+        return max(0, len(tokens) - self._n + 1)
+
+
+class RougeL(_Rouge):
+    """F1 of the longest common subsequence, in percent: the mean over all sentences (Lin 2004, section 3.1)."""
+
+    def __init__(self, config: RougeLConfig | None = None) -> None:
+        found = config or RougeLConfig()
+        super().__init__(found.name or "ROUGE-L", found.pad_token, "rougeL", 1)
+
+
+class RougeN(_Rouge):
+    """F1 of common n-grams, in percent: the mean over all sentences (Lin 2004, section 2)."""
+
+    def __init__(self, config: RougeNConfig | None = None) -> None:
+        found = config or RougeNConfig()
+        key = f"rouge{found.n}"
+        super().__init__(found.name or f"ROUGE-{found.n}", found.pad_token, key, found.n)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .base import EpochMetric
-from .system_configs import CpuMemoryConfig, CpuUseConfig, CudaMemoryConfig, CudaUseConfig, IterationSpeedConfig
+from .configs import CpuMemoryConfig, CpuUseConfig, CudaMemoryConfig, CudaUseConfig, IterationSpeedConfig
 
 _INTERVAL_S = 0.2
 _GB = 1e9
@@ -33,12 +33,10 @@ class _Timed(EpochMetric):
         return {**super().__getstate__(), "_last": None}  # the clock of another process begins elsewhere
 
     def reset(self) -> None:
-        """Forget all updates."""
         super().reset()
         self._last = None
 
     def compute(self) -> Tensor:
-        """The mean over time, a float64 scalar."""
         return self.total / self.seconds
 
     def passed(self, least: float = 0.0) -> float:
@@ -53,7 +51,6 @@ class _Timed(EpochMetric):
         return seconds
 
     def add(self, value: float, seconds: float) -> None:
-        """Add a value that was reached within some seconds."""
         self.total = self.total + value
         self.seconds = self.seconds + seconds
 
@@ -68,7 +65,6 @@ class IterationSpeed(_Timed):
         super().__init__((config.name if config else None) or "Iteration Speed")
 
     def update(self, *_: Any) -> None:
-        """Count a batch."""
         if seconds := self.passed():
             self.add(1, seconds)
 
@@ -104,7 +100,6 @@ class CudaUse(_Timed):
         self.available = _has_cuda(self) and _has_nvml(self)
 
     def update(self, *_: Any) -> None:
-        """Look at the device, at most every 0.2 seconds."""
         if self.available and (seconds := self.passed(least=_INTERVAL_S)):
             self.add(torch.cuda.utilization() * seconds, seconds)
 
@@ -123,11 +118,9 @@ class _Peak(EpochMetric):
         self.add_state("highest", torch.full((), -torch.inf, dtype=torch.float64), dist_reduce_fx="max")
 
     def compute(self) -> Tensor:
-        """The highest value, a float64 scalar."""
         return torch.where(self.highest.isinf(), torch.nan, self.highest)
 
     def add(self, value: float) -> None:
-        """Add what is in use."""
         self.highest = self.highest.clamp(min=value)
 
 
@@ -138,7 +131,6 @@ class CpuMemory(_Peak):
         super().__init__((config.name if config else None) or "CPU Memory")
 
     def update(self, *_: Any) -> None:
-        """Look at the memory."""
         memory = psutil.virtual_memory()
         self.add((memory.total - memory.available) / _GB)
 
@@ -151,7 +143,6 @@ class CudaMemory(_Peak):
         self.available = _has_cuda(self)
 
     def update(self, *_: Any) -> None:
-        """Look at the memory."""
         if self.available:
             free, total = torch.cuda.mem_get_info()
             self.add((total - free) / _GB)

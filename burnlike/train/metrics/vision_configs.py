@@ -8,8 +8,7 @@ from ...config.bounds import NotNegative, Positive, Size, at_most
 
 if TYPE_CHECKING:
     from .dice import Dice
-    from .psnr import Psnr
-    from .ssim import MsSsim, Ssim
+    from .images import MsSsim, Psnr, Ssim
 
 KernelSize = Annotated[int, Meta(ge=1), at_most(1023, "a window is smaller than an image")]
 Betas = Annotated[tuple[NotNegative, ...], Meta(min_length=1, max_length=16)]
@@ -28,7 +27,7 @@ class DiceConfig(MetricConfig["Dice"], tag="Dice", builds=".dice"):
     include_background: bool = False
 
 
-class PsnrConfig(MetricConfig["Psnr"], tag="Psnr", builds=".psnr"):
+class PsnrConfig(MetricConfig["Psnr"], tag="Psnr", builds=".images"):
     """Peak signal-to-noise ratio of images.
 
     Attributes:
@@ -41,7 +40,7 @@ class PsnrConfig(MetricConfig["Psnr"], tag="Psnr", builds=".psnr"):
     epsilon: Positive = 1e-10
 
 
-class SsimConfig(MetricConfig["Ssim"], tag="Ssim", builds=".ssim"):
+class SsimConfig(MetricConfig["Ssim"], tag="Ssim", builds=".images"):
     """Structural similarity of images (Wang et al. 2004).
 
     Attributes:
@@ -64,7 +63,7 @@ class SsimConfig(MetricConfig["Ssim"], tag="Ssim", builds=".ssim"):
             yield "kernel_size", f"expected an odd number, got {self.kernel_size}"
 
 
-class MsSsimConfig(MetricConfig["MsSsim"], tag="MsSsim", builds=".ssim"):
+class MsSsimConfig(MetricConfig["MsSsim"], tag="MsSsim", builds=".images"):
     """Structural similarity of images at several scales (Wang et al. 2003).
 
     Attributes:

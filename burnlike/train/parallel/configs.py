@@ -72,12 +72,10 @@ class DistributedConfig(Config):
 
     @property
     def name(self) -> str:
-        """What YAML calls the strategy."""
         return tag_of(type(self.chosen)) or type(self.chosen).__name__
 
     @property
     def is_single(self) -> bool:
-        """Whether one process trains alone."""
         return self.chosen.is_single
 
     def check_launched(self) -> None:

@@ -35,7 +35,6 @@ class SingleProcess:
         """Wrap or shard the model, in place as far as anyone sees; an optimizer of torch gets its new parameters."""
 
     def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
-        """`step(model, batch)`."""
         return step(model, batch)
 
     @contextmanager

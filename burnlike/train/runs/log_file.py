@@ -39,11 +39,9 @@ class LogFile:
             raise RunDirError(f"{self.path} can't be written: {error.strerror}") from error
 
     def start(self, step: int, total_steps: int) -> None:
-        """The training begins, or goes on."""
         self.write(f"{'resuming' if step else 'starting'} at step {step} of {total_steps}")
 
     def end(self, ending: Ending, reason: str = "") -> None:
-        """The training is over."""
         self.write(f"{ending}: {reason}" if reason else ending)
 
 

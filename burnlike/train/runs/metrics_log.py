@@ -27,7 +27,7 @@ class MetricsLog:
         Raises:
             RunDirError: the file can't be written.
         """
-        text = json.dumps({key: _finite(value) for key, value in line.items()}) + "\n"
+        text = json.dumps(finite(line)) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with appended_regular(self.path) as file:
@@ -53,7 +53,6 @@ class MetricsLog:
             raise RunDirError(f"{self.path} can't be rewritten: {error.strerror or error}") from error
 
     def read(self) -> list[dict[str, Any]]:
-        """All lines."""
         return [json.loads(line) for line in read_regular(self.path).decode().splitlines()]
 
 
@@ -145,6 +144,10 @@ def _step(line: bytes) -> float:
         return math.inf
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN or infinity."""
+def finite(value: Any) -> Any:
+    """The value with None for the numbers that JSON has not: NaN and infinities."""
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

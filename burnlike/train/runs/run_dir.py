@@ -16,35 +16,20 @@ CONFIG_NAME = "config.yaml"
 
 
 class RunDir:
-    """A run's directory, locked by this process until `close`.
+    """A run's directory, locked by this process until `close`; `run.lock` marks it as a run.
 
-    Files: `config.yaml` (the resolved config), `metrics.jsonl`, `checkpoints/step-*`, `model.safetensors` at the end,
-    and `run.lock`, which marks the directory as a run and is locked while a process works on it.
+    Attributes:
+        path: of the directory.
+        config: the file of the resolved config.
+        metrics: the file of the metrics, as JSON lines.
+        checkpoints: the directory of the checkpoints.
+        model: the file of the final record.
     """
 
     def __init__(self, path: Path, lock: IO[str]) -> None:
-        self.path = path
-        self._lock = lock
-
-    @property
-    def config(self) -> Path:
-        """The resolved config."""
-        return self.path / CONFIG_NAME
-
-    @property
-    def metrics(self) -> Path:
-        """The metrics, as JSON lines."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The directory of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def model(self) -> Path:
-        """The final record."""
-        return self.path / "model.safetensors"
+        self.path, self._lock = path, lock
+        self.config, self.metrics = path / CONFIG_NAME, path / "metrics.jsonl"
+        self.checkpoints, self.model = path / "checkpoints", path / "model.safetensors"
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> "RunDir":
@@ -137,7 +122,6 @@ class RunDir:
                 leftover.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Release the lock."""
         self._lock.close()
 
 
@@ -184,7 +168,6 @@ def newest_directory(root: Path, name: str) -> Path:
 
 
 def _runs(root: Path, name: str) -> list[tuple[int, Path]]:
-    """The directories of runs called `name`, with their numbers."""
     pattern = re.compile(re.escape(name) + r"(?:-([1-9]\d*))?")
     found = []
     for path in root.iterdir() if root.is_dir() else ():

@@ -171,7 +171,6 @@ def _is_locked(lock: Path) -> bool:
 
 
 def _span(lines: list[dict[str, Any]]) -> float | None:
-    """Seconds from the first line to the last."""
     times = [line["time"] for line in lines if line.get("time") is not None]
     return max(times) - min(times) if len(times) > 1 else None
 

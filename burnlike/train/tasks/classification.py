@@ -24,7 +24,6 @@ class Classification(SmoothedTask):
         self.config = config or ClassificationConfig()
 
     def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
-        """See `SmoothedTask`."""
         inputs, targets = inputs_and_targets(batch)
         logits = logits_of(call(model, inputs))
         expected = logits.shape if self.config.multi_label else logits.shape[:1]

@@ -23,15 +23,12 @@ class LoraFineTuning(Task):
         self.unit = self.task.unit
 
     def prepare(self, model: nn.Module) -> nn.Module:
-        """Freeze the model and add the adapters; see `apply_lora`."""
         return apply_lora(self.task.prepare(model), self.config.lora)
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of the other task."""
         return self.task.train_step(model, batch)
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of the other task."""
         return self.task.valid_step(model, batch)
 
     def export(self, model: nn.Module) -> nn.Module:
@@ -39,9 +36,7 @@ class LoraFineTuning(Task):
         return materialize(valid(model)) if self.config.merge else model
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
-        """What the other task says."""
         return self.task.finish(job, model)
 
     def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
-        """As the other task says it."""
         return self.task.describe(values, said)

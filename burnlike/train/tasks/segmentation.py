@@ -26,7 +26,6 @@ class Segmentation(SmoothedTask):
         self.config = config or SegmentationConfig()
 
     def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
-        """See `SmoothedTask`."""
         inputs, targets = inputs_and_targets(batch)
         logits = logits_of(call(model, inputs))
         if logits.dim() < 3 or targets.shape != (logits.shape[0], *logits.shape[2:]):

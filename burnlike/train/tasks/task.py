@@ -130,7 +130,6 @@ def call(model: nn.Module, inputs: Any) -> Any:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a part of a batch is a list of texts."""
     return isinstance(value, tuple | list) and bool(value) and all(isinstance(it, str) for it in value)
 
 

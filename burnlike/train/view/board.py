@@ -33,12 +33,10 @@ class NumericMetricState:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all values, as at the start of an epoch."""
         self.value = math.nan
         self._sum, self._count = 0.0, 0
 
     def update(self, value: float, count: int) -> None:
-        """Take a value of `count` items."""
         self.value = value
         self._sum += value * count
         self._count += count
@@ -68,13 +66,11 @@ class Board:
         self._drawn: tuple[Any, list[list[Piece]]] | None = None
 
     def start(self, step: int, total_steps: int) -> None:
-        """Training begins, or goes on."""
         self.step, self.total_steps = step, total_steps
         self._last_step = step
         self.clock.start(step, total_steps)
 
     def take(self, line: Mapping[str, Any]) -> None:
-        """Take a line of metrics."""
         with self._lock:
             self._version += 1
             is_train = line["split"] == "train"

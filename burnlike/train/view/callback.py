@@ -71,12 +71,10 @@ class Callbacks:
         }
 
     def call(self, point: str, *values: Any) -> None:
-        """Call the method `point` of each, in their order."""
         for method in self._methods[point]:
             method(*values)
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of those that have one, by name."""
         return {name: it.state_dict() for name, it in self._stateful().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -26,7 +26,6 @@ class FullHistory:
 
     @property
     def points(self) -> dict[str, list[Point]]:
-        """The points of each split."""
         return {split: it.points for split, it in self._splits.items()}
 
 
@@ -67,5 +66,4 @@ class RecentHistory:
 
     @property
     def points(self) -> dict[str, list[Point]]:
-        """The points of each split that has some."""
         return {split: points for split, points in self._points.items() if points}

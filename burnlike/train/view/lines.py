@@ -13,7 +13,6 @@ _LOWER_IS_BETTER = (
 
 
 def values_of_line(line: Mapping[str, Any]) -> dict[str, float | None]:
-    """The values of a line by their names."""
     return {name: value for name, value in line.items() if name not in NO_VALUES}
 
 
@@ -28,7 +27,6 @@ def lower_is_better(name: str) -> bool:
 
 
 def describe(metrics: Mapping[str, Any], total_steps: int) -> str:
-    """One line of metrics as text."""
     split = {"train": "", "valid": "validation "}.get(metrics["split"], f"{metrics['split']} ")
     values = [describe_value(f"{split}{name}", value) for name, value in values_of_line(metrics).items()]
     step = f"step {metrics['step']:>{len(str(total_steps))}}/{total_steps}"

@@ -41,11 +41,9 @@ class RichRenderer(Renderer):
         self._live.start()
 
     def advance(self, step: int) -> None:
-        """Move the bar when it is drawn next."""
         self._board.step = step
 
     def show(self, metrics: Mapping[str, Any]) -> None:
-        """Put the metrics into the view; those of a validation also above it."""
         self._board.take(metrics)
         if metrics["split"] != "train":
             self.note(describe(metrics, self._board.total_steps))

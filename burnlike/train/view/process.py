@@ -18,7 +18,6 @@ class Clock:
         self._started_at = time.monotonic()
 
     def elapsed(self) -> float:
-        """Seconds since the start."""
         return time.monotonic() - self._started_at
 
     def left(self, step: int) -> float | None:

@@ -72,7 +72,6 @@ class PlainRenderer(Renderer):
         self._clock.start(step, total_steps)
 
     def show(self, metrics: Mapping[str, Any]) -> None:
-        """Print a line, unless the last one was just printed."""
         now = time.monotonic()
         if metrics["split"] == "train":
             last = metrics["step"] == self._total_steps

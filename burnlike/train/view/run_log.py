@@ -45,19 +45,15 @@ class RunLog(Callback):
             self._log.write(f"changed since the run began: {name}: {before} -> {now}")
 
     def on_metrics(self, learner: "Learner[Any]", line: Mapping[str, Any]) -> None:
-        """Write the line as text."""
         self._write(describe(line, learner.total_steps))
 
     def on_note(self, learner: "Learner[Any]", text: str) -> None:
-        """Write the note."""
         self._write(text)
 
     def on_checkpoint(self, learner: "Learner[Any]", checkpoint: "Checkpoint") -> None:
-        """Name the checkpoint."""
         self._write(f"checkpoint {checkpoint.path.name}")
 
     def on_fit_end(self, learner: "Learner[Any]") -> None:
-        """The last line."""
         if self._log is not None:
             self._log.end(DONE)
 

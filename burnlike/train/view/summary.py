@@ -31,12 +31,10 @@ class MetricSummary(NamedTuple):
 
     @property
     def first(self) -> float:
-        """The value of the first epoch."""
         return self.epochs[0].value
 
     @property
     def last(self) -> float:
-        """The value of the last epoch."""
         return self.epochs[-1].value
 
     @property
@@ -72,7 +70,6 @@ class LearnerSummary(NamedTuple):
 
     @classmethod
     def of(cls, lines: Iterable[Mapping[str, Any]]) -> Self:
-        """The summary of lines of metrics."""
         sums: dict[tuple[str, str], dict[int, tuple[float, int]]] = {}  # by split and name, then by epoch
         last_step: dict[str, int] = {}
         for line in lines:
@@ -107,7 +104,6 @@ class LearnerSummary(NamedTuple):
         return cls.of(lines)
 
     def find(self, split: str, name: str) -> MetricSummary | None:
-        """A metric of a split, if there is one."""
         return next((it for it in self.metrics if (it.split, it.name) == (split, name)), None)
 
     def rows(self) -> list[tuple[str, str, str, str, str, str]]:

@@ -32,7 +32,6 @@ class LanguageModel(Task):
         self.config = config or LanguageModelConfig()
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of a batch."""
         return loss_function(model)(model, batch)
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
@@ -58,7 +57,6 @@ class LanguageModel(Task):
         return said
 
     def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
-        """The bigram table beside the model, and the sample."""
         lines = []
         if "bigram" in said:
             gain = said["bigram"].loss - values["valid"]["loss"]

@@ -50,6 +50,9 @@ class Logger(Callback):
         Args:
             run: the run's directory, if it has one.
             step: what was sent of later steps is from before the checkpoint that the run has gone back to.
+
+        Raises:
+            ConfigError: the program at the other end refuses or does not answer, or there is no place to write to.
         """
         raise NotImplementedError
 
@@ -72,7 +75,6 @@ class Logger(Callback):
         self._is_open = True
 
     def on_metrics(self, learner: "Learner[Any]", line: Mapping[str, Any]) -> None:
-        """Send the line."""
         found = {f"{line['split']}/{name}": value for name, value in values_of_line(line).items()}
         self._guarded(self.send, {name: value for name, value in found.items() if value is not None}, line)
 
@@ -81,7 +83,6 @@ class Logger(Callback):
         self._guarded(self.flush)
 
     def on_fit_end(self, learner: "Learner[Any]") -> None:
-        """Close it."""
         self._guarded(self.close, DONE)
 
     def on_exception(self, learner: "Learner[Any]", error: BaseException) -> None:
@@ -119,12 +120,10 @@ class SentLines:
         return line["step"] <= self._before.get(line["split"], -1)
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Note that the line was sent."""
         self._steps[line["split"]] = line["step"]
         self.save()
 
     def save(self) -> None:
-        """Write the file."""
         if self._file is None:
             return
         replace_file(self._file, json.dumps({"id": self.id, "steps": self._steps}).encode())

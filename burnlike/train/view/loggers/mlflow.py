@@ -34,11 +34,6 @@ class MLflow(Logger):
         self._flushed_at = 0.0
 
     def open(self, run: Path | None, step: int) -> None:
-        """See `Logger`.
-
-        Raises:
-            ConfigError: MLflow refuses, or its server does not answer.
-        """
         import mlflow
         from mlflow.exceptions import MlflowException
 
@@ -67,7 +62,6 @@ class MLflow(Logger):
             self._client.log_batch(self._sent.id, params=params[place : place + _MOST_PARAMS])
 
     def send(self, values: Mapping[str, float], line: Mapping[str, Any]) -> None:
-        """See `Logger`."""
         from mlflow.entities import Metric
 
         if self._sent.has(line):
@@ -79,7 +73,6 @@ class MLflow(Logger):
             self.flush()
 
     def flush(self) -> None:
-        """See `Logger`."""
         for place in range(0, len(self._waiting), _MOST_METRICS):
             self._client.log_batch(self._sent.id, metrics=self._waiting[place : place + _MOST_METRICS])
         for line in self._lines:
@@ -88,11 +81,9 @@ class MLflow(Logger):
         self._flushed_at = time.monotonic()
 
     def close(self, ending: Ending) -> None:
-        """See `Logger`."""
         self.flush()
         self._client.set_terminated(self._sent.id, {DONE: "FINISHED", FAILED: "FAILED"}.get(ending, "KILLED"))
 
 
 def _name(text: str) -> str:
-    """A name of the characters that MLflow takes."""
     return re.sub(r"[^\w\-. /:]", "_", text, flags=re.ASCII)

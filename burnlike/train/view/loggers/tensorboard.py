@@ -26,11 +26,6 @@ class TensorBoard(Logger):
         self._writer: Any = None
 
     def open(self, run: Path | None, step: int) -> None:
-        """See `Logger`.
-
-        Raises:
-            ConfigError: there is neither a directory in the config nor one of the run, or it can't be written.
-        """
         from torch.utils.tensorboard.writer import SummaryWriter
 
         directory = self.config.directory or (None if run is None else run / "tensorboard")
@@ -48,14 +43,11 @@ class TensorBoard(Logger):
             self._writer.add_text("config", indented, 0)
 
     def send(self, values: Mapping[str, float], line: Mapping[str, Any]) -> None:
-        """See `Logger`."""
         for name, value in values.items():
             self._writer.add_scalar(name, value, line["step"], walltime=line.get("time"))
 
     def flush(self) -> None:
-        """See `Logger`."""
         self._writer.flush()
 
     def close(self, ending: Ending) -> None:
-        """See `Logger`."""
         self._writer.close()

@@ -25,11 +25,6 @@ class WandB(Logger):
         self._run: Any = None
 
     def open(self, run: Path | None, step: int) -> None:
-        """See `Logger`.
-
-        Raises:
-            ConfigError: W&B refuses, as when nobody is logged in.
-        """
         import wandb
         from wandb.errors import Error
 
@@ -56,11 +51,9 @@ class WandB(Logger):
         self._sent.save()
 
     def send(self, values: Mapping[str, float], line: Mapping[str, Any]) -> None:
-        """See `Logger`."""
         if not self._sent.has(line):
             self._run.log({**values, "epoch": line["epoch"]}, step=line["step"])
             self._sent.add(line)
 
     def close(self, ending: Ending) -> None:
-        """See `Logger`."""
         self._run.finish(exit_code=int(ending == FAILED))

@@ -22,7 +22,6 @@ class Names(NamedTuple):
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one run."""
         return len(self.runs) == 1
 
     def label(self, series: Series) -> str:
@@ -57,7 +56,6 @@ class Names(NamedTuple):
         return label if self.is_single or not curves.has_splits else f"{label}, {split_name(series.split)}"
 
     def color(self, series: Series) -> int:
-        """The number of its colour."""
         if not self.is_single:
             return series.run % COLORS
         known = {"train": 0, "valid": 1}
@@ -72,7 +70,6 @@ def _without_common_start(names: list[str], signs: str) -> list[str]:
 
 
 def split_name(split: str) -> str:
-    """The name of a split for people."""
     return {"train": "training", "valid": "validation"}.get(split, split)
 
 
@@ -129,7 +126,6 @@ def chart_data(curves: Curves, names: Names) -> dict[str, Any]:
 
 
 def axis_of(curves: Curves) -> Axis:
-    """The axis of a metric's values."""
     values = [value for series in curves.series for _, value in series.points]
     return value_axis(values, may_be_log=curves.may_be_log, from_zero=curves.is_rate)
 

@@ -37,19 +37,16 @@ class Curves(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
         if self.name.endswith(RATE):
             return "throughput"
         return "learning rate" if self.name == "lr" else self.name.replace("_", " ")
 
     @property
     def unit(self) -> str:
-        """Of its values, where it is known."""
         return f"{self.name.removesuffix(RATE)}/s" if self.is_rate else ""
 
     @property
     def is_rate(self) -> bool:
-        """Whether it counts something by the second."""
         return self.name.endswith(RATE)
 
     @property
@@ -59,7 +56,6 @@ class Curves(NamedTuple):
 
     @property
     def has_splits(self) -> bool:
-        """Whether it has curves of several splits."""
         return len({it.split for it in self.series}) > 1
 
 

@@ -38,7 +38,6 @@ def tag(name: str, /, *content: object, **attributes: object) -> Html:
 
 
 def joined(content: object) -> Html:
-    """Several pieces one after the other."""
     pieces = content if isinstance(content, list | tuple) else [content]
     return Html("".join(it if isinstance(it, Html) else escaped(it) for it in pieces if it is not None))
 

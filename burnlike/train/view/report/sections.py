@@ -27,12 +27,10 @@ def section(title: str, *content: Html | None, id_: str) -> Html | None:
 
 
 def badge(run: RunFiles) -> Html:
-    """The state of a run."""
     return tag("span", run.state, class_=f"badge {run.state}", title=run.reason or None)
 
 
 def swatch(place: int) -> Html:
-    """The colour of a run."""
     return tag("i", class_=f"dot b{place % COLORS}")
 
 
@@ -165,7 +163,6 @@ def _sample_files(run: Path) -> list[Html]:
 
 
 def configs(runs: list[RunFiles], names: list[str]) -> list[Html]:
-    """What differs, and the whole configs."""
     found: list[Html] = []
     if len(runs) > 1:
         differing = config_differences(runs)
@@ -180,7 +177,6 @@ def configs(runs: list[RunFiles], names: list[str]) -> list[Html]:
 
 
 def environments(runs: list[RunFiles], names: list[str]) -> Html | None:
-    """What the runs were started with."""
     found = [_environment(run) for run in runs]
     fields = dict.fromkeys(name for it in found for name in it)
     values: dict[str, list[object]] = {name: [it.get(name, "-") for it in found] for name in fields}
@@ -207,7 +203,6 @@ def _environment(run: RunFiles) -> dict[str, object]:
 
 
 def checkpoints(runs: list[RunFiles], names: list[str]) -> Html | None:
-    """The checkpoints that are there."""
     rows: list[list[object]] = [
         [name, f"{it.step:,}", tag("code", f"{run.path}/checkpoints/{it.name}"), format_bytes(it.size)]
         for run, name in zip(runs, names, strict=True)
