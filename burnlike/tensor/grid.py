@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
+
+import torch
 
 from ..errors import TensorTypeError, TensorValueError, nearest
-from .core.base import B2, K2, TensorBase, derive
+from .core.base import B2, K2, Tensor, TensorBase, derive
 from .core.kinds import D1, D2, D3, D4, MAX_RANK, Float
 from .core.operands import ranked_spec, tensor_operand
 from .core.spec import Spec
-
-if TYPE_CHECKING:
-    import torch
-
-    from .tensor import Tensor
 
 GridIndexing: TypeAlias = Literal["Matrix", "Cartesian"]
 GridSparsity: TypeAlias = Literal["Dense", "Sparse"]

@@ -1,17 +1,11 @@
 """Losses."""
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from ..errors import TensorValueError
-from .core.base import B2, E, like
-from .core.kinds import Float
+from .core.base import B2, E, Tensor, like
+from .core.kinds import D1, Float
 from .core.operands import fail, float_spec, inner_as
-
-if TYPE_CHECKING:
-    from .core.kinds import D1
-    from .tensor import Tensor
 
 
 def cross_entropy_with_logits(

@@ -2,19 +2,16 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias
 
 import torch
 
 from ..errors import TensorValueError
-from .core.base import B, D, K, TensorBase, derive, wrap
+from .core.base import B, D, K, Tensor, TensorBase, derive, wrap
 from .core.dtypes import FloatDType
 from .core.kinds import Float, Int
 from .core.operands import float_spec, operand_of
 from .core.spec import Spec
-
-if TYPE_CHECKING:
-    from .tensor import Tensor
 
 QuantValue: TypeAlias = Literal["Q8F", "Q8S", "Q4F", "Q4S", "Q2F", "Q2S"]
 # The smallest and the largest integer; S is symmetric around 0, F uses the full range of the bits.

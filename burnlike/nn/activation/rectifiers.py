@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from ...module import Content, Module
 from ...random.key import Key, uniform
-from ...tensor.activation.pointwise import largest_exponent
+from ...tensor.core.dtypes import largest_exponent
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..initializers.configs import Constant

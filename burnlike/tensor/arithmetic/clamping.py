@@ -1,16 +1,13 @@
 """Bounds: elements kept within limits, and the larger or smaller of two."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
-from ..core.base import B, D, K, Numeric, TensorBase, like, wrap
+from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import fail, scalar, tensor_operand
 from ..core.scalars import with_scalar
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class ClampMethods(TensorBase[B, D, K]):

@@ -2,18 +2,15 @@
 
 import math
 import numbers
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ..core.axes import axis, whole
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, Bool, Float, Kind
 from ..core.numbers import unboxed
 from ..core.operands import fail, operand, scalar, tensor_operand
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 def compare_mixed(name: str, tensor: Any, other: Any) -> Any:

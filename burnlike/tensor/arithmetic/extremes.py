@@ -1,16 +1,12 @@
 """The greatest and the smallest elements, and their indices."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ..core.axes import along, axis, whole
-from ..core.base import B, D, K, Numeric, TensorBase, wrap
+from ..core.base import B, D, K, Numeric, Tensor, TensorBase, wrap
 from ..core.kinds import D1, Int
 from ..core.operands import fail
 from .reductions import each_dim
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class ExtremeMethods(TensorBase[B, D, K]):

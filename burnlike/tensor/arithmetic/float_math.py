@@ -1,16 +1,13 @@
 """Element-wise functions of Float tensors: exponents, roots, rounding, pairs, angles."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ..core.base import B, D, FloatOperand, K, TensorBase, like, wrap
+from ..core.base import B, D, FloatOperand, K, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float
 from ..core.operands import fail, mixed, tensor_operand
 from ..core.scalars import with_scalar
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class FloatMethods(TensorBase[B, D, K]):

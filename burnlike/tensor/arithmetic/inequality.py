@@ -1,14 +1,11 @@
 """Comparisons by order, of Float and Int tensors."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
-from ..core.base import B, D, FloatOperand, IntOperand, K, TensorBase, wrap
+from ..core.base import B, D, FloatOperand, IntOperand, K, Tensor, TensorBase, wrap
 from ..core.kinds import Bool, Float, Int
 from ..core.operands import fail
 from .comparison import compare_mixed, compare_scalar
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class InequalityMethods(TensorBase[B, D, K]):

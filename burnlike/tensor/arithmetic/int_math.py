@@ -1,14 +1,9 @@
 """Bitwise functions of Int tensors."""
 
-from typing import TYPE_CHECKING
-
-from ..core.base import B, D, IntOperand, K, TensorBase, wrap
+from ..core.base import B, D, IntOperand, K, Tensor, TensorBase, wrap
 from ..core.kinds import Int
 from ..core.operands import mixed
 from ..core.scalars import with_scalar
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class IntMethods(TensorBase[B, D, K]):

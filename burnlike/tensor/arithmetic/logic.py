@@ -1,15 +1,12 @@
 """Logic on Bool tensors, and the positions of what is set."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, Bool, Int
 from ..core.operands import fail, mixed
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class LogicMethods(TensorBase[B, D, K]):

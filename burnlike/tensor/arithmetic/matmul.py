@@ -1,16 +1,13 @@
 """Products of matrices and of vectors."""
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B, D, K, Numeric, TensorBase, like
+from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like
 from ..core.kinds import D1
 from ..core.operands import fail, tensor_operand
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class MatmulMethods(TensorBase[B, D, K]):

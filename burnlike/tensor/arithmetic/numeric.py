@@ -1,16 +1,13 @@
 """Arithmetic of Float and Int tensors, and its operators."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 from torch.nn import Parameter
 
-from ..core.base import B, D, FloatOperand, IntOperand, K, Numeric, TensorBase, like, wrap
+from ..core.base import B, D, FloatOperand, IntOperand, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import fail, match, mixed, operand
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class NumericMethods(TensorBase[B, D, K]):

@@ -1,17 +1,14 @@
 """Sorting, and the k greatest elements."""
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, Numeric, TensorBase, wrap
+from ..core.base import B, D, K, Numeric, Tensor, TensorBase, wrap
 from ..core.kinds import Int
 from ..core.operands import fail
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class OrderedMethods(TensorBase[B, D, K]):

@@ -1,15 +1,12 @@
 """Sums, means and products, whole and running."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axes_of, axis, whole
-from ..core.base import B, D, K, Numeric, TensorBase, like, wrap
+from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, Int
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class ReductionMethods(TensorBase[B, D, K]):

@@ -1,17 +1,14 @@
 """Statistics, cross products and sampling by weights, of Float tensors."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, TensorBase, like, wrap
+from ..core.base import B, D, K, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import fail, operand
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class StatsMethods(TensorBase[B, D, K]):

@@ -13,6 +13,8 @@ from .spec import Spec, family_of, find_spec
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+else:
+    Tensor = None  # for annotations: the class is made of the files that name it in theirs
 
 B = TypeVar("B", bound=Backend, default=Any)
 D = TypeVar("D", bound=int, default=Any)

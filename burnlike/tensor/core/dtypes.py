@@ -57,6 +57,7 @@ KINDS: dict[torch.dtype, type[Kind]] = {
 }
 NAMES: dict[torch.dtype, str] = {member.value: member.name.lower() for member in DType}
 _BY_NAME = {name: dtype for dtype, name in NAMES.items()}
+_LARGEST_EXPONENT = {torch.float16: 11.0, torch.float64: 709.0}
 _OF_PYTHON: dict[Any, torch.dtype] = {float: torch.float64, int: torch.int64, bool: torch.bool}
 
 
@@ -69,6 +70,11 @@ def dtype_name(dtype: torch.dtype) -> str:
         'bf16'
     """
     return NAMES[dtype]
+
+
+def largest_exponent(dtype: torch.dtype) -> float:
+    """The largest x of which e^x can be computed in `dtype`, rounded down."""
+    return _LARGEST_EXPONENT.get(dtype, 88.0)
 
 
 def as_dtype(operation: str, element: Any) -> torch.dtype:

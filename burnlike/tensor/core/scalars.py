@@ -1,13 +1,10 @@
 """Arithmetic of a tensor with a scalar, under Burn's names."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
-from .base import B, D, K, TensorBase, like
+from .base import B, D, K, Tensor, TensorBase, like
 from .kinds import Float, Int
 from .operands import SMALL, fail, scalar
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class ScalarMethods(TensorBase[B, D, K]):

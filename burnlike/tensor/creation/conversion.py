@@ -1,18 +1,15 @@
 """Conversion to other kinds and element types."""
 
 import builtins
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, E, K, Numeric, TensorBase, wrap
+from ..core.base import B2, B, D, E, K, Numeric, Tensor, TensorBase, wrap
 from ..core.dtypes import DType, FloatDType, IntDType, as_dtype
 from ..core.kinds import Bool, Float, Int, Kind
 from ..core.spec import family_of
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class ConversionMethods(TensorBase[B, D, K]):

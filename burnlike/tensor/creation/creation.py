@@ -1,18 +1,15 @@
 """Creation: tensors made from data, from ranges, filled with one value, or random."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, K, wrap
+from ..core.base import B2, B, D, K, Tensor, wrap
 from ..core.created import check_rank, created, sizes_of
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, Bool, Float, Int
 from ..host.data import TensorData, shape_of
 from .filled import KF, ElementType, FilledLikeMethods, FilledMethods
 from .random import RandomMethods
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 Row = Sequence[float]
 

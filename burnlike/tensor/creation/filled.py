@@ -1,20 +1,16 @@
 """Tensors of a shape, or like another tensor, filled with one value."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import Any, Protocol, cast, overload
 
 import torch
 from typing_extensions import TypeVar
 
-from ..core.base import B2, B, D, K, TensorBase, wrap
+from ..core.base import B2, B, D, K, Tensor, TensorBase, wrap
 from ..core.created import created
 from ..core.dtypes import DType
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8, Float, Kind
 from ..core.operands import scalar
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
-
 
 KF = TypeVar("KF", bound=Kind, default=Float)
 ElementType = torch.dtype | DType | str | None

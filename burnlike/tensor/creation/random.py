@@ -1,16 +1,13 @@
 """Tensors of random numbers."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
-from ..core.base import B2, B, D, K, TensorBase, wrap
+from ..core.base import B2, B, D, K, Tensor, TensorBase, wrap
 from ..core.created import created
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8, Float
 from ..host.distribution import Distribution
 from .filled import KF, ElementType
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class RandomMethods(TensorBase[B, D, K]):

@@ -1,16 +1,13 @@
 """Tracking and gradients."""
 
-from typing import TYPE_CHECKING, Any, Literal, Never, overload
+from typing import Any, Literal, Never, overload
 
 from ...backend import Autodiff, AutodiffBackend, GradientMap, Gradients, TrackedGradients
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, K2, B, D, E, K, TensorBase, wrap
+from ..core.base import B2, K2, B, D, E, K, Tensor, TensorBase, wrap
 from ..core.kinds import Float
 from ..core.operands import operand
 from ..core.spec import family_of
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class AutodiffMethods(TensorBase[B, D, K]):

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import Any, Self, overload
 
 import torch
 
 from ...backend import Autodiff, AutodiffBackend, Backend, backend_for
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, K, TensorBase, wrap
+from ..core.base import B2, B, D, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8
 from ..core.spec import family_of, find_spec
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 Pattern = Sequence[int | EllipsisType | None]
 

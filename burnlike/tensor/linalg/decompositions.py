@@ -1,17 +1,14 @@
 """Decompositions and determinants of matrices."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, E, derive
+from ..core.base import B2, E, Tensor, derive
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
 from ..core.operands import float_spec, matrix_spec
 from ..core.spec import Spec
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 @overload

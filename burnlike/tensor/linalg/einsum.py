@@ -1,15 +1,12 @@
 """Einstein summation: sums of products over labelled dimensions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, K, TensorBase, derive
+from ..core.base import B2, B, D, K, Tensor, TensorBase, derive
 from ..core.kinds import MAX_RANK, Bool, Float, Int, N
 from ..core.operands import tensor_operand
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class EinsumMethods(TensorBase[B, D, K]):

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.axes import axes_of, axis
-from ..core.base import B2, E, like
+from ..core.base import B2, E, Tensor, like
 from ..core.kinds import Float, N
 from ..core.operands import fail, float_spec, numeric_spec, tensor_operand
 from ..core.spec import title
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,15 @@
 """Diagonals of matrices, and products of vectors with vectors and matrices."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
 from ...errors import TensorValueError
 from ..core.axes import axis
-from ..core.base import B2, K2, derive
+from ..core.base import B2, K2, Tensor, derive
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float, N
 from ..core.operands import any_spec, fail, float_spec, matrix_spec, numeric_spec, tensor_operand
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 @overload

@@ -1,20 +1,16 @@
 """Convolutions."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B2, like
-from ..core.kinds import Float
+from ..core.base import B2, Tensor, like
+from ..core.kinds import D1, D3, D4, D5, Float
 from ..core.operands import fail, inner_as, ranked_spec
 from ..core.spec import title
 from ..options import ConvOptions, ConvTransposeOptions, DeformConvOptions
 from ..options.base import both_ends, expanded
-
-if TYPE_CHECKING:
-    from ..core.kinds import D1, D3, D4, D5
-    from ..tensor import Tensor
 
 
 def conv1d(

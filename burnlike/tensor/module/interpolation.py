@@ -1,19 +1,15 @@
 """Resizing of images."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, like
-from ..core.kinds import Float
+from ..core.base import B2, Tensor, like
+from ..core.kinds import D4, Float
 from ..core.operands import fail, ranked_spec
 from ..options import InterpolateOptions
 from ..options.base import Sizes, each, frozen_sizes
-
-if TYPE_CHECKING:
-    from ..core.kinds import D4
-    from ..tensor import Tensor
 
 
 @overload

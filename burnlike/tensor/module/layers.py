@@ -1,17 +1,13 @@
 """Linear maps, lookups, normalization and the CTC loss."""
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, E, like, wrap
-from ..core.kinds import Float, Int
+from ..core.base import B2, B, D, E, Tensor, like, wrap
+from ..core.kinds import D1, D2, D3, Float, Int
 from ..core.operands import fail, float_spec, index_of, inner_of, ranked_spec
-
-if TYPE_CHECKING:
-    from ..core.kinds import D1, D2, D3
-    from ..tensor import Tensor
 
 
 class BatchNormOutput(NamedTuple, Generic[B, D]):

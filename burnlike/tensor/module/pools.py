@@ -1,20 +1,16 @@
 """Pools. Windows are given by options, or one by one as in Burn 0.21."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
 from ...errors import TensorTypeError
-from ..core.base import B2, like, wrap
-from ..core.kinds import Float, Int
+from ..core.base import B2, Tensor, like, wrap
+from ..core.kinds import D3, D4, D5, Float, Int
 from ..core.operands import fail, index_of, inner_as, ranked_spec
 from ..core.spec import title
 from ..options import AvgPoolOptions, MaxPoolOptions
 from ..options.base import Sizes, both_ends, each, expanded, frozen_sizes
-
-if TYPE_CHECKING:
-    from ..core.kinds import D3, D4, D5
-    from ..tensor import Tensor
 
 # What Burn 0.21 takes one by one, in its order.
 _NAMES: dict[Any, tuple[str, ...]] = {

@@ -1,18 +1,14 @@
 """Scaled dot product attention."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B2, like
-from ..core.kinds import Bool, Float
+from ..core.base import B2, Tensor, like
+from ..core.kinds import D4, Bool, Float
 from ..core.operands import fail, inner_as, inner_of, ranked_spec
 from ..options import AttentionModuleOptions
-
-if TYPE_CHECKING:
-    from ..core.kinds import D4
-    from ..tensor import Tensor
 
 _DEFAULTS = AttentionModuleOptions()
 

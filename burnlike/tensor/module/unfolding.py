@@ -1,16 +1,12 @@
 """Windows of an image as columns of a matrix, and back."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..core.base import B2, derive
-from ..core.kinds import Float
+from ..core.base import B2, Tensor, derive
+from ..core.kinds import D3, D4, Float
 from ..core.operands import fail, ranked_spec
 from ..options import UnfoldOptions
 from ..options.base import Sizes, each, expanded, frozen_sizes
-
-if TYPE_CHECKING:
-    from ..core.kinds import D3, D4
-    from ..tensor import Tensor
 
 
 def unfold4d(x: "Tensor[B2, D4, Float]", kernel_size: Sizes, options: UnfoldOptions) -> "Tensor[B2, D3, Float]":

@@ -1,19 +1,16 @@
 """The order of dimensions, and dimensions of size 1 dropped and added."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from typing_extensions import TypeVar
 
 from ...errors import TensorValueError
 from ..core.axes import axes_of, axis
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, K, Tensor, TensorBase, wrap
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
 from ..core.operands import fail
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class TransposeMethods(TensorBase[B, D, K]):

@@ -1,19 +1,16 @@
 """Elements and rows that an Int tensor names, and copies of a tensor in which they are updated."""
 
 import enum
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
+from typing import Any, Literal, NoReturn, TypeAlias, overload
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.axes import axis
-from ..core.base import B, D, K, Numeric, TensorBase, derive, wrap
+from ..core.base import B, D, K, Numeric, Tensor, TensorBase, derive, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Bool, Int
 from ..core.operands import fail, index_of, tensor_operand
 from ..core.spec import Spec, title
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 def _check_along(operation: str, dim: int, shape: torch.Size, indices: torch.Size) -> None:

@@ -1,17 +1,14 @@
 """Sampling of images at coordinates."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B, D, K, TensorBase, like
+from ..core.base import B, D, K, Tensor, TensorBase, like
 from ..core.kinds import D4, Float
 from ..core.operands import fail, ranked_spec, tensor_operand
 from ..options import GridSampleMode, GridSampleOptions
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 _MODES = {"Nearest": "nearest", "Bilinear": "bilinear", "Bicubic": "bicubic"}
 _PADDINGS = {"Zeros": "zeros", "Border": "border", "Reflection": "reflection"}

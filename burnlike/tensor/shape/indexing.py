@@ -1,19 +1,16 @@
 """Slices and selections along a dimension."""
 
 import builtins
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
 from ...errors import TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Int
 from ..core.operands import fail, index_of, scalar, tensor_operand
 from ..core.slices import SliceForm, Slices, ranges_of, size_of
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class IndexingMethods(TensorBase[B, D, K]):

@@ -2,20 +2,17 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import Any, Generic, overload
 
 from typing_extensions import TypeVar
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
-from ..core.base import B2, K2, B, D, E, K, TensorBase, wrap
+from ..core.base import B2, K2, B, D, E, K, Tensor, TensorBase, wrap
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
 from ..core.operands import fail, match
 from ..core.spec import title
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 T = TypeVar("T")
 

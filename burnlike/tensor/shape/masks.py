@@ -1,18 +1,15 @@
 """Choosing by a mask, and masks of triangles."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B2, B, D, K, TensorBase, like, wrap
+from ..core.base import B2, B, D, K, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, S2, S3, S4, Bool, Float
 from ..core.operands import fail, inner_of, scalar, tensor_operand
 from ..core.spec import family_of, title
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class MaskMethods(TensorBase[B, D, K]):

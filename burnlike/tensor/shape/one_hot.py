@@ -1,17 +1,14 @@
 """One-hot codes."""
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import torch
 
 from ...errors import TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, Numeric, TensorBase, wrap
+from ..core.base import B, D, K, Numeric, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
 from ..core.operands import fail, scalar
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class OneHotMethods(TensorBase[B, D, K]):

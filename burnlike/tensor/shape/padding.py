@@ -2,14 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B, D, K, Numeric, TensorBase, wrap
+from ..core.base import B, D, K, Numeric, Tensor, TensorBase, wrap
 from ..core.operands import scalar
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,18 +1,15 @@
 """Reshaping and the like: other shapes of the same elements."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from ...errors import TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, derive, wrap
+from ..core.base import B, D, K, Tensor, derive, wrap
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8
 from ..core.operands import fail
 from .dimensions import R, SqueezingMethods, TransposeMethods
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 class ShapeMethods(SqueezingMethods[B, D, K], TransposeMethods[B, D, K]):

@@ -1,17 +1,12 @@
 """Fourier transforms of signals, and the windows that go with them. Complex numbers are two real tensors."""
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
-from ..core.base import B2, E, derive
+from ..core.base import B2, E, Tensor, derive
 from ..core.kinds import Float
 from ..core.operands import float_spec, tensor_operand
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
 
 
 def rfft(

@@ -1,21 +1,17 @@
 """Short-time Fourier transforms: a signal cut into overlapping frames, each windowed and transformed."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B2, derive, wrap
+from ..core.base import B2, Tensor, derive, wrap
 from ..core.created import created
 from ..core.kinds import D1, D2, D4, Float
 from ..core.operands import fail, ranked_spec, tensor_operand
 from ..core.spec import Spec
 from ..creation.filled import ElementType
-
-if TYPE_CHECKING:
-    from ..tensor import Tensor
-
 
 # Weights of 1, cos(a), cos(2a) with a = 2 pi n / N.
 _HANN = (0.5, -0.5)

@@ -2,19 +2,15 @@
 
 import copy
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from ...backend import Backend
 from ...errors import TensorAttributeError, TensorTypeError, TensorValueError
-from ..core.base import B, D, K, TensorBase, wrap
+from ..core.base import B, D, K, Tensor, TensorBase, wrap
 from ..core.spec import title
 from .torch_function import dispatch
-
-if TYPE_CHECKING:
-    from ...backend import Backend
-    from ..tensor import Tensor
-
 
 _DLPACK_NAME = b"dltensor_versioned"
 # DLManagedTensorVersioned of DLPack 1.0: version (two uint32), manager_ctx, deleter, flags (uint64), then the tensor.
