@@ -2,8 +2,7 @@
 
 from msgspec import Meta, field
 
-from .base import Config
-from .overrides import apply_overrides
+from .base import Config, apply_overrides
 from .roles import (
     DatasetConfig,
     LoggerConfig,

@@ -6,17 +6,17 @@ import os
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import resolve_name
-from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import msgspec
 
 from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
-from .emit import to_plain, to_yaml
-from .interpolation import escaped, masked
+from .emit import to_plain, to_plain_without_defaults, to_yaml
+from .interpolation import escaped, interpolate, masked
 from .node import Location, Tree, from_python
-from .overrides import reading
+from .overrides import apply, reading
 from .read import INVALID, NodeReader
 from .registry import fields_of
 from .root_keys import without_extensions
@@ -236,6 +236,9 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         return type(self)(**{name: getattr(self, name) for name in self.__struct_fields__} | changes)
 
 
+C = TypeVar("C", bound=Config)
+
+
 def built(config: Config, method: str, **context: Any) -> Any:
     """Call what the class line of `config` says it builds, with the config and the `context` that it has arguments for.
 
@@ -252,3 +255,20 @@ def built(config: Config, method: str, **context: Any) -> Any:
 @cache
 def _arguments(target: Any) -> frozenset[str]:
     return frozenset(inspect.signature(target).parameters)
+
+
+def apply_overrides(config: C, overrides: Iterable[str]) -> C:
+    """A copy of `config` with each `a.b=c` applied, checked like a new one.
+
+    Args:
+        config: any config; it is not changed.
+        overrides: `KEY=VALUE` each, with dots between the keys and indices for the items of a list
+            (`model.layers[0].bias=false`; `layers[+]` is a new item). A value that begins with `{`, `[` or a quote is
+            YAML, any other one is one plain scalar. A mapping is put over the one that is there, key by key. A changed
+            `type` keeps the keys that the new type has too. `~KEY` deletes.
+
+    Raises:
+        ConfigError: names the option that is wrong.
+    """
+    root = from_python(escaped(to_plain_without_defaults(config)), Location(type(config).__name__))
+    return reading(lambda given: type(config).from_tree(Tree(*interpolate(apply(root, given)))), overrides)

@@ -8,7 +8,7 @@ import yaml
 
 from burnlike.errors import ConfigError
 
-from .registry import ConfigType, fields_of, inlined_in, tag_of
+from .registry import TAG_FIELD, ConfigType, fields_of, inlined_in, tag_of
 from .scalars import ScalarError, resolve
 
 _WIDTH = 110
@@ -26,7 +26,7 @@ def to_plain(value: Any) -> Any:
                 raise ConfigError(f"{value!r} can't be written as YAML or plain data: it holds {reason}")
             tag = tag_of(type(value))
             names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-            head = {} if tag is None else {"type": tag}
+            head = {} if tag is None else {TAG_FIELD: tag}
             plain = head | {key: to_plain(getattr(value, name)) for key, name in names}
             return _with_inlined(plain, type(value)) if inlined_in(type(value)) else plain
         case enum.Enum():
@@ -35,6 +35,26 @@ def to_plain(value: Any) -> Any:
             return {key: to_plain(item) for key, item in value.items()}
         case list() | tuple():
             return [to_plain(item) for item in value]
+    return value
+
+
+def to_plain_without_defaults(value: Any) -> Any:
+    """The same without fields that have their default, so that a changed `type` takes its own."""
+    if isinstance(value, msgspec.Struct):
+        tag = tag_of(type(value))
+        plain: dict[str, Any] = {} if tag is None else {TAG_FIELD: tag}
+        for key, field in fields_of(type(value)).items():
+            given = getattr(value, field.name)
+            default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+            if key == inlined_in(type(value)) and isinstance(given, msgspec.Struct):
+                plain |= to_plain_without_defaults(given)
+            elif field.required or given != default:
+                plain[key] = to_plain_without_defaults(given)
+        return plain
+    if isinstance(value, dict):
+        return {key: to_plain_without_defaults(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain_without_defaults(item) for item in value]
     return value
 
 

@@ -2,24 +2,17 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import msgspec
+from typing import Any, TypeVar
 
 from burnlike.errors import ConfigError, Problem, nearest
 
 from .document import parse
-from .interpolation import escaped, interpolate
 from .key_paths import APPEND, KeyPathError, joined, steps_of
-from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, Tree, child, from_python
-from .registry import TAG_FIELD, fields_of, inlined_in, tag_of
+from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, child
+from .registry import TAG_FIELD
 from .scalars import ScalarError, resolve
 from .words import got, listed, show_text
 
-if TYPE_CHECKING:
-    from .base import Config
-
-C = TypeVar("C", bound="Config")
 T = TypeVar("T")
 DELETE = "~"
 
@@ -34,23 +27,6 @@ class Option(str):
         option = super().__new__(cls, text)
         option.shown = shown
         return option
-
-
-def apply_overrides(config: C, overrides: Iterable[str]) -> C:
-    """A copy of `config` with each `a.b=c` applied, checked like a new one.
-
-    Args:
-        config: any config; it is not changed.
-        overrides: `KEY=VALUE` each, with dots between the keys and indices for the items of a list
-            (`model.layers[0].bias=false`; `layers[+]` is a new item). A value that begins with `{`, `[` or a quote is
-            YAML, any other one is one plain scalar. A mapping is put over the one that is there, key by key. A changed
-            `type` keeps the keys that the new type has too. `~KEY` deletes.
-
-    Raises:
-        ConfigError: names the option that is wrong.
-    """
-    root = from_python(escaped(_without_defaults(config)), Location(type(config).__name__))
-    return reading(lambda given: type(config).from_tree(Tree(*interpolate(apply(root, given)))), overrides)
 
 
 def reading(read: Callable[[list[str]], T], overrides: Iterable[str]) -> T:
@@ -270,23 +246,3 @@ def _move(node: Node, place: Location) -> Node:
     if node.is_list:
         return Node([_move(item, place) for item in node.value], place)
     return replace(node, place=place)
-
-
-def _without_defaults(value: Any) -> Any:
-    """Plain data of a config, without fields that have their default, so that a changed `type` takes its own."""
-    if isinstance(value, msgspec.Struct):
-        tag = tag_of(type(value))
-        plain: dict[str, Any] = {} if tag is None else {TAG_FIELD: tag}
-        for key, field in fields_of(type(value)).items():
-            given = getattr(value, field.name)
-            default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-            if key == inlined_in(type(value)) and isinstance(given, msgspec.Struct):
-                plain |= _without_defaults(given)
-            elif field.required or given != default:
-                plain[key] = _without_defaults(given)
-        return plain
-    if isinstance(value, dict):
-        return {key: _without_defaults(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_defaults(item) for item in value]
-    return value
