@@ -80,6 +80,15 @@ class Counterpart:
                 yield path.replace("*", number), replace(place, name=place.name.replace("*", number))
 
 
+def alike(layer: str, theirs: type[nn.Module], config: type[ModuleConfig]) -> Counterpart:
+    """The pair of layers without tensors whose options, those of the config, have the same names."""
+
+    def options(it: Any) -> dict[str, Any]:
+        return {name: fixed(getattr(it, name)) for name in config.__struct_fields__}
+
+    return Counterpart(layer, theirs, lambda it: config(**options(it)), lambda it, device: theirs(**options(it)))
+
+
 def fixed(size: Any) -> Any:
     """A size of torch's, where a list is a tuple."""
     return tuple(size) if isinstance(size, list) else size

@@ -3,23 +3,11 @@
 import torch
 from torch import nn
 
-from ..roles import ActivationConfig
 from ..tensor_source import TensorSource
-from ..torch_counterpart import Counterpart, refuse
+from ..torch_counterpart import Counterpart, alike, refuse
 from . import configs, rectifier_configs
 from .rectifiers import Gelu, PRelu
 from .sigmoids import HardSigmoid, Hardtanh
-
-
-def _alike(theirs: type[nn.Module], config: type[ActivationConfig], layer: str) -> Counterpart:
-    """Of two layers whose arguments and attributes have the same names."""
-    names = config.__struct_fields__
-    return Counterpart(
-        layer,
-        theirs,
-        lambda it: config(**{name: getattr(it, name) for name in names}),
-        lambda it, device: theirs(**{name: getattr(it, name) for name in names}),
-    )
 
 
 def _hardtanh(layer: Hardtanh, device: torch.device) -> nn.Hardtanh:
@@ -43,26 +31,26 @@ def _prelu(layer: PRelu, device: torch.device) -> nn.PReLU:
 
 
 COUNTERPARTS = [
-    _alike(nn.ReLU, rectifier_configs.ReluConfig, "Relu"),
-    _alike(nn.ReLU6, rectifier_configs.Relu6Config, "Relu6"),
-    _alike(nn.LeakyReLU, rectifier_configs.LeakyReluConfig, "LeakyRelu"),
-    _alike(nn.RReLU, configs.RReluConfig, "RRelu"),
-    _alike(nn.Threshold, rectifier_configs.ThresholdConfig, "Threshold"),
-    _alike(nn.ELU, rectifier_configs.EluConfig, "Elu"),
-    _alike(nn.SELU, rectifier_configs.SeluConfig, "Selu"),
-    _alike(nn.CELU, rectifier_configs.CeluConfig, "Celu"),
-    _alike(nn.Softplus, rectifier_configs.SoftplusConfig, "Softplus"),
-    _alike(nn.SiLU, rectifier_configs.SiLUConfig, "SiLU"),
-    _alike(nn.Mish, rectifier_configs.MishConfig, "Mish"),
-    _alike(nn.Hardswish, rectifier_configs.HardSwishConfig, "HardSwish"),
-    _alike(nn.Sigmoid, configs.SigmoidConfig, "Sigmoid"),
-    _alike(nn.LogSigmoid, configs.LogSigmoidConfig, "LogSigmoid"),
-    _alike(nn.Tanh, configs.TanhConfig, "Tanh"),
-    _alike(nn.Softsign, configs.SoftsignConfig, "Softsign"),
-    _alike(nn.Tanhshrink, configs.TanhshrinkConfig, "Tanhshrink"),
-    _alike(nn.Hardshrink, configs.HardShrinkConfig, "HardShrink"),
-    _alike(nn.Softshrink, configs.SoftShrinkConfig, "SoftShrink"),
-    _alike(nn.GLU, configs.GLUConfig, "GLU"),
+    alike(nn.ReLU, rectifier_configs.ReluConfig, "Relu"),
+    alike(nn.ReLU6, rectifier_configs.Relu6Config, "Relu6"),
+    alike(nn.LeakyReLU, rectifier_configs.LeakyReluConfig, "LeakyRelu"),
+    alike(nn.RReLU, configs.RReluConfig, "RRelu"),
+    alike(nn.Threshold, rectifier_configs.ThresholdConfig, "Threshold"),
+    alike(nn.ELU, rectifier_configs.EluConfig, "Elu"),
+    alike(nn.SELU, rectifier_configs.SeluConfig, "Selu"),
+    alike(nn.CELU, rectifier_configs.CeluConfig, "Celu"),
+    alike(nn.Softplus, rectifier_configs.SoftplusConfig, "Softplus"),
+    alike(nn.SiLU, rectifier_configs.SiLUConfig, "SiLU"),
+    alike(nn.Mish, rectifier_configs.MishConfig, "Mish"),
+    alike(nn.Hardswish, rectifier_configs.HardSwishConfig, "HardSwish"),
+    alike(nn.Sigmoid, configs.SigmoidConfig, "Sigmoid"),
+    alike(nn.LogSigmoid, configs.LogSigmoidConfig, "LogSigmoid"),
+    alike(nn.Tanh, configs.TanhConfig, "Tanh"),
+    alike(nn.Softsign, configs.SoftsignConfig, "Softsign"),
+    alike(nn.Tanhshrink, configs.TanhshrinkConfig, "Tanhshrink"),
+    alike(nn.Hardshrink, configs.HardShrinkConfig, "HardShrink"),
+    alike(nn.Softshrink, configs.SoftShrinkConfig, "SoftShrink"),
+    alike(nn.GLU, configs.GLUConfig, "GLU"),
     Counterpart(
         "Hardtanh",
         nn.Hardtanh,

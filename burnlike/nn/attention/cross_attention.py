@@ -86,18 +86,7 @@ class CrossAttention(KeepsType, Module):
     ) -> Tensor:
         """As `forward`, with the keys and values of the first call's context.
 
-        Args:
-            query: `[batch, queries, d_model]`.
-            context: `[batch, keys, d_context]`; what is in it matters in the first call only.
-            mask: bool `[batch, keys]`, True where a position of the context is hidden.
-            cache: of the calls before; the first one changes it.
-
-        Returns:
-            `[batch, queries, d_model]`.
-
-        Raises:
-            ShapeError: an input or the mask has another shape.
-            DTypeError: the mask is not bool.
+        What is in later contexts does not matter; `cache` is of the calls before, and the first one changes it.
         """
         return self._attend(query, context, mask, cache)
 

@@ -136,20 +136,12 @@ class MultiHeadAttention(Layer):
     ) -> MhaOutput:
         """As `forward`, where only positions are computed that `cache` does not have: the last ones.
 
-        Several new positions see each other, unless `mask_attn` hides them.
-
-        Args:
-            query: `[batch, queries, d_model]`, all positions so far.
-            key: `[batch, keys, d_model]`; None for `query`.
-            value: `[batch, keys, d_model]`; None for `key`.
-            mask_pad: bool `[batch, keys]`, True where a key is hidden.
-            mask_attn: bool `[batch, queries, keys]`, True where a key is hidden from a query.
-            cache: of the calls before; it is changed.
-            need_weights: whether the weights are returned, of all positions.
+        Several new positions see each other, unless `mask_attn` hides them. The inputs, masks and weights are of all
+        positions so far; `cache` is of the calls before, and is changed.
 
         Raises:
-            ShapeError: an input or a mask has another shape, or no position is new.
-            DTypeError: a mask is not bool.
+            ShapeError, DTypeError: as `forward`.
+            ShapeError: no position is new.
         """
         key, value = self._checked(query, key, value)
         known, length = cache.output.length(1), query.shape[1]

@@ -114,14 +114,7 @@ class RotaryEncoding(KeepsType, Layer):
         Args:
             query: `[batch, heads, sequence, d_model]`.
             key: `[batch, heads of its own, sequence, d_model]`.
-            start: as of `forward`.
-            positions: as of `forward`.
-
-        Returns:
-            query and key in their dtype.
-
-        Raises:
-            ShapeError: they reach past `max_sequence_length`, or their last dimension is not `d_model`.
+            start, positions: as of `forward`.
         """
         self._check(query, start)
         return self._both(query, key, start, positions)

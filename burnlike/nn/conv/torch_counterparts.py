@@ -8,7 +8,7 @@ from torch import nn
 
 from ..padding import each, span
 from ..tensor_source import TensorSource
-from ..torch_counterpart import Counterpart, fixed, refuse
+from ..torch_counterpart import Counterpart, alike, refuse
 from .configs import (
     Conv1dConfig,
     Conv2dConfig,
@@ -128,25 +128,6 @@ def _transpose_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
     return build
 
 
-def _unfold_config(layer: nn.Unfold) -> Unfold4dConfig:
-    return Unfold4dConfig(
-        kernel_size=fixed(layer.kernel_size),
-        stride=fixed(layer.stride),
-        dilation=fixed(layer.dilation),
-        padding=fixed(layer.padding),
-    )
-
-
-def _fold_config(layer: nn.Fold) -> Fold4dConfig:
-    return Fold4dConfig(
-        output_size=fixed(layer.output_size),
-        kernel_size=fixed(layer.kernel_size),
-        stride=fixed(layer.stride),
-        dilation=fixed(layer.dilation),
-        padding=fixed(layer.padding),
-    )
-
-
 COUNTERPARTS = [
     *(
         Counterpart(twin.__name__, twin, _conv_config, _conv_build(twin), _TENSORS)
@@ -156,30 +137,8 @@ COUNTERPARTS = [
         Counterpart(twin.__name__, twin, _transpose_config, _transpose_build(twin), _TENSORS)
         for twin in (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
     ),
-    Counterpart(
-        "Unfold4d",
-        nn.Unfold,
-        _unfold_config,
-        lambda layer, device: nn.Unfold(layer.kernel_size, layer.dilation, layer.padding, layer.stride),
-    ),
-    Counterpart(
-        "Fold4d",
-        nn.Fold,
-        _fold_config,
-        lambda layer, device: nn.Fold(
-            layer.output_size, layer.kernel_size, layer.dilation, layer.padding, layer.stride
-        ),
-    ),
-    Counterpart(
-        "PixelShuffle",
-        nn.PixelShuffle,
-        lambda layer: PixelShuffleConfig(upscale_factor=layer.upscale_factor),
-        lambda layer, device: nn.PixelShuffle(layer.upscale_factor),
-    ),
-    Counterpart(
-        "PixelUnshuffle",
-        nn.PixelUnshuffle,
-        lambda layer: PixelUnshuffleConfig(downscale_factor=layer.downscale_factor),
-        lambda layer, device: nn.PixelUnshuffle(layer.downscale_factor),
-    ),
+    alike("Unfold4d", nn.Unfold, Unfold4dConfig),
+    alike("Fold4d", nn.Fold, Fold4dConfig),
+    alike("PixelShuffle", nn.PixelShuffle, PixelShuffleConfig),
+    alike("PixelUnshuffle", nn.PixelUnshuffle, PixelUnshuffleConfig),
 ]

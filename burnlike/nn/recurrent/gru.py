@@ -10,8 +10,8 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..activation.activation import Activation
 from ..call_types import KeepsType, T
-from .configs import BiGruConfig, GruConfig
-from .recurrence import Bidirectional, Direction, GateController, Kernel, States, add_sizes, clipped, run, run_both
+from .configs import GruConfig
+from .recurrence import Bidirectional, Direction, GateController, Kernel, States, clipped, run, run_both
 
 
 class Gru(KeepsType, Direction):
@@ -29,6 +29,7 @@ class Gru(KeepsType, Direction):
         d_hidden, reset_after, gate_activation, hidden_activation, clip: as in `GruConfig`.
     """
 
+    _first_gate = "update_gate"
     update_gate: GateController
     reset_gate: GateController
     new_gate: GateController
@@ -87,7 +88,7 @@ class Gru(KeepsType, Direction):
         return (clipped((1 - update) * new + update * hidden, self.clip),)
 
     def custom_content(self, content: Content) -> Content:
-        return add_sizes(content, "update_gate").add("reset_after", self.reset_after)
+        return super().custom_content(content).add("reset_after", self.reset_after)
 
 
 class BiGru(Bidirectional):
@@ -97,12 +98,12 @@ class BiGru(Bidirectional):
     Differs: one layer, each gate's weights in its own tensors; the batch is first by default.
     """
 
+    _direction = GruConfig
+    _first_gate = "update_gate"
+
     if TYPE_CHECKING:
 
         def __call__(self, x: T, state: Any = None) -> tuple[T, T]: ...
-
-    def __init__(self, config: BiGruConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, GruConfig, device)
 
     @lift
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -117,6 +118,3 @@ class BiGru(Bidirectional):
         """
         output, (hidden,) = run_both(self, x, None if state is None else (state,))
         return output, hidden
-
-    def custom_content(self, content: Content) -> Content:
-        return add_sizes(content, "forward.update_gate")

@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..activation.activation import Activation
 from ..call_types import T
-from .configs import BiLstmConfig, LstmConfig
-from .recurrence import Bidirectional, Direction, GateController, Kernel, States, add_sizes, clipped, run, run_both
+from .configs import LstmConfig
+from .recurrence import Bidirectional, Direction, GateController, Kernel, States, clipped, run, run_both
 from .states import LstmState
 
 
@@ -32,6 +31,7 @@ class Lstm(Direction):
             `LstmConfig`.
     """
 
+    _first_gate = "input_gate"
     n_states: ClassVar[int] = 2
     input_gate: GateController
     # A GateController or None; annotated so, it would be optional in records, which it is not in Burn 0.21.
@@ -99,9 +99,6 @@ class Lstm(Direction):
         cell = clipped(forget_gate * cell + input_gate * self.cell_activation(cell_gate), self.clip)
         return self.gate_activation(output_gate) * self.hidden_activation(cell), cell
 
-    def custom_content(self, content: Content) -> Content:
-        return add_sizes(content, "input_gate")
-
 
 class BiLstm(Bidirectional):
     """Two of `Lstm`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
@@ -111,12 +108,12 @@ class BiLstm(Bidirectional):
         hidden state.
     """
 
+    _direction = LstmConfig
+    _first_gate = "input_gate"
+
     if TYPE_CHECKING:
 
         def __call__(self, x: T, state: Any = None) -> tuple[T, LstmState]: ...
-
-    def __init__(self, config: BiLstmConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, LstmConfig, device)
 
     @lift
     def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
@@ -131,6 +128,3 @@ class BiLstm(Bidirectional):
         """
         output, (hidden, cell) = run_both(self, x, None if state is None else (state.hidden, state.cell))
         return output, LstmState(cell, hidden)
-
-    def custom_content(self, content: Content) -> Content:
-        return add_sizes(content, "forward.input_gate")

@@ -71,6 +71,7 @@ class Direction(Layer):
     """
 
     n_states: ClassVar[int] = 1
+    _first_gate: ClassVar[str]
     d_hidden: int
 
     def gates(self) -> list[GateController]:
@@ -92,6 +93,9 @@ class Direction(Layer):
         """
         raise NotImplementedError
 
+    def custom_content(self, content: Content) -> Content:
+        return _add_sizes(content, self._first_gate)
+
 
 class Bidirectional(Layer):
     """Two layers that read the same sequences, one of them from the end; their outputs are side by side.
@@ -105,21 +109,17 @@ class Bidirectional(Layer):
         batch_first: whether the input is `[batch, sequence, d_input]`, else `[sequence, batch, d_input]`.
     """
 
+    _direction: ClassVar[type[ModuleConfig]]
+    """The config of one of the two; the config of both has its fields."""
+    _first_gate: ClassVar[str]
     reverse: Direction
     d_hidden: int
     batch_first: bool
 
-    def __init__(self, config: Any, direction: type[ModuleConfig], device: torch.device | str | None) -> None:
-        """Build both.
-
-        Args:
-            config: of this layer.
-            direction: the config of one of the two, which has the same fields.
-            device: of the parameters.
-        """
+    def __init__(self, config: Any, device: torch.device | str | None = None) -> None:
         super().__init__()
         shared = {name: getattr(config, name) for name in config.__struct_fields__ if name != "batch_first"}
-        one: Any = direction(**shared)
+        one: Any = self._direction(**shared)
         self.forward = one.init(device)
         self.reverse = one.init(device)
         self.d_hidden = config.d_hidden
@@ -135,12 +135,14 @@ class Bidirectional(Layer):
         return self._modules["forward"]
 
     def named_modules(self, memo: Any = None, prefix: str = "", remove_duplicate: bool = True) -> Any:
-        """As `nn.Module.named_modules`."""
         old = f"{prefix}.forward" if prefix else "forward"
         for path, module in super().named_modules(memo, prefix, remove_duplicate):
             if torch.onnx.is_in_onnx_export() and (path == old or path.startswith(f"{old}.")):
                 path = f"{old}s{path.removeprefix(old)}"
             yield path, module
+
+    def custom_content(self, content: Content) -> Content:
+        return _add_sizes(content, f"forward.{self._first_gate}")
 
 
 def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, reverse: bool) -> tuple[Tensor, States]:
@@ -255,7 +257,7 @@ def clipped(state: Tensor, clip: float | None) -> Tensor:
     return state if clip is None else state.clamp(-clip, clip)
 
 
-def add_sizes(content: Content, gate: str) -> Content:
+def _add_sizes(content: Content, gate: str) -> Content:
     """Show the sizes of a layer, by the path of one of its gates."""
     d_input, d_hidden = content.shape(f"{gate}.input_transform.weight")
     bias = content.has(f"{gate}.input_transform.bias")

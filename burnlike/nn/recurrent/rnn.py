@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..activation.activation import Activation
 from ..call_types import T
-from .configs import BiRnnConfig, RnnConfig
-from .recurrence import Bidirectional, Direction, GateController, Kernel, States, add_sizes, clipped, run, run_both
+from .configs import RnnConfig
+from .recurrence import Bidirectional, Direction, GateController, Kernel, States, clipped, run, run_both
 from .states import RnnState
 
 _KERNELS: dict[str, Kernel] = {"Tanh": torch.rnn_tanh, "Relu": torch.rnn_relu}
@@ -28,6 +27,7 @@ class Rnn(Direction):
         d_hidden, batch_first, reverse, clip, hidden_activation: as in `RnnConfig`.
     """
 
+    _first_gate = "gate"
     gate: GateController
 
     if TYPE_CHECKING:
@@ -68,9 +68,6 @@ class Rnn(Direction):
         gate = projected + functional.linear(states[0], weight, bias)
         return (clipped(self.hidden_activation(gate), self.clip),)
 
-    def custom_content(self, content: Content) -> Content:
-        return add_sizes(content, "gate")
-
 
 class BiRnn(Bidirectional):
     """Two of `Rnn`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
@@ -79,12 +76,12 @@ class BiRnn(Bidirectional):
     Differs: one layer, the gates' weights in their own tensors; the batch is first by default.
     """
 
+    _direction = RnnConfig
+    _first_gate = "gate"
+
     if TYPE_CHECKING:
 
         def __call__(self, x: T, state: Any = None) -> tuple[T, RnnState]: ...
-
-    def __init__(self, config: BiRnnConfig, device: torch.device | str | None = None) -> None:
-        super().__init__(config, RnnConfig, device)
 
     @lift
     def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
@@ -99,6 +96,3 @@ class BiRnn(Bidirectional):
         """
         output, (hidden,) = run_both(self, x, None if state is None else (state.hidden,))
         return output, RnnState(hidden)
-
-    def custom_content(self, content: Content) -> Content:
-        return add_sizes(content, "forward.gate")

@@ -3,17 +3,9 @@
 import torch
 from torch import nn
 
-from ..torch_counterpart import Counterpart, refuse
+from ..torch_counterpart import Counterpart, alike, refuse
 from .configs import CosineSimilarityConfig, PairwiseDistanceConfig
-from .similarity import CosineSimilarity, PairwiseDistance
-
-
-def _cosine_config(layer: nn.CosineSimilarity) -> CosineSimilarityConfig:
-    return CosineSimilarityConfig(dim=layer.dim, eps=layer.eps)
-
-
-def _cosine_built(layer: CosineSimilarity, device: torch.device) -> nn.CosineSimilarity:
-    return nn.CosineSimilarity(layer.dim, layer.eps)
+from .similarity import PairwiseDistance
 
 
 def _distance_config(layer: nn.PairwiseDistance) -> PairwiseDistanceConfig:
@@ -29,6 +21,6 @@ def _distance_built(layer: PairwiseDistance, device: torch.device) -> nn.Pairwis
 
 
 COUNTERPARTS = [
-    Counterpart("CosineSimilarity", nn.CosineSimilarity, _cosine_config, _cosine_built),
+    alike("CosineSimilarity", nn.CosineSimilarity, CosineSimilarityConfig),
     Counterpart("PairwiseDistance", nn.PairwiseDistance, _distance_config, _distance_built),
 ]

@@ -72,12 +72,7 @@ class TransformerDecoderLayer(KeepsType, Module):
         memory_mask_pad: Tensor | None = None,
         memory_mask_attn: Tensor | None = None,
     ) -> Tensor:
-        """`[batch, length, d_model] -> [batch, length, d_model]`; the arguments are those of `TransformerDecoder`.
-
-        Raises:
-            ShapeError: an input or a mask has another shape.
-            DTypeError: a mask is not bool.
-        """
+        """As `TransformerDecoder.forward`."""
         masks = (target_mask_pad, target_mask_attn), (memory_mask_pad, memory_mask_attn)
         return self._forward(target, memory, *masks, None)
 
@@ -92,12 +87,7 @@ class TransformerDecoderLayer(KeepsType, Module):
         memory_mask_pad: Tensor | None = None,
         memory_mask_attn: Tensor | None = None,
     ) -> Tensor:
-        """As `forward` on all positions so far, where only those are computed that `cache` does not have.
-
-        Raises:
-            ShapeError: an input or a mask has another shape, or no position is new.
-            DTypeError: a mask is not bool.
-        """
+        """As `TransformerDecoder.forward_autoregressive_inference`, with the cache of this layer."""
         new, target_mask_attn = new_rows(self, target, target_mask_attn, cache.output)
         _, memory_mask_attn = new_rows(self, target, memory_mask_attn, cache.output)
         masks = (target_mask_pad, target_mask_attn), (memory_mask_pad, memory_mask_attn)

@@ -58,17 +58,7 @@ class TransformerEncoderLayer(KeepsType, Module):
 
     @lift
     def forward(self, x: Tensor, mask_pad: Tensor | None = None, mask_attn: Tensor | None = None) -> Tensor:
-        """`[batch, length, d_model] -> [batch, length, d_model]`.
-
-        Args:
-            x: the positions.
-            mask_pad: bool `[batch, length]`, True where a position is hidden.
-            mask_attn: bool `[batch, length, length]`, True where a position is hidden from one.
-
-        Raises:
-            ShapeError: x or a mask has another shape.
-            DTypeError: a mask is not bool.
-        """
+        """As `TransformerEncoder.forward`."""
         return self._forward(x, mask_pad, mask_attn, None)
 
     @lift
@@ -79,12 +69,7 @@ class TransformerEncoderLayer(KeepsType, Module):
         mask_pad: Tensor | None = None,
         mask_attn: Tensor | None = None,
     ) -> Tensor:
-        """As `forward` on all positions so far, where only those are computed that `cache` does not have.
-
-        Raises:
-            ShapeError: x or a mask has another shape, or no position is new.
-            DTypeError: a mask is not bool.
-        """
+        """As `TransformerEncoder.forward_autoregressive_inference`, with the cache of this layer."""
         new, mask_attn = new_rows(self, x, mask_attn, cache.output)
         return cache.output.append(self._forward(new, mask_pad, mask_attn, cache.mha), 1)
 
