@@ -49,6 +49,6 @@ from .quantization import Block as Block, QTensor as QTensor, QuantScheme as Qua
 from .shape.gather_scatter import IndexingUpdateOp as IndexingUpdateOp
 from .shape.joining import DimIter as DimIter
 from .shape.padding import PadMode as PadMode
-from .signal.short_time import StftOptions as StftOptions
+from .signal import StftOptions as StftOptions
 from .tensor import Tensor as Tensor
 from .torch_bridge.torch_function import checkpoint as checkpoint, lift as lift
