@@ -1,7 +1,12 @@
 """The public names of `burnlike.data`: each is imported from where it is defined, at its first use."""
 
 from .configs import TextCorpusConfig as TextCorpusConfig
-from .dataset import Batcher as Batcher, Dataset as Dataset, InMemDataset as InMemDataset
+from .dataset import (
+    Batcher as Batcher,
+    Dataset as Dataset,
+    InMemDataset as InMemDataset,
+    TensorDataset as TensorDataset,
+)
 from .loader import DataLoader as DataLoader
 from .sources.configs import (
     ComposedConfig as ComposedConfig,
@@ -17,9 +22,7 @@ from .sources.images import ImageFolderDataset as ImageFolderDataset
 from .sources.splits import Splits as Splits
 from .sources.tables import Table as Table
 from .sources.tokens import MappedTokens as MappedTokens, TokenFile as TokenFile
-from .tensors import TensorDataset as TensorDataset
 from .text import TextCorpus as TextCorpus
-from .transforms.applied import transformed as transformed
 from .transforms.configs import (
     NormalizeConfig as NormalizeConfig,
     PartialConfig as PartialConfig,
@@ -30,12 +33,14 @@ from .transforms.configs import (
     ShuffledConfig as ShuffledConfig,
     WindowsConfig as WindowsConfig,
 )
-from .transforms.joining import ComposedDataset as ComposedDataset, WindowsDataset as WindowsDataset
-from .transforms.mapper import MapperDataset as MapperDataset
-from .transforms.selection import (
+from .transforms.datasets import (
+    ComposedDataset as ComposedDataset,
+    MapperDataset as MapperDataset,
     PartialDataset as PartialDataset,
     SamplerDataset as SamplerDataset,
     SelectionDataset as SelectionDataset,
     ShuffledDataset as ShuffledDataset,
+    WindowsDataset as WindowsDataset,
+    transformed as transformed,
 )
 from .windows import TokenBatcher as TokenBatcher, TokenWindows as TokenWindows

@@ -50,10 +50,12 @@ from .tasks.configs import (
     SegmentationConfig as SegmentationConfig,
 )
 from .tasks.fine_tuning import LoraFineTuning as LoraFineTuning
-from .tasks.language_model.bigram import bigram_loss as bigram_loss
-from .tasks.language_model.language_model import LanguageModel as LanguageModel
-from .tasks.language_model.next_token import next_token_loss as next_token_loss
-from .tasks.language_model.sampling import sample as sample
+from .tasks.language_model import (
+    LanguageModel as LanguageModel,
+    bigram_loss as bigram_loss,
+    next_token_loss as next_token_loss,
+    sample as sample,
+)
 from .tasks.model_loss import ModelLoss as ModelLoss
 from .tasks.regression import Regression as Regression
 from .tasks.segmentation import Segmentation as Segmentation

@@ -10,7 +10,7 @@ from torch import Tensor
 from burnlike.cli.commands import check, train
 from burnlike.config import Config, TransformConfig
 from burnlike.data import ComposedConfig, DataLoader, DigitsConfig, InMemDataset, MapperDataset, Splits, transformed
-from burnlike.data.sources.composed import composed
+from burnlike.data.sources.splits import composed
 from burnlike.errors import ArgumentError, ConfigError, DataError, ShapeError
 from burnlike.train import Job, TrainConfig
 from tests.cli.commands import run

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from burnlike.train import bigram_loss
-from burnlike.train.tasks.language_model.bigram import ALPHAS
+from burnlike.train.tasks.language_model import ALPHAS
 
 
 def by_hand(train: list[int], valid: list[int], vocab_size: int, alpha: float) -> float:
@@ -28,7 +28,7 @@ def test_loss_is_that_of_counting_by_hand_with_the_best_alpha() -> None:
 def test_counting_in_pieces_loses_no_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     train, valid = torch.randint(0, 256, (1000,)), torch.randint(0, 256, (50,))
     whole = bigram_loss(train, valid)
-    monkeypatch.setattr("burnlike.train.tasks.language_model.bigram._CHUNK", 7)
+    monkeypatch.setattr("burnlike.train.tasks.language_model._CHUNK", 7)
     assert bigram_loss(train, valid) == whole
 
 

@@ -24,7 +24,7 @@ from burnlike.train import (
     TrainingConfig,
     next_token_loss,
 )
-from burnlike.train.tasks.language_model.next_token import loss_function
+from burnlike.train.tasks.language_model import loss_function
 
 
 class Pairs:

@@ -243,6 +243,6 @@ class ComposedConfig(DatasetConfig, tag="Composed"):
         Raises:
             DataError: one can't be read, or they have other classes or batches.
         """
-        from .composed import composed
+        from .splits import composed
 
         return composed([it.init() for it in self.datasets])

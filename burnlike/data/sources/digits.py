@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ...errors import DataError
-from ..tensors import TensorDataset
+from ..dataset import TensorDataset
 from .configs import DigitsConfig
 from .splits import Splits, split
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError, nearest
-from ..tensors import TensorDataset
+from ..dataset import TensorDataset
 from .rows import CsvFile, JsonLinesFile, Row, RowFile
 from .splits import Splits, existing, split
 

@@ -7,9 +7,14 @@ from ...config import Meta, TransformConfig
 from ...config.bounds import Count, Finite, Positive, Size
 
 if TYPE_CHECKING:
-    from .joining import WindowsDataset
-    from .mapper import MapperDataset
-    from .selection import PartialDataset, SamplerDataset, SelectionDataset, ShuffledDataset
+    from .datasets import (
+        MapperDataset,
+        PartialDataset,
+        SamplerDataset,
+        SelectionDataset,
+        ShuffledDataset,
+        WindowsDataset,
+    )
 
 Part = Literal["train", "valid"]
 Parts = Annotated[tuple[Part, ...], Meta(min_length=1)]
@@ -31,7 +36,7 @@ class ShuffledConfig(TransformConfig, tag="Shuffled"):
     parts: Parts = _TRAIN
 
     def init(self, dataset: Any) -> "ShuffledDataset[Any]":
-        from .selection import ShuffledDataset
+        from .datasets import ShuffledDataset
 
         return ShuffledDataset(dataset, self.seed)
 
@@ -58,7 +63,7 @@ class SamplerConfig(TransformConfig, tag="Sampler"):
             yield "size", "expected either `size` or `ratio`"
 
     def init(self, dataset: Any) -> "SamplerDataset[Any]":
-        from .selection import SamplerDataset
+        from .datasets import SamplerDataset
 
         replaced = self.with_replacement
         return SamplerDataset(dataset, self.size, ratio=self.ratio, with_replacement=replaced, seed=self.seed)
@@ -76,7 +81,7 @@ class SelectionConfig(TransformConfig, tag="Selection"):
     parts: Parts = _TRAIN
 
     def init(self, dataset: Any) -> "SelectionDataset[Any]":
-        from .selection import SelectionDataset
+        from .datasets import SelectionDataset
 
         return SelectionDataset(dataset, list(self.indices))
 
@@ -99,7 +104,7 @@ class PartialConfig(TransformConfig, tag="Partial"):
             yield "end", f"expected more than start, {self.start}, got {self.end}"
 
     def init(self, dataset: Any) -> "PartialDataset[Any]":
-        from .selection import PartialDataset
+        from .datasets import PartialDataset
 
         return PartialDataset(dataset, self.start, len(dataset) if self.end is None else self.end)
 
@@ -117,7 +122,7 @@ class WindowsConfig(TransformConfig, tag="Windows"):
     stride: Count = 1
 
     def init(self, dataset: Any) -> "WindowsDataset[Any]":
-        from .joining import WindowsDataset
+        from .datasets import WindowsDataset
 
         return WindowsDataset(dataset, self.size, self.stride)
 
@@ -135,8 +140,8 @@ class NormalizeConfig(TransformConfig, tag="Normalize"):
     std: Annotated[tuple[Positive, ...], Meta(min_length=1)]
 
     def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
+        from .datasets import MapperDataset
         from .images import Normalize
-        from .mapper import MapperDataset
 
         return MapperDataset(dataset, Normalize(self.mean, self.std))
 
@@ -153,8 +158,8 @@ class RandomHorizontalFlipConfig(TransformConfig, tag="RandomHorizontalFlip"):
     parts: Parts = _TRAIN
 
     def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
+        from .datasets import MapperDataset
         from .images import RandomHorizontalFlip
-        from .mapper import MapperDataset
 
         return MapperDataset(dataset, RandomHorizontalFlip(self.prob))
 
@@ -177,8 +182,8 @@ class RandomCropConfig(TransformConfig, tag="RandomCrop"):
             yield "size", "expected `size`, `padding`, or both: without them nothing is changed"
 
     def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
+        from .datasets import MapperDataset
         from .images import RandomCrop
-        from .mapper import MapperDataset
 
         return MapperDataset(dataset, RandomCrop(self.size, self.padding))
 

@@ -17,8 +17,7 @@ from ..checkpoint.checkpointer import Checkpointer
 from ..learner.interrupt import Interrupter
 from ..learner.learner import Learner, LearningResult
 from ..parallel.distributed import make_parallel
-from ..runs.metrics_log import MetricsLog
-from ..runs.results import write_results
+from ..runs.metrics_log import MetricsLog, write_results
 from ..runs.run_dir import RunDir
 from ..state.random_generators import seed_random
 from ..tasks.task import Task

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...config import ModuleConfig
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
-from ...data.sources.composed import classes_of
+from ...data.sources.splits import classes_of
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError
 from ..learner.evaluation import update_metrics
 from ..learner.steps import StepOutput, output_of

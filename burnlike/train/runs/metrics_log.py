@@ -1,14 +1,17 @@
-"""Metrics of a run as JSON lines."""
+"""Metrics of a run: `metrics.jsonl` while it goes on, and `results.json` at its end."""
 
 import json
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._atomic import replace_file
 from ..._regular_file import appended_regular, read_regular
 from ...errors import RunDirError
+
+RESULTS_NAME = "results.json"
 
 
 class MetricsLog:
@@ -54,6 +57,24 @@ class MetricsLog:
 
     def read(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in read_regular(self.path).decode().splitlines()]
+
+
+def write_results(run: Path, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> None:
+    """Write the results of a run.
+
+    Args:
+        values: the loss and the metrics over all of each split, by its name.
+        said: what the task says of the model, such as a sample, by its label; numbers or text.
+
+    Raises:
+        RunDirError: the file can't be written.
+    """
+    found = {"values": {split: dict(it) for split, it in values.items()}, "said": dict(said)}
+    text = json.dumps(finite(found), indent=2, default=str, ensure_ascii=False)
+    try:
+        replace_file(run / RESULTS_NAME, text.encode("utf-8", "backslashreplace") + b"\n")
+    except OSError as error:
+        raise RunDirError(f"{run / RESULTS_NAME} can't be written: {error.strerror or error}") from error
 
 
 _MOST_NAMES, _LONGEST_NAME = 500, 200

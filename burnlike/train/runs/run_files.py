@@ -12,8 +12,7 @@ from ...config.document import parse_plain
 from ...errors import ConfigError, RunDirError
 from .environment import ENVIRONMENT_NAME
 from .log_file import DONE, FAILED, LOG_NAME, STOPPED, read_log
-from .metrics_log import MetricLines, read_metrics
-from .results import RESULTS_NAME
+from .metrics_log import RESULTS_NAME, MetricLines, read_metrics
 from .run_dir import CONFIG_NAME, LOCK_NAME
 
 RUNNING = "running"

@@ -9,7 +9,7 @@ from ...module.adapters.configs import LoraConfig
 if TYPE_CHECKING:
     from .classification import Classification
     from .fine_tuning import LoraFineTuning
-    from .language_model.language_model import LanguageModel
+    from .language_model import LanguageModel
     from .model_loss import ModelLoss
     from .regression import Regression
     from .segmentation import Segmentation
@@ -18,7 +18,7 @@ _SAMPLE = at_most(1_000_000, "each token is a pass through the model")
 Smoothing = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class LanguageModelConfig(TaskConfig["LanguageModel"], tag="LanguageModel", builds=".language_model.language_model"):
+class LanguageModelConfig(TaskConfig["LanguageModel"], tag="LanguageModel", builds=".language_model"):
     """Predicts each token of a text from those before it.
 
     Attributes:

@@ -12,8 +12,7 @@ from ...runs.run_files import RunFiles
 from ..formats import format_elapsed
 from ..summary import LearnerSummary
 from . import sections
-from .axis import Axis
-from .chart import Names, chart, chart_data
+from .chart import Axis, Names, chart, chart_data
 from .curves import curves_of
 from .markup import Html, tag
 

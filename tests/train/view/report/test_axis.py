@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies
 
-from burnlike.train.view.report.axis import Axis, value_axis
+from burnlike.train.view.report.chart import Axis, value_axis
 
 FINITE = strategies.floats(allow_nan=False, allow_infinity=False)
 

@@ -1,0 +1,296 @@
+"""Datasets made of others: a choice of their items, several of them, several items of one, a function of each."""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Generic, Self, TypeVar
+
+import torch
+
+from ...config import TransformConfig
+from ...errors import ArgumentError
+from ..dataset import Dataset
+
+Item = TypeVar("Item")
+Mapped = TypeVar("Mapped")
+
+
+class _OfOne:
+    """Has items of one other dataset, as they are."""
+
+    dataset: Any
+
+    @property
+    def draws(self) -> bool:
+        """Whether the other dataset draws random numbers."""
+        return getattr(self.dataset, "draws", True)
+
+    @property
+    def fingerprint(self) -> Any:
+        """A hash of the other dataset's and of what is taken of it; None where that has none."""
+        own = getattr(self.dataset, "fingerprint", None)
+        return own and hashlib.sha256(f"{own} {self._facts}".encode()).hexdigest()
+
+    @property
+    def _facts(self) -> str:
+        raise NotImplementedError(f"{type(self).__name__} does not say which items it takes")
+
+
+class SelectionDataset(_OfOne, Generic[Item]):
+    """The items at some indices, in their order; an index may come several times.
+
+    Example:
+        >>> list(SelectionDataset("abc", [2, 0, 0]))
+        ['c', 'a', 'a']
+    """
+
+    def __init__(self, dataset: Dataset[Item], indices: Sequence[int]) -> None:
+        """Raise ArgumentError for an index outside of the dataset."""
+        wrong = next((index for index in indices if not 0 <= index < len(dataset)), None)
+        if wrong is not None:
+            raise ArgumentError(
+                f"{type(self).__name__}: expected indices in 0..{len(dataset) - 1}, those of the dataset, got {wrong}"
+            )
+        self.dataset = dataset
+        self.indices = indices
+
+    @property
+    def _facts(self) -> str:
+        return str([*self.indices])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int, /) -> Item:
+        if not 0 <= index < len(self):
+            raise IndexError(f"item {index} of {len(self)}")
+        return self.dataset[self.indices[index]]
+
+
+class ShuffledDataset(SelectionDataset[Item]):
+    """All items once, in an order drawn from a seed."""
+
+    def __init__(self, dataset: Dataset[Item], seed: int) -> None:
+        super().__init__(dataset, torch.randperm(len(dataset), generator=_generator(seed)).tolist())
+
+
+class SamplerDataset(SelectionDataset[Item]):
+    """Items drawn from a dataset by a seed.
+
+    Example:
+        >>> len(SamplerDataset(range(10), ratio=0.5, seed=1))
+        5
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset[Item],
+        size: int | None = None,
+        *,
+        ratio: float | None = None,
+        with_replacement: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """Draw items.
+
+        Args:
+            dataset: at least one item.
+            size: how many are drawn; or
+            ratio: how many times as many as there are.
+            with_replacement: draw each from all of them, so that an item may come several times; otherwise every item
+                comes once before any comes again.
+            seed: of the draws.
+
+        Raises:
+            ArgumentError: both or neither of size and ratio are given, one is negative, or the dataset is empty.
+        """
+        if (size is None) == (ratio is None):
+            raise ArgumentError("SamplerDataset: expected either size or ratio")
+        wanted = size if size is not None else round(len(dataset) * (ratio or 0.0))
+        if wanted < 0 or len(dataset) == 0:
+            raise ArgumentError(
+                f"SamplerDataset: expected a size >= 0 of at least one item, got {wanted} of {len(dataset)}"
+            )
+        generator, count = _generator(seed), len(dataset)
+        if with_replacement:
+            indices = torch.randint(count, (wanted,), generator=generator).tolist()
+        else:
+            passes = [torch.randperm(count, generator=generator) for _ in range(-(-wanted // count))]
+            indices = torch.cat(passes)[:wanted].tolist() if passes else []
+        super().__init__(dataset, indices)
+
+
+class PartialDataset(SelectionDataset[Item]):
+    """The items from one index to another.
+
+    Example:
+        >>> [list(part) for part in PartialDataset.split("abcde", 2)]
+        [['a', 'b'], ['c', 'd', 'e']]
+    """
+
+    def __init__(self, dataset: Dataset[Item], start: int, end: int) -> None:
+        """Take `dataset[start:end]`; raise ArgumentError if the dataset has no such range."""
+        if not 0 <= start <= end <= len(dataset):
+            raise ArgumentError(f"PartialDataset: expected 0 <= start <= end <= {len(dataset)}, got {start} and {end}")
+        super().__init__(dataset, range(start, end))
+
+    @classmethod
+    def split(cls, dataset: Dataset[Item], parts: int) -> list[Self]:
+        """So many parts of equal size; the last has the rest, too (Burn's split).
+
+        Raises:
+            ArgumentError: there are fewer items than parts.
+        """
+        if not 1 <= parts <= len(dataset):
+            raise ArgumentError(f"PartialDataset: expected 1..{len(dataset)} parts, got {parts}")
+        size = len(dataset) // parts
+        ends = [*(size * number for number in range(1, parts)), len(dataset)]
+        return [cls(dataset, start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+    @classmethod
+    def split_chunks(cls, dataset: Dataset[Item], chunk_size: int) -> list[Self]:
+        """Parts of so many items; the last may have fewer.
+
+        Raises:
+            ArgumentError: the size is not positive.
+        """
+        if chunk_size < 1:
+            raise ArgumentError(f"PartialDataset: expected chunk_size >= 1, got {chunk_size}")
+        starts = range(0, len(dataset), chunk_size)
+        return [cls(dataset, start, min(start + chunk_size, len(dataset))) for start in starts]
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class ComposedDataset(Generic[Item]):
+    """The items of several datasets, one after the other.
+
+    Example:
+        >>> list(ComposedDataset(["ab", "c"]))
+        ['a', 'b', 'c']
+    """
+
+    def __init__(self, datasets: Sequence[Dataset[Item]]) -> None:
+        self.datasets = list(datasets)
+        self._ends = [*accumulate(map(len, self.datasets))]
+
+    @property
+    def draws(self) -> bool:
+        return any(getattr(it, "draws", True) for it in self.datasets)
+
+    @property
+    def fingerprint(self) -> Any:
+        """A hash of the datasets'; None where one of them has none."""
+        own = [getattr(it, "fingerprint", None) for it in self.datasets]
+        return hashlib.sha256(" ".join(map(str, own)).encode()).hexdigest() if all(own) else None
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, index: int, /) -> Item:
+        if not 0 <= index < len(self):
+            raise IndexError(f"item {index} of {len(self)}")
+        place = bisect_right(self._ends, index)
+        return self.datasets[place][index - (self._ends[place - 1] if place else 0)]
+
+
+class WindowsDataset(_OfOne, Generic[Item]):
+    """Lists of `size` items that stand side by side; a window begins at each item, or at every `stride`-th.
+
+    Example:
+        >>> list(WindowsDataset("abcd", 3))
+        [['a', 'b', 'c'], ['b', 'c', 'd']]
+    """
+
+    def __init__(self, dataset: Dataset[Item], size: int, stride: int = 1) -> None:
+        """Leave out windows that would reach past the end; raise ArgumentError for a number that is not positive."""
+        if size < 1 or stride < 1:
+            raise ArgumentError(f"WindowsDataset: expected size and stride >= 1, got {size} and {stride}")
+        self.dataset = dataset
+        self.size = size
+        self.stride = stride
+
+    @property
+    def _facts(self) -> str:
+        return f"{self.size} {self.stride}"
+
+    def __len__(self) -> int:
+        return max(0, (len(self.dataset) - self.size) // self.stride + 1)
+
+    def __getitem__(self, index: int, /) -> list[Item]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"window {index} of {len(self)}")
+        start = index * self.stride
+        return [self.dataset[place] for place in range(start, start + self.size)]
+
+
+class MapperDataset(Generic[Item, Mapped]):
+    """`function(item)` for each item of another dataset, computed when it is read.
+
+    A function that draws random numbers takes them from the global generators of Python, torch or NumPy: a DataLoader
+    with a seed sets these for each batch, so that the numbers are the same with any number of workers.
+
+    Example:
+        >>> list(MapperDataset([1, 2, 3], lambda item: item * 10))
+        [10, 20, 30]
+    """
+
+    def __init__(self, dataset: Dataset[Item], function: Callable[[Item], Mapped]) -> None:
+        self.dataset = dataset
+        self.function = function
+
+    @property
+    def fingerprint(self) -> Any:
+        """That of the dataset."""
+        return getattr(self.dataset, "fingerprint", None)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int, /) -> Mapped:
+        return self.function(self.dataset[index])
+
+
+class TransformedData:
+    """A data set whose parts were changed; everything else is as it was.
+
+    Attributes:
+        train: the items to train on.
+        valid: the items to validate on.
+        splits: further parts by name.
+    """
+
+    def __init__(self, data: Any, transforms: Sequence[TransformConfig]) -> None:
+        self._data = data
+        self.train = _changed(data.train, transforms, "train")
+        self.valid = _changed(data.valid, transforms, "valid")
+        parts: Mapping[str, Dataset[Any]] = getattr(data, "splits", {})
+        self.splits = {name: _changed(part, transforms, "valid") for name, part in parts.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_data":  # of a copy that is being made
+            raise AttributeError(name)
+        return getattr(self._data, name)
+
+
+def transformed(data: Any, transforms: Sequence[TransformConfig]) -> Any:
+    """What a data set's config has made, with transforms applied in their order.
+
+    Args:
+        data: has `train` and `valid`, and may have `splits`.
+        transforms: each for the parts that it names.
+
+    Raises:
+        BurnlikeError: one does not fit the data.
+    """
+    return TransformedData(data, transforms) if transforms else data
+
+
+def _changed(dataset: Any, transforms: Sequence[TransformConfig], part: str) -> Any:
+    for transform in transforms:
+        if part in transform.parts:
+            dataset = transform.init(dataset)
+    return dataset
