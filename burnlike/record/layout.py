@@ -122,10 +122,6 @@ def _children(layout: Mapping[str, Any], tag: str | None, place: str) -> Iterato
     else:
         if tag == "$option" and layout.get("some") not in (None, True, False):
             raise RecordError(f"{place}: some is true, false or left out")
-        if tag == "$state" and not (layout.get("rank") is None or _is_rank(layout["rank"])):
+        if tag == "$state" and (rank := layout.get("rank")) is not None and not (type(rank) is int and 0 <= rank <= 8):
             raise RecordError(f"{place}: the rank of $state is a number from 0 to 8")
         yield ("*" if tag in ("$vec", "$map") else ""), content
-
-
-def _is_rank(rank: Any) -> bool:
-    return type(rank) is int and 0 <= rank <= 8

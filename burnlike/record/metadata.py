@@ -157,7 +157,10 @@ def _decode_ids(
             entry = entries.get(name)
             if entry is None:
                 raise RecordFormatError(f"{path}: {_IDS} names {name!r:.80}, which is no tensor of the file")
-            param_id = _parsed(name, text, path)
+            try:
+                param_id = ParamId.parse(text)
+            except ValueError as error:
+                raise RecordFormatError(f"{path}: {_IDS} of {name!r:.80}: {error}") from error
             if name in ids or param_id.value in known:
                 raise _comes_twice(name, param_id, ids, path)
             ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
@@ -172,13 +175,6 @@ def _damaged(path: str, key: str, error: NotThisError) -> RecordFormatError:
     return RecordFormatError(
         f"{path}: {key} {what if what.startswith('is not') else f'is not a map from text to text: it {what}'}"
     )
-
-
-def _parsed(name: str, text: str, path: str) -> ParamId:
-    try:
-        return ParamId.parse(text)
-    except ValueError as error:
-        raise RecordFormatError(f"{path}: {_IDS} of {name!r:.80}: {error}") from error
 
 
 def _comes_twice(name: str, param_id: ParamId, ids: Mapping[str, ParamId], path: str) -> RecordFormatError:

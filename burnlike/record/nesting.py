@@ -154,16 +154,14 @@ def _met_twice(ids: Mapping[str, ParamId], tensors: Mapping[str, Tensor]) -> tup
         before = first.setdefault(param_id, name)
         if before == name:
             continue
-        if isinstance(tensors, dict) and _are_one(tensors[before], tensors[name]):
-            again[name] = before
-        else:
-            more[name] = str(param_id)
+        if isinstance(tensors, dict):
+            one, other = tensors[before], tensors[name]
+            plain = one.dtype == other.dtype and one.layout == other.layout == torch.strided and not one.is_meta
+            if one is other or (plain and one.is_set_to(other)):
+                again[name] = before
+                continue
+        more[name] = str(param_id)
     return again, more
-
-
-def _are_one(one: Tensor, other: Tensor) -> bool:
-    plain = one.dtype == other.dtype and one.layout == other.layout == torch.strided and not one.is_meta
-    return one is other or (plain and one.is_set_to(other))
 
 
 def _together(parts: Mapping[str, "Record"], others: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

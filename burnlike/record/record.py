@@ -205,7 +205,11 @@ def _with_own_records(record: Record, parts: Mapping[str, nn.Module]) -> Record:
     values = dict(rest.values)
     for path, part in records.items():
         if part.values:
-            _place(values, path.split("."), dict(part.values))
+            *above, last = path.split(".")
+            inner = values
+            for name in above:
+                inner = inner.setdefault(name, {})
+            inner[last] = dict(part.values)
     found = nested(records, replace(rest, values=values))
     aliases = dict(found.aliases)
     for alias, name in record.aliases.items():
@@ -218,12 +222,6 @@ def _with_own_records(record: Record, parts: Mapping[str, nn.Module]) -> Record:
                 )
             aliases[alias] = target
     return replace(found, aliases=aliases, layout=None)
-
-
-def _place(values: dict[str, Any], path: list[str], content: dict[str, Any]) -> None:
-    for name in path[:-1]:
-        values = values.setdefault(name, {})
-    values[path[-1]] = content
 
 
 def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict[str, Any]:

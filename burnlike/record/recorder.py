@@ -241,17 +241,11 @@ def copied(record: Record) -> Record:
     return replace(record, tensors=tensors, values=outline.values)
 
 
-def record_of(source: Source, outline: Outline) -> Record:
-    return Record(
-        LazyTensors(source, outline),
-        outline.values,
-        outline.ids,
-        outline.aliases,
-        source.path,
-        outline.states,
-        outline.layout,
-        outline.metadata,
-    )
+def record_of(source: Source, outline: Outline, tensors: StoredTensors | None = None) -> Record:
+    """The record that a file holds; its tensors stay there."""
+    tensors = LazyTensors(source, outline) if tensors is None else tensors
+    values, ids, aliases, states = outline.values, outline.ids, outline.aliases, outline.states
+    return Record(tensors, values, ids, aliases, tensors.path, states, outline.layout, outline.metadata)
 
 
 def with_extension(path: str | os.PathLike[str], extension: str) -> str:

@@ -95,8 +95,11 @@ class _Writer:
             yield from self._leaf(layout, path)
             return
         match tag_of(layout):
+            case None if is_map(layout):
+                yield from self._map(layout, path)
             case None:
-                yield from self._struct(layout, path)
+                for name, below in layout.items():
+                    yield from self.write(below, join(path, name))
             case "$option":
                 there = self.fill.is_there(layout, path)
                 yield bytes([there])
@@ -119,13 +122,6 @@ class _Writer:
                 yield from self.write(layout["$state"], path)
             case _:
                 raise RecordError(f"the layout of '{path}' is that of a file with names ($named); {_REMEDY}")
-
-    def _struct(self, layout: dict[str, Layout], path: str) -> Iterator[Segment]:
-        if is_map(layout):
-            yield from self._map(layout, path)
-            return
-        for name, below in layout.items():
-            yield from self.write(below, join(path, name))
 
     def _map(self, layouts: dict[str, Layout], path: str) -> Iterator[Segment]:
         yield encoded(len(layouts))

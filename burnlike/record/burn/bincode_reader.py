@@ -238,7 +238,8 @@ class _Reader:
                 self._budget.take_part(len(text), TEXT + len(text), 10)
                 return text
             case "i32" | "i64":
-                return self._integer(_signed(take_number(self.cursor)), leaf, path)
+                number = take_number(self.cursor)  # 0, 1, 2, 3, ... are 0, -1, 1, -2, ...
+                return self._integer(-(number // 2) - 1 if number % 2 else number // 2, leaf, path)
             case "usize" | "u64" | "u32":
                 return self._integer(take_number(self.cursor), leaf, path)
         return None
@@ -253,8 +254,3 @@ class _Reader:
         if byte > 1:
             raise self.found.wrong(path, f"0x{byte:02x} for {what} at byte {self.cursor.position - 1}")
         return byte == 1
-
-
-def _signed(number: int) -> int:
-    """0, 1, 2, 3, ... are 0, -1, 1, -2, ..."""
-    return -(number // 2) - 1 if number % 2 else number // 2

@@ -38,7 +38,10 @@ def _encode(value: Any, found: bytearray) -> None:
     elif isinstance(value, float):
         found += _float(value)
     elif isinstance(value, str | bytes):
-        data = _utf8(value) if isinstance(value, str) else value
+        try:
+            data = value.encode() if isinstance(value, str) else value
+        except UnicodeEncodeError as error:
+            raise RecordError(f"{value[:80]!r} is not valid Unicode ({error}); rename it") from error
         _head(_TEXT if isinstance(value, str) else _BYTES, len(data), found)
         found += data
     elif isinstance(value, list | tuple):
@@ -80,30 +83,20 @@ def _float(value: float) -> bytes:
     return b"\xfb" + exact
 
 
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise RecordError(f"{text[:80]!r} is not valid Unicode ({error}); rename it") from error
-
-
 def decode(data: bytes, place: str, budget: Budget | None = None) -> Any:
     """The value that `data` is, whole. `place` names it in messages; a budget of None is what its length justifies.
 
     Numbers may be longer than need be and lengths indefinite. Tags are passed over; the value that they stand before is
     taken as it is. Keys of maps are texts.
     """
-    decoder = _Decoder(data, place, budget or _budget_of(data, place))
+    if budget is None:
+        budget = BytesSource(data, place).budget
+        budget.add_header(len(data))
+    decoder = _Decoder(data, place, budget)
     found = decoder.value(0)
     if decoder.position != len(data):
         raise decoder.wrong("bytes lie behind the value")
     return found
-
-
-def _budget_of(data: bytes, place: str) -> Budget:
-    budget = BytesSource(data, place).budget
-    budget.add_header(len(data))
-    return budget
 
 
 class _Decoder:

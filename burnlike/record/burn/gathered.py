@@ -88,20 +88,6 @@ def differing(pairs: Pairs) -> Pairs:
     ]
 
 
-def same_values(one: StoredTensor, other: StoredTensor) -> bool:
-    """Whether two tensors of a file have the same dtype, shape and bytes."""
-    if not same_type(one, other):
-        return False
-    for begin in range(0, one.stored_bytes, _STEP_BYTES):
-        count = min(_STEP_BYTES, one.stored_bytes - begin)
-        first, second = bytearray(count), bytearray(count)
-        one.read_into(begin, memoryview(first))
-        other.read_into(begin, memoryview(second))
-        if first != second:
-            return False
-    return True
-
-
 def _digest(tensor: StoredTensor) -> bytes:
     found = hashlib.sha256()
     for begin in range(0, tensor.stored_bytes, _STEP_BYTES):

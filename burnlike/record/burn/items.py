@@ -148,11 +148,10 @@ def outline_of_item(item: Any, source: Source, make: Make | None = None) -> Outl
 class _Reader:
     def __init__(self, source: Source, make: Make | None) -> None:
         self.source = source
-        self.make = make or self._raw
+        self.make = make or (
+            lambda blob, name, dtype, shape, stored_as: StoredTensor(name, dtype, shape, source, blob.start, stored_as)
+        )
         self.found = Gathered(source.path)
-
-    def _raw(self, blob: Blob, name: str, dtype: str, shape: tuple[int, ...], stored_as: str) -> StoredTensor:
-        return StoredTensor(name, dtype, shape, self.source, blob.start, stored_as)
 
     def read(self, item: Any) -> Outline:
         states = states_of(item)

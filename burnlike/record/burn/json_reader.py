@@ -54,7 +54,8 @@ class JsonReader:
             case b"{":
                 return self._map(depth)
             case b"[":
-                return self._list(depth)
+                self._at += 1
+                return self._items(depth)
             case b'"':
                 return self._text()
             case b"t" | b"f" | b"n":
@@ -91,10 +92,6 @@ class JsonReader:
         if has_values(found):
             self._budget.add_tensor(_TENSOR)
         return found
-
-    def _list(self, depth: int) -> list[Any]:
-        self._at += 1
-        return self._items(depth)
 
     def _items(self, depth: int) -> list[Any]:
         self._budget.take_part(2, CONTAINER, 30)

@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ..bytes.source import Source
@@ -31,14 +30,20 @@ class JsonText(EnvelopeFormat):
                 yield bytes(text)
                 yield piece
                 text.clear()
-            else:
-                text += _utf8(piece)
+                continue
+            try:
+                text += piece.encode()
+            except UnicodeEncodeError as error:
+                raise no_text(error) from error
         yield bytes(text)
 
     def read(self, source: Source, layout: object = None) -> Outline:
-        return outline_of_artifact(
-            JsonReader(source).read(), source, self.name, partial(_text_tensor, source, Numbers(source))
-        )
+        numbers = Numbers(source)
+
+        def make(blob: Blob, name: str, dtype: str, shape: tuple[int, ...], stored_as: str) -> TextTensor:
+            return TextTensor(name, dtype, shape, source, blob.start, stored_as, numbers=numbers)
+
+        return outline_of_artifact(JsonReader(source).read(), source, self.name, make)
 
     def _written(self, value: Any, level: int, outline: Outline) -> Iterator[str | Payload]:
         """The text of a value that stands `level` levels deep, with places for tensors' bytes."""
@@ -77,19 +82,6 @@ class JsonText(EnvelopeFormat):
 
     def _line(self, level: int) -> str:
         return "\n" + " " * (_INDENT * level) if self.pretty else ""
-
-
-def _text_tensor(
-    source: Source, numbers: Numbers, blob: Blob, name: str, dtype: str, shape: tuple[int, ...], stored_as: str
-) -> TextTensor:
-    return TextTensor(name, dtype, shape, source, blob.start, stored_as, numbers=numbers)
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise no_text(error) from error
 
 
 def _text(text: str) -> str:

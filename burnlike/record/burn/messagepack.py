@@ -45,7 +45,9 @@ def _encode(item: Any, outline: Outline) -> Iterator[Segment]:
             raise RecordError(
                 f"'{item.name}' has {entry.nbytes} bytes, MessagePack holds 4 GiB; save it as safetensors"
             )
-        yield b"\x83" + _pack("bytes") + _bin_header(entry.nbytes)
+        count = entry.nbytes
+        form, code = (">BB", 0xC4) if count < 2**8 else (">BH", 0xC5) if count < 2**16 else (">BI", 0xC6)
+        yield b"\x83" + _pack("bytes") + struct.pack(form, code, count)
         yield Payload(item.name)
         yield _pack("shape") + _pack(list(entry.shape)) + _pack("dtype") + _pack(burn_dtype(entry.dtype, item.name))
     elif isinstance(item, Mapping):
@@ -72,14 +74,6 @@ def _header(short: int, long: int, count: int) -> bytes:
     if count < 16:
         return bytes([short + count])
     return struct.pack(">BH", long, count) if count < 2**16 else struct.pack(">BI", long + 1, count)
-
-
-def _bin_header(count: int) -> bytes:
-    return (
-        bytes([0xC4, count])
-        if count < 2**8
-        else (struct.pack(">BH", 0xC5, count) if count < 2**16 else struct.pack(">BI", 0xC6, count))
-    )
 
 
 class _Parser:

@@ -5,7 +5,7 @@ in the file once only; files of Burn's that have them several times are written 
 scalars, their names joined by dots. What Burn has no place for stands in the free metadata, as in safetensors files.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from ..layout import Layout, LayoutOf, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from . import pack_optimizer
 from .envelope import told_states
-from .gathered import same_values
+from .gathered import differing
 from .items import default_layout, item_of
 from .pack import LEAVES, Pack, Scalar, flat, has_tag, nested, scalar_of
 from .state_layouts import is_optimizer_record, leaves_of, normal
@@ -166,24 +166,20 @@ class _Tensors:
                 self.ids[name] = ParamId(param_id)
         elif _same_place(self.entries[first], entry):
             self.tied[name] = first
-        elif same_values(self.entries[first], entry):
+        elif not differing([(self.entries[first], entry)]):
             self.copies[name] = first
         else:
             raise RecordFormatError(f"{self.path}: '{name[:80]}' has the param_id of '{first[:80]}', but other values")
 
     def check(self, pack: Pack, declared: Mapping[str, str]) -> None:
         """Check the aliases that the metadata declares against the tensors."""
-        for alias in _present(declared, pack):
+        for alias in (it for it in declared if it in pack.tensors):
             entry, name = cast(StoredTensor, pack.tensors[alias]), declared[alias]
             first = self.entries.get(name)
             if first is None or pack.ids.get(alias) != pack.ids.get(name) or not _same_place(first, entry):
                 raise RecordFormatError(
                     f"{self.path}: its metadata ties '{alias[:80]}' to '{name[:80]}', which the tensors contradict"
                 )
-
-
-def _present(declared: Mapping[str, str], pack: Pack) -> Iterable[str]:
-    return (alias for alias in declared if alias in pack.tensors)
 
 
 def _same_place(one: StoredTensor, other: StoredTensor) -> bool:

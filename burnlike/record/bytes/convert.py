@@ -71,6 +71,18 @@ def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
         into.copy_(converted)
 
 
+def check_kept(
+    name: str, source: Tensor, converted: Tensor, allow_overflow: bool = False, remedy: str | None = None
+) -> None:
+    """Raise PrecisionError if a value of `source` does not fit the type of `converted`, which has the same kind."""
+    if not can_lose(source.dtype, converted.dtype):
+        return
+    if not converted.dtype.is_floating_point:
+        check_ints(name, source, converted.dtype, remedy or _INT_REMEDY)
+    elif not allow_overflow:
+        check_floats(name, source, converted, remedy or _FLOAT_REMEDY)
+
+
 def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FLOAT_REMEDY) -> None:
     """Raise PrecisionError if a value of `source` was too large for the type of `converted`.
 

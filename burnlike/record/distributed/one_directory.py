@@ -87,12 +87,8 @@ def _lacking_in_time(directory: str | os.PathLike[str], files: Mapping[str, str]
     for wait_s in _WAITS_S:
         if lacking:
             time.sleep(wait_s)
-            lacking = [name for name in lacking if not _is_there(Path(directory, name), files[name])]
+            for name in [*lacking]:
+                with contextlib.suppress(OSError):
+                    if fingerprint(Path(directory, name)) == files[name]:
+                        lacking.remove(name)
     return lacking
-
-
-def _is_there(file: Path, expected: str) -> bool:
-    try:
-        return fingerprint(file) == expected
-    except OSError:
-        return False

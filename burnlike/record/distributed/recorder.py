@@ -23,7 +23,7 @@ from ...errors import RecordError, RecordFormatError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed
 from .. import metadata
 from ..bytes.budget import Budget
-from ..bytes.convert import can_lose, check_floats, check_ints
+from ..bytes.convert import check_kept
 from ..bytes.json_scan import texts_of
 from ..bytes.source import FileSource
 from ..dtypes import file_dtype, shown
@@ -31,7 +31,7 @@ from ..files.sharded import DETAILS
 from ..outline import Outline, TensorEntry
 from ..precision import PrecisionRule, stored_dtype_of
 from ..record import Record
-from ..recorder import Recorder, checked_precision, names_of, record_to_save
+from ..recorder import Recorder, checked_precision, names_of, record_of, record_to_save
 from ..safetensors.format import build_header
 from ..safetensors.header import read_header
 from ..saving.writing import plain_tensor
@@ -115,16 +115,7 @@ class DistributedRecorder(Recorder):
         _check_files(source, texts.get(_FILES, "[]"))
         outline = metadata.decode(texts, tensors.entries(), source.path, budget)
         budget.end()
-        return Record(
-            tensors,
-            outline.values,
-            outline.ids,
-            outline.aliases,
-            os.fspath(path),
-            outline.states,
-            None,
-            outline.metadata,
-        )
+        return record_of(source, outline, tensors)
 
     def _stored(self, names: Sequence[str], tensor: Tensor, as_it_is: bool) -> Tensor:
         """The tensor in the type that it is stored in, this process's part of it, without gaps."""
@@ -136,11 +127,7 @@ class DistributedRecorder(Recorder):
         if target == tensor.dtype:
             return tensor.contiguous()
         converted = tensor.to(target)
-        if can_lose(tensor.dtype, target):
-            if not target.is_floating_point:
-                check_ints(name, before, target)
-            elif not self._allow_overflow:
-                check_floats(name, before, _local(converted))
+        check_kept(name, before, _local(converted), self._allow_overflow)
         return converted.contiguous()
 
 

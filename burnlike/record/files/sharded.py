@@ -162,14 +162,10 @@ def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[So
             return source, outline
         except (RecordIOError, RecordFormatError):
             # A save may have replaced the set in the meantime: its files are removed only after the index.
-            if attempt == _TRIES - 1 or _text(index) == text:
+            again = FileSource(index)
+            if attempt == _TRIES - 1 or again.read(0, again.stored_bytes) == text:
                 raise
     raise AssertionError("the last attempt returns or raises")
-
-
-def _text(index: str) -> bytes:
-    source = FileSource(index)
-    return source.read(0, source.stored_bytes)
 
 
 def _places(text: bytes, source: Source) -> dict[str, str]:

@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy as is_shapeless
 from ...errors import ArgumentError, RecordError
 from ...module import Param
 from ...module.torch_objects.wrappers import is_distributed
-from ..bytes.convert import can_lose, check_floats, check_ints
+from ..bytes.convert import can_lose, check_kept
 from ..dtypes import kind_of, plain, shown
 from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
 from ..state_dict.mapped_form import expected_form, loaded_form
@@ -149,7 +149,7 @@ def check_targets(
                 )
         elif present.layout != torch.strided and not is_distributed(present):
             raise RecordError(f"'{path}' is {present.layout}, only dense tensors can be loaded; nothing was loaded")
-        elif _has_shared_elements(present):
+        elif any(size > 1 and stride == 0 for size, stride in zip(present.shape, present.stride(), strict=True)):
             raise RecordError(
                 f"elements of '{path}' share memory, as after `expand`, so they can't have values of their own; nothing"
                 " was loaded; put `tensor.contiguous()` in its place"
@@ -173,10 +173,7 @@ def check_values(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) 
 
 
 def _check(name: str, values: Tensor, target: torch.dtype) -> None:
-    if target.is_floating_point:
-        check_floats(name, values, values.to(target), _REMEDY)
-    else:
-        check_ints(name, values, target, _REMEDY)
+    check_kept(name, values, values.to(target), remedy=_REMEDY)
 
 
 def _unreadable(tensors: Mapping[str, Tensor], name: str) -> str:
@@ -198,8 +195,3 @@ def _are_equal(one: Tensor, other: Tensor) -> bool:
 
 def _bytes(tensor: Tensor) -> Tensor:
     return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
-
-
-def _has_shared_elements(tensor: Tensor) -> bool:
-    """Whether two indices are one place in memory, where that can be told from the strides."""
-    return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))

@@ -30,7 +30,7 @@ from .fitting import (
     untied,
 )
 from .load_options import LoadOptions
-from .matching import Matching, TensorMatch, match
+from .matching import TensorMatch, match
 from .meta_modules import compute_unsaved, registered
 from .module_code import run_own_code
 from .report import LoadReport, Mismatch, refuse
@@ -84,7 +84,14 @@ def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: Exit
     wrong = [*mismatches(matching.matches, tensors), *other_parts(matching.matches, tensors, record.values)]
     if options.match == "path":
         wrong += untied(matching.matches, tensors, matching.names)
-    matches, report = _without(wrong, matching.matches, _report(matching, wrong, entries))
+    report = LoadReport(
+        missing=matching.missing,
+        unexpected=matching.unexpected,
+        mismatched=wrong,
+        skipped=matching.skipped,
+        entries=entries,
+    )
+    matches, report = _without(wrong, matching.matches, report)
     refuse(report, record, module, options)
     _new_ids(matches, found, matching.ids)
     forms = {it.param.path: mapped(it, tensors, device) for it in in_file_order(matches, tensors)}
@@ -146,17 +153,6 @@ def _load_parts(record: Record, module: nn.Module, options: LoadOptions, undo: E
         undo.callback(load_undoably(part, its_record))
         loaded.append(path)
     return without(record, parts), _OwnParts(below(parts), loaded, missing)
-
-
-def _report(matching: Matching, wrong: Sequence[Mismatch], entries: Sequence[str]) -> LoadReport:
-    return LoadReport(
-        applied=[it.param.path for it in matching.matches],
-        missing=matching.missing,
-        unexpected=matching.unexpected,
-        mismatched=wrong,
-        skipped=matching.skipped,
-        entries=entries,
-    )
 
 
 def _without(

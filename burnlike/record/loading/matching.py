@@ -74,7 +74,11 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
     rename = _rename(found, record, options)
     renamed = _renamed(record, rename)
     pinned, ids = _pinned(found, record, module, options)
-    names = _names_of_ids(record, ids) if by_id else _names_of_paths(record, renamed)
+    if by_id and not record.ids:
+        raise RecordMismatchError(
+            f"{record.source} has no ids, as burnlike writes them; nothing was loaded; load it by path"
+        )
+    names: dict[object, str] = {it: name for name, it in ids.items()} if by_id else _names_of_paths(record, renamed)
     taken = set(pinned.values())
     names = {key: name for key, name in names.items() if name not in taken}
     wanted, name_is_wanted = _filter(record, module, options)
@@ -148,14 +152,6 @@ def _names_of_paths(record: Record, renamed: dict[str, str]) -> dict[object, str
     if len(bare) < len(names):  # without the prefixes two would be one: they are no prefixes here
         bare = {}
     return {**bare, **names, **{renamed[alias]: name for alias, name in record.aliases.items()}}
-
-
-def _names_of_ids(record: Record, ids: dict[str, ParamId]) -> dict[object, str]:
-    if not record.ids:
-        raise RecordMismatchError(
-            f"{record.source} has no ids, as burnlike writes them; nothing was loaded; load it by path"
-        )
-    return {param_id: name for name, param_id in ids.items()}
 
 
 def _pinned(

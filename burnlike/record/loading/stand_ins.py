@@ -81,15 +81,12 @@ class StandIns:
             for part, state in self._extra:
                 part.set_extra_state(state)
         finally:
-            self._restore()
-
-    def _restore(self) -> None:
-        for part, attributes, groups in self._before:
-            part.__dict__.clear()
-            part.__dict__.update(attributes)
-            for name, content in groups.items():
-                part.__dict__[name].clear()
-                part.__dict__[name].update(content)
+            for part, attributes, groups in self._before:
+                part.__dict__.clear()
+                part.__dict__.update(attributes)
+                for name, content in groups.items():
+                    part.__dict__[name].clear()
+                    part.__dict__[name].update(content)
 
 
 def _has_extra_state(part: nn.Module) -> bool:

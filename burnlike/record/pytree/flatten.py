@@ -112,7 +112,12 @@ class _Leaves:
             if values and all(value is ABSENT for value in values):
                 return ABSENT
             return [None if value is ABSENT else value for value in values]
-        raise _no_part(item, path)
+        place = f"'{path}': " if path else ""
+        raise RecordError(
+            f"{place}expected a tensor, array, number, text, bool, None, enum, list, map, dataclass,"
+            " module, optimizer, scheduler, or an object with into_record(), into_item() or state_dict(), got"
+            f" {type(item).__name__}"
+        )
 
     def _take_map(self, parts: Mapping[Any, Any], path: str, depth: int) -> Any:
         values = {}
@@ -128,14 +133,6 @@ class _Leaves:
             if value is not ABSENT:
                 values[name] = value
         return ABSENT if parts and not values else values
-
-
-def _no_part(item: Any, path: str) -> RecordError:
-    place = f"'{path}': " if path else ""
-    return RecordError(
-        f"{place}expected a tensor, array, number, text, bool, None, enum, list, map, dataclass, module, optimizer,"
-        f" scheduler, or an object with into_record(), into_item() or state_dict(), got {type(item).__name__}"
-    )
 
 
 def _plain(item: Any) -> Any:

@@ -43,7 +43,8 @@ def layout_of_type(kind: Any) -> Layout | None:
     hints = field_hints(origin)
     if hints is not None:
         extra = _extra_fields(origin)
-        return _all({name: layout_of_type(below) for name, below in hints.items() if name not in extra})
+        layouts = {name: layout_of_type(below) for name, below in hints.items() if name not in extra}
+        return None if None in layouts.values() else layouts
     if issubclass(origin, Mapping) or origin is Mapping:
         return _tagged("$map", args[1:2])
     if origin is tuple and args[-1:] != (...,):
@@ -106,10 +107,6 @@ def _extra_fields(kind: Any) -> list[str]:
 def _tagged(tag: str, items: tuple[Any, ...]) -> Layout | None:
     below = layout_of_type(items[0]) if items else None
     return None if below is None else {tag: below}
-
-
-def _all(layouts: dict[str, Layout | None]) -> Layout | None:
-    return None if None in layouts.values() else layouts
 
 
 def type_name(hint: Any) -> str:

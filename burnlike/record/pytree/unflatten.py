@@ -111,7 +111,8 @@ class LeafReader:
             name = self._checked(lambda value: value in origin.__members__, origin, path, owner)
             return origin[name]
         if issubclass(origin, _PLAIN) and origin in _PLAIN:
-            return self._plain(origin, path, owner)
+            kinds = (int, float) if origin is float else (origin,)
+            return origin(self._checked(lambda value: type(value) in kinds, origin, path, owner))
         if origin is types.NoneType:
             return self._checked(lambda value: value is None, hint, path, owner)
         if issubclass(origin, Tensor | TensorBase) or (origin.__module__, origin.__name__) == ("numpy", "ndarray"):
@@ -202,10 +203,6 @@ class LeafReader:
         if not issubclass(kind, Tensor):
             return found.detach().cpu().numpy()
         return nn.Parameter(found, requires_grad=found.is_floating_point()) if kind is nn.Parameter else found
-
-    def _plain(self, kind: type, path: str, owner: str) -> Any:
-        kinds = (int, float) if kind is float else (kind,)
-        return kind(self._checked(lambda value: type(value) in kinds, kind, path, owner))
 
     def _checked(self, fits: Callable[[Any], bool], hint: Any, path: str, owner: str) -> Any:
         if path not in self._values:

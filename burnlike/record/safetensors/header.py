@@ -189,7 +189,7 @@ class _Reader:
     def header(self) -> Header:
         """The header that was read, in the order of the bytes, which must fill the file."""
         if not self._in_order:
-            self.tensors = {it.name: it for it in sorted(self.tensors.values(), key=_place)}
+            self.tensors = {it.name: it for it in sorted(self.tensors.values(), key=lambda it: (it.start, it.nbytes))}
             self._check_gaps()
         end = self.data_start + self._end
         if not self.source.has(self.data_start, self._end):
@@ -225,10 +225,6 @@ def _decoded(raw: bytes, text: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         raise wrong_header(why_not(text, 0)) from None
-
-
-def _place(info: StoredTensor) -> tuple[int, int]:
-    return info.start, info.nbytes
 
 
 def _twice(name: str) -> RecordFormatError:

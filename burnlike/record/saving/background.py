@@ -204,10 +204,9 @@ def snapshot(
 
     for part in on_cpu:
         copies[part.name] = torch.empty(outline.entries[part.name].shape, dtype=part.dtype, device="cpu")
-    run_steps([step for part in on_cpu for step in _steps(part, copies[part.name])], fill)
+    steps = []
+    for part in on_cpu:
+        flat, count = copies[part.name].view(-1), BLOCK_BYTES // part.dtype.itemsize
+        steps += [(part, flat[first : first + count], first) for first in range(0, flat.numel(), count)]
+    run_steps(steps, fill)
     return kept, copies
-
-
-def _steps(part: Part, made: Tensor) -> list[tuple[Part, Tensor, int]]:
-    flat, count = made.view(-1), BLOCK_BYTES // part.dtype.itemsize
-    return [(part, flat[first : first + count], first) for first in range(0, flat.numel(), count)]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..._dtypes import NATIVE, torch_dtypes
 from ...ops import convert_
-from ..bytes.convert import can_lose, check_floats, check_ints, pieces
+from ..bytes.convert import check_floats, check_kept, pieces
 from ..bytes.side_stream import CudaSideStream, SideStream
 from .stream import Part
 
@@ -187,12 +187,8 @@ class _Slot:
 
     def _copy(self, part: Part, source: Tensor, target: Tensor) -> None:
         """Copy what the native op does not take; a check of it waits."""
-        loses = can_lose(source.dtype, target.dtype)
-        if loses and not target.dtype.is_floating_point:
-            check_ints(part.name, source, target.dtype)
         target.copy_(source)
-        if loses and target.dtype.is_floating_point and not self._allow_overflow:
-            check_floats(part.name, source, target)
+        check_kept(part.name, source, target, self._allow_overflow)
 
     def finish(self) -> Tensor:
         """Wait for the copy; the bytes."""

@@ -146,7 +146,9 @@ def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
     if both := paths & (values.keys() | entries.keys()):
         raise RecordError(f"{type(module).__name__} saves '{min(both)}' beside a tensor of that name; rename one")
     left_out = frozenset(param.path for param in found if param.path not in there)
-    return OwnState(tensors, left_out, entries, values, {VERSIONS: _versions_of(saved)})
+    noted = getattr(saved, STATE_METADATA, {})
+    versions = dump_versions({path_of(path): dict(it) for path, it in noted.items()})
+    return OwnState(tensors, left_out, entries, values, {VERSIONS: versions})
 
 
 def state_dict_of(module: nn.Module) -> Mapping[str, Any]:
@@ -180,8 +182,3 @@ def encoded(value: Any, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]
     for path, tensor in below.items():
         tensors[join(name, path) if path else name] = tensor
     return {ENTRY: tree}
-
-
-def _versions_of(saved: Mapping[str, Any]) -> str:
-    noted = getattr(saved, STATE_METADATA, {})
-    return dump_versions({path_of(path): dict(it) for path, it in noted.items()})

@@ -52,7 +52,8 @@ def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
         cls = type(module)
         code = classes.get(cls)
         if code is None:
-            code = classes[cls] = _of_class(cls)
+            own = (getattr(cls, it) for it in _STATE_METHODS if getattr(cls, it) is not getattr(nn.Module, it))
+            code = classes[cls] = max(map(origin, own), default=OwnCode.NONE)
         if fields_with(module, "holds", "item"):
             code = OwnCode.ALWAYS
         if any(hooks := _HOOKS(module.__dict__)):
@@ -60,11 +61,6 @@ def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
         if code:
             found.append((module, code))
     return found
-
-
-def _of_class(cls: type) -> OwnCode:
-    methods = (getattr(cls, name) for name in _STATE_METHODS if getattr(cls, name) is not getattr(nn.Module, name))
-    return max(map(origin, methods), default=OwnCode.NONE)
 
 
 def origin(function: Callable[..., Any]) -> OwnCode:

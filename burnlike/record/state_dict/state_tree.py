@@ -78,7 +78,8 @@ def _encode_other(tree: Any, name: str, tensors: dict[str, Tensor]) -> Any:
 
 def _put(tensor: Tensor, name: str, tensors: dict[str, Tensor]) -> str:
     """The name that the tensor gets: with a number where it is another tensor's."""
-    name = _free(name, tensors)
+    if name in tensors:
+        name = next(it for number in range(1, len(tensors) + 2) if (it := f"{name}~{number}") not in tensors)
     tensors[name] = tensor
     return name
 
@@ -94,12 +95,6 @@ def _quantized_parts(tensor: Tensor, name: str) -> dict[str, Any]:
 
 
 _QUANTIZED_DTYPES = (torch.qint8, torch.quint8, torch.qint32)
-
-
-def _free(name: str, tensors: Mapping[str, Tensor]) -> str:
-    if name not in tensors:
-        return name
-    return next(found for number in range(1, len(tensors) + 2) if (found := f"{name}~{number}") not in tensors)
 
 
 def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
@@ -130,11 +125,6 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
     raise RecordFormatError(f"{source}: a part of the state is damaged: {tag} {content!r:.60}")
 
 
-def _quantized(parts: dict[str, Any]) -> Tensor:
-    values, scale, zero_point = parts["values"], parts["scale"], parts["zero_point"]
-    return quantized_tensor(values, scale, zero_point, parts.get("axis"))
-
-
 def _dtype(name: str) -> torch.dtype:
     found = getattr(torch, name)
     if not isinstance(found, torch.dtype):
@@ -146,7 +136,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     _SET: set,
     _DTYPE: _dtype,
     _DEVICE: torch.device,
-    _QUANTIZED: _quantized,
+    _QUANTIZED: lambda it: quantized_tensor(it["values"], it["scale"], it["zero_point"], it.get("axis")),
 }
 
 

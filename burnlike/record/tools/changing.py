@@ -23,7 +23,12 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
 
     `rules` are regular expressions and what takes the place of each match (`re.sub`), one after the other.
     """
-    compiled = [(_compiled(pattern), replacement) for pattern, replacement in rules]
+    compiled = []
+    for pattern, replacement in rules:
+        try:
+            compiled.append((re.compile(pattern), replacement))
+        except re.error as error:
+            raise RecordError(f"rename: {pattern!r} is no regular expression: {error}") from error
 
     def new(names: Iterable[str]) -> dict[str, str]:
         return _new_names(names, compiled)
@@ -49,13 +54,6 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
             **renamed_versions(record.metadata, record.source, lambda name: new([f"{name}."])[f"{name}."][:-1]),
         },
     )
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise RecordError(f"rename: {pattern!r} is no regular expression: {error}") from error
 
 
 def _new_names(names: Iterable[str], rules: Sequence[tuple[re.Pattern[str], str]]) -> dict[str, str]:

@@ -259,14 +259,9 @@ def _names(record: Record, renamed: Mapping[str, str]) -> Names:
     ids |= {shown[name]: name.partition(".")[0] for name in stored if shown[name] != name}
     values = dict(record.values)
     values["states"] = {_shown(name, renamed): value for name, value in record.values["states"].items()}
-    values["paths"] = dict(_paths_by_path(record, renamed))
+    values["paths"] = {renamed.get(text, text): path for text, path in _paths(record).items()}
     tensors = {shown[name]: at for name, at in stored.items()}
     return Names(tensors, {name: shown[at] for name, at in tensors.items()}, ids, values)
-
-
-def _paths_by_path(record: Record, renamed: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for text, path in _paths(record).items():
-        yield renamed.get(text, text), path
 
 
 def _shown(name: str, renamed: Mapping[str, str]) -> str:

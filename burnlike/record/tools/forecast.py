@@ -43,23 +43,13 @@ def file_size(file_format: Format, outline: Outline) -> FileSize:
         elif segment.json_indent is None:
             total += outline.entries[segment.name].nbytes
         else:
-            number = _number_characters(segment.json_indent)
+            indent, count = segment.json_indent, outline.entries[segment.name].nbytes
+            number = len("255,") + (0 if indent < 0 else 1 + indent + 2)  # on one line, or each on its own
             longest = max(longest, number)
-            total += _array_characters(outline.entries[segment.name].nbytes, number, segment.json_indent)
+            total += len("[]") + count * number - len(",") + (0 if indent < 0 else 1 + indent) if count else len("[]")
     if file_format.compressed:
         total += 5 * (total // _DEFLATE_BLOCK + 1) + _GZIP_BYTES
     return FileSize(total, not (longest or file_format.compressed), longest)
-
-
-def _number_characters(indent: int) -> int:
-    """The most that a byte takes in a JSON array: on one line, or with a line and `indent + 2` spaces of its own."""
-    return len("255,") + (0 if indent < 0 else 1 + indent + 2)
-
-
-def _array_characters(count: int, number: int, indent: int) -> int:
-    if not count:
-        return len("[]")
-    return len("[") + count * number - len(",") + (0 if indent < 0 else 1 + indent) + len("]")
 
 
 def saving_memory(size: FileSize) -> int:

@@ -48,7 +48,7 @@ class _Reader:
 
     def _container(self, item: Any, name: str, depth: int) -> Any:
         if isinstance(item, dict):
-            keys = [self._key(key, name) for key in item]
+            keys = [self.value(it, f"{name} (a key)", 0) if isinstance(it, Opaque) else it for it in item]
             return {key: self.value(it, f"{name}.{key}", depth) for key, it in zip(keys, item.values(), strict=True)}
         if isinstance(item, list | tuple):
             return type(item)([self.value(it, f"{name}.{index}", depth) for index, it in enumerate(item)])
@@ -57,9 +57,6 @@ class _Reader:
         raise RecordFormatError(
             f"{self._source.path}: '{name[1:81]}' is {shown[:80]}, which only code could make; nothing of a file is run"
         )
-
-    def _key(self, key: Any, name: str) -> Any:
-        return self.value(key, f"{name} (a key)", 0) if isinstance(key, Opaque) else key
 
     def _tensor(self, item: PickledTensor, name: str) -> Tensor:
         entry = entry_of(name, item, self.archive, self._source)

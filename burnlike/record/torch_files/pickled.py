@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._dtypes import DTYPES
 from ...errors import RecordFormatError
+from ..bytes.budget import MAX_DIMENSIONS
 
 STORAGE_DTYPES = {it.storage: it.record for it in DTYPES if it.storage}
 STORAGE_DTYPES |= {"QInt8Storage": "I8", "QUInt8Storage": "U8", "QInt32Storage": "I32"}
@@ -19,7 +20,6 @@ _DTYPES = {it.torch: it.record for it in DTYPES if it.torch}
 DTYPE_NAMES = frozenset({*_DTYPES, "qint8", "quint8", "qint32"})
 """What torch calls its dtypes."""
 
-_MAX_DIMENSIONS = 64  # as many as torch computes with
 MAX_INT_BITS = 60
 """Integers that are hashed have no more: hashes of larger ones can be made equal on purpose."""
 
@@ -186,10 +186,8 @@ _REBUILD: Mapping[Symbol, Callable[[Any], Any]] = {
 
 
 def _tensor(storage: Storage, dtype: str, offset: Any, shape: Any, strides: Any, metadata: Any) -> PickledTensor:
-    if not (isinstance(shape, tuple) and isinstance(strides, tuple) and len(shape) == len(strides) <= _MAX_DIMENSIONS):
-        raise RecordFormatError(
-            f"a tensor's shape and strides are not as many integers each, at most {_MAX_DIMENSIONS}"
-        )
+    if not (isinstance(shape, tuple) and isinstance(strides, tuple) and len(shape) == len(strides) <= MAX_DIMENSIONS):
+        raise RecordFormatError(f"a tensor's shape and strides are not as many integers each, at most {MAX_DIMENSIONS}")
     if not all(type(it) is int and 0 <= it < 1 << MAX_INT_BITS for it in (offset, *shape, *strides)):
         raise RecordFormatError("a tensor's offset, shape or strides are no positive integers")
     return PickledTensor(storage, dtype, offset, shape, strides, metadata)
