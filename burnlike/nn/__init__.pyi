@@ -117,12 +117,13 @@ from .blocks.patch_embedding import PatchEmbedding as PatchEmbedding
 from .blocks.residual import BasicBlock as BasicBlock, Bottleneck as Bottleneck
 from .blocks.squeeze_excite import SqueezeExcite as SqueezeExcite
 from .containers.configs import (
+    GraphConfig as GraphConfig,
+    NodeConfig as NodeConfig,
     RepeatConfig as RepeatConfig,
     ResidualConfig as ResidualConfig,
     SequentialConfig as SequentialConfig,
 )
 from .containers.graph import Graph as Graph
-from .containers.graph_configs import GraphConfig as GraphConfig, NodeConfig as NodeConfig
 from .containers.sequential import Repeat as Repeat, Residual as Residual, Sequential as Sequential
 from .conv.configs import (
     Conv1dConfig as Conv1dConfig,
@@ -132,6 +133,10 @@ from .conv.configs import (
     ConvTranspose2dConfig as ConvTranspose2dConfig,
     ConvTranspose3dConfig as ConvTranspose3dConfig,
     DeformConv2dConfig as DeformConv2dConfig,
+    Fold4dConfig as Fold4dConfig,
+    PixelShuffleConfig as PixelShuffleConfig,
+    PixelUnshuffleConfig as PixelUnshuffleConfig,
+    Unfold4dConfig as Unfold4dConfig,
 )
 from .conv.conv import Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d
 from .conv.conv_transpose import (
@@ -142,12 +147,6 @@ from .conv.conv_transpose import (
 from .conv.deform_conv2d import DeformConv2d as DeformConv2d
 from .conv.fold import Fold4d as Fold4d, Unfold4d as Unfold4d
 from .conv.pixel_shuffle import PixelShuffle as PixelShuffle, PixelUnshuffle as PixelUnshuffle
-from .conv.window_configs import (
-    Fold4dConfig as Fold4dConfig,
-    PixelShuffleConfig as PixelShuffleConfig,
-    PixelUnshuffleConfig as PixelUnshuffleConfig,
-    Unfold4dConfig as Unfold4dConfig,
-)
 from .dropout.configs import (
     DropoutConfig as DropoutConfig,
     DropPathConfig as DropPathConfig,
@@ -176,17 +175,23 @@ from .linear.linear import Identity as Identity, Linear as Linear
 from .loss.binary_cross_entropy import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
 from .loss.configs import (
     BinaryCrossEntropyLossConfig as BinaryCrossEntropyLossConfig,
+    CosineEmbeddingLossConfig as CosineEmbeddingLossConfig,
     CrossEntropyLossConfig as CrossEntropyLossConfig,
     CTCLossConfig as CTCLossConfig,
     GaussianNLLLossConfig as GaussianNLLLossConfig,
+    HingeEmbeddingLossConfig as HingeEmbeddingLossConfig,
     HuberLossConfig as HuberLossConfig,
     KLDivLossConfig as KLDivLossConfig,
     LpLossConfig as LpLossConfig,
+    MarginRankingLossConfig as MarginRankingLossConfig,
     MseLossConfig as MseLossConfig,
+    MultiMarginLossConfig as MultiMarginLossConfig,
     PoissonNllLossConfig as PoissonNllLossConfig,
     Reduction as Reduction,
     RNNTLossConfig as RNNTLossConfig,
     SmoothL1LossConfig as SmoothL1LossConfig,
+    SoftMarginLossConfig as SoftMarginLossConfig,
+    TripletMarginLossConfig as TripletMarginLossConfig,
 )
 from .loss.cross_entropy import CrossEntropyLoss as CrossEntropyLoss
 from .loss.ctc import CTCLoss as CTCLoss
@@ -194,14 +199,6 @@ from .loss.likelihoods import (
     GaussianNLLLoss as GaussianNLLLoss,
     KLDivLoss as KLDivLoss,
     PoissonNllLoss as PoissonNllLoss,
-)
-from .loss.margin_configs import (
-    CosineEmbeddingLossConfig as CosineEmbeddingLossConfig,
-    HingeEmbeddingLossConfig as HingeEmbeddingLossConfig,
-    MarginRankingLossConfig as MarginRankingLossConfig,
-    MultiMarginLossConfig as MultiMarginLossConfig,
-    SoftMarginLossConfig as SoftMarginLossConfig,
-    TripletMarginLossConfig as TripletMarginLossConfig,
 )
 from .loss.margins import (
     CosineEmbeddingLoss as CosineEmbeddingLoss,

@@ -5,8 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...config import ModuleConfig
-from ...nn.containers.configs import RepeatConfig, ResidualConfig, SequentialConfig, named_parts
-from ...nn.containers.graph_configs import GraphConfig, NodeConfig
+from ...nn.containers.configs import (
+    GraphConfig,
+    NodeConfig,
+    RepeatConfig,
+    ResidualConfig,
+    SequentialConfig,
+    named_parts,
+)
 from ...nn.containers.sources import item_path, places_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import expect_shape
 from ..torch_counterpart import AnyLibrary
-from .graph_configs import GraphConfig
+from .configs import GraphConfig
 from .sources import item_path, places_of
 
 

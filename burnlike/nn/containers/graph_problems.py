@@ -15,7 +15,7 @@ from .neighbours import Sizes, sizes_after
 from .sources import item_path, places_of
 
 if TYPE_CHECKING:
-    from .graph_configs import GraphConfig, NodeConfig
+    from .configs import GraphConfig, NodeConfig
 
 _ITEM = re.compile(r"[0-9]{1,9}|[A-Za-z][A-Za-z0-9_]*")
 

@@ -8,7 +8,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank
 from ..layer import ConfiguredLayer, expect_shape, shape_error
 from ..padding import each, expect_window, shown_size, span, window_counts
-from .window_configs import Fold4dConfig, Unfold4dConfig
+from .configs import Fold4dConfig, Unfold4dConfig
 
 
 class _Windows(ChangesRank, ConfiguredLayer):

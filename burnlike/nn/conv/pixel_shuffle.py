@@ -6,7 +6,7 @@ from torch.nn import functional
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import ConfiguredLayer, expect_shape, shape_error
-from .window_configs import PixelShuffleConfig, PixelUnshuffleConfig
+from .configs import PixelShuffleConfig, PixelUnshuffleConfig
 
 
 class PixelShuffle(KeepsType, ConfiguredLayer, config=PixelShuffleConfig):

@@ -16,8 +16,11 @@ from .configs import (
     ConvTranspose1dConfig,
     ConvTranspose2dConfig,
     ConvTranspose3dConfig,
+    Fold4dConfig,
+    PixelShuffleConfig,
+    PixelUnshuffleConfig,
+    Unfold4dConfig,
 )
-from .window_configs import Fold4dConfig, PixelShuffleConfig, PixelUnshuffleConfig, Unfold4dConfig
 
 _TENSORS = {"weight": TensorSource("weight"), "bias": TensorSource("bias")}
 

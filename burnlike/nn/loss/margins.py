@@ -8,15 +8,15 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
 from ..layer import ConfiguredLayer, Layer, expect_shape
-from .configs import Reduction
-from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
-from .margin_configs import (
+from .configs import (
     CosineEmbeddingLossConfig,
     HingeEmbeddingLossConfig,
     MarginRankingLossConfig,
     MultiMarginLossConfig,
+    Reduction,
     TripletMarginLossConfig,
 )
+from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
 
 
 class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=HingeEmbeddingLossConfig):

@@ -10,25 +10,23 @@ from ...config import ModuleConfig
 from ..torch_counterpart import Counterpart, refuse
 from .configs import (
     BinaryCrossEntropyLossConfig,
+    CosineEmbeddingLossConfig,
     CrossEntropyLossConfig,
     CTCLossConfig,
     GaussianNLLLossConfig,
+    HingeEmbeddingLossConfig,
     HuberLossConfig,
     KLDivLossConfig,
     LpLossConfig,
+    MarginRankingLossConfig,
     MseLossConfig,
+    MultiMarginLossConfig,
     PoissonNllLossConfig,
     SmoothL1LossConfig,
-)
-from .cross_entropy import NO_CLASS, CrossEntropyLoss
-from .margin_configs import (
-    CosineEmbeddingLossConfig,
-    HingeEmbeddingLossConfig,
-    MarginRankingLossConfig,
-    MultiMarginLossConfig,
     SoftMarginLossConfig,
     TripletMarginLossConfig,
 )
+from .cross_entropy import NO_CLASS, CrossEntropyLoss
 
 
 def _simple(
