@@ -10,8 +10,7 @@ from .arithmetic.comparison import ComparisonMethods, FloatCheckMethods
 from .arithmetic.extremes import ExtremeMethods
 from .arithmetic.float_math import FloatMethods, TrigonometryMethods
 from .arithmetic.inequality import InequalityMethods
-from .arithmetic.int_math import IntMethods
-from .arithmetic.logic import LogicMethods
+from .arithmetic.logic import IntMethods, LogicMethods
 from .arithmetic.matmul import MatmulMethods
 from .arithmetic.numeric import NumericMethods
 from .arithmetic.ordered import OrderedMethods

@@ -1,12 +1,11 @@
-"""Logic on Bool tensors, and the positions of what is set."""
+"""Logic on Bool tensors and the positions of what is set; bitwise functions of Int tensors."""
 
 from typing import Any
 
-import torch
-
-from ..core.base import B, D, K, Tensor, TensorBase, wrap
+from ..core.base import B, BoolOperand, D, IntOperand, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, Bool, Int
 from ..core.operands import fail, mixed
+from ..core.scalars import with_scalar
 
 
 class LogicMethods(TensorBase[B, D, K]):
@@ -19,9 +18,7 @@ class LogicMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(spec.ops.bool_not(self.inner), spec)
 
-    def bool_and(
-        self: "LogicMethods[B, D, Bool]", other: "Tensor[B, D, Bool] | torch.Tensor | bool"
-    ) -> "Tensor[B, D, Bool]":
+    def bool_and(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """And, element by element; `x & y`. `[..], [..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.logical_and`.
@@ -36,9 +33,7 @@ class LogicMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("bool_and", error, self.inner, right.inner)
 
-    def bool_or(
-        self: "LogicMethods[B, D, Bool]", other: "Tensor[B, D, Bool] | torch.Tensor | bool"
-    ) -> "Tensor[B, D, Bool]":
+    def bool_or(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """Or, element by element; `x | y`. `[..], [..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.logical_or`.
@@ -53,9 +48,7 @@ class LogicMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("bool_or", error, self.inner, right.inner)
 
-    def bool_xor(
-        self: "LogicMethods[B, D, Bool]", other: "Tensor[B, D, Bool] | torch.Tensor | bool"
-    ) -> "Tensor[B, D, Bool]":
+    def bool_xor(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """Exclusive or, element by element; `x ^ y`. `[..], [..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.logical_xor`.
@@ -99,3 +92,77 @@ class LogicMethods(TensorBase[B, D, K]):
     async def argwhere_async(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D2, Int]":
         """As `argwhere`. Torch: `torch.argwhere`."""
         return self.argwhere()
+
+
+class IntMethods(TensorBase[B, D, K]):
+    """Bitwise functions of Int tensors."""
+
+    __slots__ = ()
+
+    def bitwise_and(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+        """x & y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_and`.
+        Differs: equal ranks, no promotion.
+        """
+        return mixed("bitwise_and", self, other)
+
+    def bitwise_and_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x & scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_and(x, scalar)`."""
+        return with_scalar("bitwise_and", self, scalar)
+
+    def bitwise_or(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+        """x | y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_or`.
+        Differs: equal ranks, no promotion.
+        """
+        return mixed("bitwise_or", self, other)
+
+    def bitwise_or_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x | scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_or(x, scalar)`."""
+        return with_scalar("bitwise_or", self, scalar)
+
+    def bitwise_xor(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+        """x ^ y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_xor`.
+        Differs: equal ranks, no promotion.
+        """
+        return mixed("bitwise_xor", self, other)
+
+    def bitwise_xor_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x ^ scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_xor(x, scalar)`."""
+        return with_scalar("bitwise_xor", self, scalar)
+
+    def bitwise_left_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+        """x shifted left by y bits. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_left_shift`.
+        Differs: equal ranks, no promotion.
+        """
+        return mixed("bitwise_left_shift", self, other)
+
+    def bitwise_left_shift_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x shifted left by a number of bits. `[..] -> [..]`. Torch: `torch.bitwise_left_shift(x, scalar)`."""
+        return with_scalar("bitwise_left_shift", self, scalar)
+
+    def bitwise_right_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+        """x shifted right by y bits; the sign is kept. `[..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.bitwise_right_shift`.
+        Differs: equal ranks, no promotion.
+        """
+        return mixed("bitwise_right_shift", self, other)
+
+    def bitwise_right_shift_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+        """x shifted right by a number of bits; the sign is kept. `[..] -> [..]`.
+
+        Torch: `torch.bitwise_right_shift(x, scalar)`.
+        """
+        return with_scalar("bitwise_right_shift", self, scalar)
+
+    def bitwise_not(self: "IntMethods[B, D, Int]") -> "Tensor[B, D, Int]":
+        """All bits inverted. `[..] -> [..]`. Torch: `torch.bitwise_not`."""
+        spec = self.spec
+        return wrap(spec.ops.bitwise_not(self.inner), spec)

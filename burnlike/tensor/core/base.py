@@ -8,7 +8,7 @@ from typing_extensions import TypeVar
 
 from ...backend import Autodiff, Backend, backend_for
 from ...errors import TensorTypeError
-from .kinds import Float, Int, Kind
+from .kinds import Bool, Float, Int, Kind
 from .spec import Spec, family_of, find_spec
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ Numeric: TypeAlias = TensorBase[B, D, Float] | TensorBase[B, D, Int]
 
 FloatOperand: TypeAlias = "Tensor[B, D, Float] | torch.Tensor | float"
 IntOperand: TypeAlias = "Tensor[B, D, Int] | torch.Tensor | int"
-"""What an element-wise operation of a Float (an Int) tensor takes as its other operand."""
+BoolOperand: TypeAlias = "Tensor[B, D, Bool] | torch.Tensor | bool"
+"""What an element-wise operation of a Float (an Int, a Bool) tensor takes as its other operand."""
 
 
 def wrap(inner: torch.Tensor, spec: Spec) -> "Tensor[Any, Any, Any]":

@@ -9,6 +9,8 @@ from .convolutions import (
     conv_transpose2d as conv_transpose2d,
     conv_transpose3d as conv_transpose3d,
     deform_conv2d as deform_conv2d,
+    fold4d as fold4d,
+    unfold4d as unfold4d,
 )
 from .interpolation import interpolate as interpolate
 from .layers import (
@@ -34,4 +36,3 @@ from .pools import (
     max_pool2d_with_indices_backward as max_pool2d_with_indices_backward,
 )
 from .scaled_attention import attention as attention, attention_fallback as attention_fallback
-from .unfolding import fold4d as fold4d, unfold4d as unfold4d

@@ -1,16 +1,16 @@
-"""Convolutions."""
+"""Convolutions, and windows of an image as columns of a matrix and back."""
 
 from typing import Any
 
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B2, Tensor, like
+from ..core.base import B2, Tensor, derive, like
 from ..core.kinds import D1, D3, D4, D5, Float
 from ..core.operands import fail, inner_as, ranked_spec
 from ..core.spec import title
-from ..options import ConvOptions, ConvTransposeOptions, DeformConvOptions
-from ..options.base import both_ends, expanded
+from ..options import ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions
+from ..options.base import Sizes, both_ends, each, expanded, frozen_sizes
 
 
 def conv1d(
@@ -182,6 +182,35 @@ def deform_conv2d(
     return like(out, spec)
 
 
+def unfold4d(x: "Tensor[B2, D4, Float]", kernel_size: Sizes, options: UnfoldOptions) -> "Tensor[B2, D3, Float]":
+    """Windows as columns (im2col). `[batch, channels, h, w] -> [batch, channels * kh * kw, windows]`.
+
+    Torch: `F.unfold`.
+    """
+    spec = ranked_spec("unfold4d", x, 4)
+    kernel, stride, padding, dilation = _windows("Unfold4d", kernel_size, options)
+    try:
+        return derive(spec.module.unfold4d(x.inner, kernel, dilation, padding, stride), spec)
+    except Exception as error:
+        fail("unfold4d", error, x.inner)
+
+
+def fold4d(
+    x: "Tensor[B2, D3, Float]", output_size: Sizes, kernel_size: Sizes, options: UnfoldOptions
+) -> "Tensor[B2, D4, Float]":
+    """The sum of windows (col2im). `[batch, channels * kh * kw, windows] -> [batch, channels, h, w]`.
+
+    Torch: `F.fold`.
+    """
+    spec = ranked_spec("fold4d", x, 3)
+    size = each("Fold4d", "output_size", frozen_sizes("Fold4d", "output_size", output_size, 1), 2)
+    kernel, stride, padding, dilation = _windows("Fold4d", kernel_size, options)
+    try:
+        return derive(spec.module.fold4d(x.inner, size, kernel, dilation, padding, stride), spec)
+    except Exception as error:
+        fail("fold4d", error, x.inner)
+
+
 def _conv(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvOptions) -> Any:
     spec = ranked_spec(name, x, dims + 2)
     kernel = inner_as(name, weight, spec)
@@ -262,3 +291,8 @@ def _check_moves(
         wanted = [x.shape[0], channels, *size]
         if found is not None and list(found.shape) != wanted:
             raise TensorValueError("Deform Conv2d", f"{name}: expected shape {wanted}, got {list(found.shape)}")
+
+
+def _windows(name: str, kernel_size: Any, options: UnfoldOptions) -> tuple[tuple[int, ...], ...]:
+    kernel = each(name, "kernel_size", frozen_sizes(name, "kernel_size", kernel_size, 1), 2)
+    return kernel, *expanded(name, options, 2)
