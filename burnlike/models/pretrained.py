@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ..config import ModuleConfig
 from ..errors import BurnlikeError, ConfigError, DTypeError, RecordIOError
+from ..nn.padding import each
 from ..record import Record, init_from, open_record
 from ..record.files.sharded import INDEX_SUFFIX
 from ..record.files.stored_tensors import dtype_in, shape_in
@@ -21,7 +22,6 @@ from ..record.recorder import recorder_for
 from .conversion import converted, record_to
 from .pretrained_description import DTYPES, Description, describe
 from .vit_configs import VisionTransformerConfig
-from .vit_positions import differ_in_size, resized
 from .weights.table import WeightTable
 from .weights.tables import weight_table
 
@@ -125,11 +125,16 @@ def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table:
 
 def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Record:
     """The record for the model of `config`, of the weights of a model that `found` describes."""
-    trained = found.config
-    match config, trained:
-        case VisionTransformerConfig(), VisionTransformerConfig() if differ_in_size(config, trained):
-            source = config.replace(image_size=trained.image_size)
-            return resized(_record_for(source, found, weights), source, config)
+    match config, found.config:
+        case (
+            VisionTransformerConfig(patch_size=size),
+            VisionTransformerConfig(patch_size=trained_size) as trained,
+        ) if config.grid != trained.grid and each(size, 2) == each(trained_size, 2):
+            from .vit import resized_positions  # no other model needs its layers
+
+            record = _record_for(config.replace(image_size=trained.image_size), found, weights)
+            positions = resized_positions(record.tensors["positions"], trained.grid, config.grid)
+            return replace(record, tensors={**record.tensors, "positions": positions})
         case _:
             unused = _of_heads(found.table, weights) if found.is_backbone else ()
             return converted(found.table, _on_meta(config, weights, found.path), weights, unused)

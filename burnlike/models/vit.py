@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..module import Module
 from ..nn.attention.configs import MultiHeadAttentionConfig
@@ -114,3 +115,19 @@ class VisionTransformer(Module):
         for block in self.blocks:
             tokens = block(tokens)
         return self.norm(tokens)
+
+
+def resized_positions(positions: Tensor, grid: tuple[int, int], new_grid: tuple[int, int]) -> Tensor:
+    """Interpolate the vectors of patches (Dosovitskiy et al. 2021, section 3.2), bicubically as `transformers` does.
+
+    Args:
+        positions: `[1, 1 + height * width, d_model]`; the first, of the class token, stays.
+        grid: height and width of the images, in patches.
+        new_grid: those of the images that the result is for.
+
+    Returns:
+        `[1, 1 + new height * new width, d_model]` in the type of `positions`; halves are computed in float32.
+    """
+    image = positions[:, 1:].mT.unflatten(2, grid).to(torch.promote_types(positions.dtype, torch.float32))
+    patches = functional.interpolate(image, size=new_grid, mode="bicubic", align_corners=False).flatten(2).mT
+    return torch.cat((positions[:, :1], patches.to(positions.dtype)), 1)
