@@ -171,7 +171,7 @@ def refuse_sparse(grads: Sequence[tuple[Param, Tensor]]) -> None:
 
 
 def options_of(rule: SimpleOptimizer[Any]) -> Options:
-    """The options that a rule has, with their values: none where it was not made from a config."""
+    """The options that a rule has, with their values; none if it was not made from a config."""
     config = _config_of(rule)
     if config is None:
         return {}

@@ -115,9 +115,8 @@ def from_torch_dict(
     The groups have to have the same parameters, in the same order where the dict has no names of them.
 
     Args:
-        groups: of the TorchOptimizer.
+        groups: of the TorchOptimizer, with their `rules`.
         params: of all groups.
-        rules: of the groups.
 
     Raises:
         RecordMismatchError: it has other groups, other shapes, or options that this optimizer's config contradicts.

@@ -105,15 +105,13 @@ def fuse_code(module: nn.Module, replace: Replace) -> tuple[str, ...]:
 
 
 def mark(module: nn.Module, forward: FusedForward) -> None:
-    """Give the module this forward."""
     module.__dict__[_MARK] = forward
 
 
 def unmark(module: nn.Module) -> bool:
-    """Give the module its class's forward again; whether it had another."""
+    """Give the module its class's forward again; returns whether it had another."""
     return module.__dict__.pop(_MARK, None) is not None
 
 
 def mark_of(module: nn.Module) -> FusedForward | None:
-    """The forward that a fused module has."""
     return module.__dict__.get(_MARK)

@@ -24,7 +24,6 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """`F.layer_norm`."""
     if not takes_norm(input, normalized_shape, weight, bias):
         return F.layer_norm(input, normalized_shape, weight, bias, eps)
     return ops.layer_norm(input, weight, bias, eps)  # pyright: ignore[reportArgumentType]
@@ -36,7 +35,6 @@ def scaled_rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 
 
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """`F.rms_norm`."""
     if weight is None or not takes_norm(input, normalized_shape, weight):
         return F.rms_norm(input, normalized_shape, weight, eps)
     if eps is None:  # that of the type that torch computes in
@@ -54,7 +52,6 @@ def cross_entropy(
     reduction: Any = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """`F.cross_entropy`."""
     is_usual = weight is None and size_average is None and reduce is None
     if not is_usual or not takes_cross_entropy(input, target, reduction, label_smoothing):
         return F.cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
@@ -73,7 +70,6 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """`F.scaled_dot_product_attention`."""
     if not takes_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa

@@ -108,7 +108,6 @@ def _with_op(stock: types.FunctionType, name: str, methods: Methods, compute: Co
 
 
 def linear_forward(module: Any, x: Any) -> Tensor | None:
-    """`nn.Linear`."""
     return ops.linear(x, module.weight, module.bias) if takes(x, module.weight, module.bias) else None
 
 
@@ -196,7 +195,7 @@ def _prove_gelu_tanh(module: nn.Module, stock: types.FunctionType) -> tuple[Any,
 
 
 def gelu_tanh_forward(proven: Proven) -> Compute:
-    """Activations that write GELU's tanh approximation out."""
+    """Activations that write out GELU's approximation by tanh."""
     results = dict(proven)
 
     def compute(module: Any, x: Any) -> Tensor | None:
