@@ -80,9 +80,8 @@ def tanh(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
 
 
 def relu6(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x, at least 0 and at most 6. `[..] -> [..]`.
+    """x, at least 0 and at most 6. `[..] -> [..]`. Torch: `F.relu6`.
 
-    Torch: `F.relu6`.
     Differs: the gradient at 0 and 6 is 1.
     """
     spec = float_spec("relu6", x)
@@ -90,9 +89,8 @@ def relu6(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
 
 
 def leaky_relu(x: "Tensor[B2, E, Float]", negative_slope: float) -> "Tensor[B2, E, Float]":
-    """x where x >= 0, negative_slope * x elsewhere. `[..] -> [..]`.
+    """x where x >= 0, negative_slope * x elsewhere. `[..] -> [..]`. Torch: `F.leaky_relu`.
 
-    Torch: `F.leaky_relu`.
     Differs: the slope has no default.
     """
     spec = float_spec("leaky_relu", x)
@@ -122,9 +120,8 @@ def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tenso
 
 
 def hard_sigmoid(x: "Tensor[B2, E, Float]", alpha: float, beta: float) -> "Tensor[B2, E, Float]":
-    """alpha * x + beta, at least 0 and at most 1. `[..] -> [..]`.
+    """alpha * x + beta, at least 0 and at most 1. `[..] -> [..]`. Torch: `F.hardsigmoid` with alpha 1/6 and beta 0.5.
 
-    Torch: `F.hardsigmoid` with alpha 1/6 and beta 0.5.
     Differs: alpha and beta are given.
     """
     spec = float_spec("hard_sigmoid", x)
@@ -132,9 +129,8 @@ def hard_sigmoid(x: "Tensor[B2, E, Float]", alpha: float, beta: float) -> "Tenso
 
 
 def softplus(x: "Tensor[B2, E, Float]", beta: float) -> "Tensor[B2, E, Float]":
-    """log(1 + e^(beta * x)) / beta, and x where beta * x > 20. `[..] -> [..]`.
+    """log(1 + e^(beta * x)) / beta, and x where beta * x > 20. `[..] -> [..]`. Torch: `F.softplus`.
 
-    Torch: `F.softplus`.
     Differs: the threshold is at most what the element type can hold, see `softplus_with_threshold`.
     """
     spec = float_spec("softplus", x)
@@ -143,9 +139,8 @@ def softplus(x: "Tensor[B2, E, Float]", beta: float) -> "Tensor[B2, E, Float]":
 
 
 def softplus_with_threshold(x: "Tensor[B2, E, Float]", beta: float, threshold: float) -> "Tensor[B2, E, Float]":
-    """log(1 + e^(beta * x)) / beta, and x where beta * x > threshold. `[..] -> [..]`.
+    """log(1 + e^(beta * x)) / beta, and x where beta * x > threshold. `[..] -> [..]`. Torch: `F.softplus`.
 
-    Torch: `F.softplus`.
     Differs: the threshold is lowered to 11 (float16), 88 (float32, bfloat16), 709 (float64): there e^x overflows.
     """
     spec = float_spec("softplus", x)
@@ -154,9 +149,8 @@ def softplus_with_threshold(x: "Tensor[B2, E, Float]", beta: float, threshold: f
 
 
 def elu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
-    """x where x > 0, alpha * (e^x - 1) elsewhere. `[..] -> [..]`.
+    """x where x > 0, alpha * (e^x - 1) elsewhere. `[..] -> [..]`. Torch: `F.elu`.
 
-    Torch: `F.elu`.
     Differs: alpha has no default.
     """
     spec = float_spec("elu", x)
@@ -164,9 +158,8 @@ def elu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
 
 
 def celu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
-    """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1)). `[..] -> [..]`.
+    """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1)). `[..] -> [..]`. Torch: `F.celu`.
 
-    Torch: `F.celu`.
     Differs: alpha has no default.
     """
     spec = float_spec("celu", x)
@@ -188,9 +181,8 @@ def thresholded_relu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, 
 
 
 def hardtanh(x: "Tensor[B2, E, Float]", min: float, max: float) -> "Tensor[B2, E, Float]":
-    """x, at least `min` and at most `max`. `[..] -> [..]`.
+    """x, at least `min` and at most `max`. `[..] -> [..]`. Torch: `F.hardtanh`.
 
-    Torch: `F.hardtanh`.
     Differs: no default bounds; the gradient at the bounds is 1.
     """
     spec = float_spec("hardtanh", x)
@@ -204,9 +196,8 @@ def tanhshrink(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
 
 
 def hard_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float]":
-    """x where |x| > lambd, 0 elsewhere. `[..] -> [..]`.
+    """x where |x| > lambd, 0 elsewhere. `[..] -> [..]`. Torch: `F.hardshrink`.
 
-    Torch: `F.hardshrink`.
     Differs: lambd has no default.
     """
     spec = float_spec("hard_shrink", x)
@@ -214,9 +205,8 @@ def hard_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float
 
 
 def soft_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float]":
-    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere. `[..] -> [..]`.
+    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere. `[..] -> [..]`. Torch: `F.softshrink`.
 
-    Torch: `F.softshrink`.
     Differs: lambd has no default.
     """
     spec = float_spec("soft_shrink", x)
@@ -230,9 +220,8 @@ def shrink(x: "Tensor[B2, E, Float]", lambd: float, bias: float) -> "Tensor[B2, 
 
 
 def softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """e^x / sum(e^x) along a dimension. `[..] -> [..]`.
+    """e^x / sum(e^x) along a dimension. `[..] -> [..]`. Torch: `F.softmax`.
 
-    Torch: `F.softmax`.
     Differs: the dimension has no default.
     """
     spec = float_spec("softmax", x)
@@ -242,9 +231,8 @@ def softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
 
 
 def softmin(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """softmax(-x) along a dimension. `[..] -> [..]`.
+    """softmax(-x) along a dimension. `[..] -> [..]`. Torch: `F.softmin`.
 
-    Torch: `F.softmin`.
     Differs: the dimension has no default.
     """
     spec = float_spec("softmin", x)
@@ -252,9 +240,8 @@ def softmin(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
 
 
 def log_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """Logarithm of the softmax along a dimension. `[..] -> [..]`.
+    """Logarithm of the softmax along a dimension. `[..] -> [..]`. Torch: `F.log_softmax`.
 
-    Torch: `F.log_softmax`.
     Differs: the dimension has no default.
     """
     spec = float_spec("log_softmax", x)
@@ -268,9 +255,8 @@ def quiet_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]"
 
 
 def glu(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """The first half along a dimension times the sigmoid of the second. `[.., 2n, ..] -> [.., n, ..]`.
+    """The first half along a dimension times the sigmoid of the second. `[.., 2n, ..] -> [.., n, ..]`. Torch: `F.glu`.
 
-    Torch: `F.glu`.
     Differs: the dimension has no default.
 
     Raises:

@@ -151,9 +151,8 @@ class QuantizationMethods(TensorBase[B, D, K]):
         return QTensor(derive(values, spec), wrap(fitting, scales_spec), scheme)
 
     def quantize_dynamic(self: "QuantizationMethods[B, D, Float]", scheme: QuantScheme) -> QTensor[B, D]:
-        """`quantize` with the scales of the tensor's own range. `[..] -> QTensor [..]`.
+        """`quantize` with the scales of the tensor's own range. `[..] -> QTensor [..]`. Torch: none.
 
-        Torch: none.
         Differs: as `quantize`; symmetric only.
 
         Raises:

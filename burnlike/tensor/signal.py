@@ -124,18 +124,16 @@ _BLACKMAN = (0.42, -0.5, 0.08)
 
 
 def hann_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
-    """0.5 - 0.5 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`.
+    """0.5 - 0.5 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`. Torch: `torch.hann_window`.
 
-    Torch: `torch.hann_window`.
     Differs: `periodic` is required.
     """
     return _window("Hann Window", _HANN, size, periodic, backend, dtype)
 
 
 def hamming_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
-    """25/46 - 21/46 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`.
+    """25/46 - 21/46 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`. Torch: `torch.hamming_window`.
 
-    Torch: `torch.hamming_window`.
     Differs: torch's weights are 0.54 and 0.46; `periodic` is required.
     """
     return _window("Hamming Window", _HAMMING, size, periodic, backend, dtype)

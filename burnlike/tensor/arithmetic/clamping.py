@@ -20,9 +20,8 @@ class ClampMethods(TensorBase[B, D, K]):
     @overload
     def clamp(self: "ClampMethods[B, D, Int]", min: int, max: int) -> "Tensor[B, D, Int]": ...
     def clamp(self: Any, min: Any, max: Any) -> Any:
-        """Elements above `max` become `max`, then those below `min` become `min`. `[..] -> [..]`.
+        """Elements above `max` become `max`, then those below `min` become `min`. `[..] -> [..]`. Torch: `torch.clamp`.
 
-        Torch: `torch.clamp`.
         Differs: both bounds are required; where min > max the minimum wins.
         """
         spec = self.spec
@@ -50,9 +49,8 @@ class ClampMethods(TensorBase[B, D, K]):
         return with_scalar("clamp_max", self, max)
 
     def max_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
-        """The larger of two, element by element. `[..] -> [..]`, sizes equal or 1.
+        """The larger of two, element by element. `[..] -> [..]`, sizes equal or 1. Torch: `torch.maximum`.
 
-        Torch: `torch.maximum`.
         Differs: a NaN in `other` is ignored, one in the receiver stays; of equal ones the receiver gets the gradient.
         """
         spec = self.spec
@@ -63,9 +61,8 @@ class ClampMethods(TensorBase[B, D, K]):
             fail("max_pair", error, self.inner, value)
 
     def min_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
-        """The smaller of two, element by element. `[..] -> [..]`, sizes equal or 1.
+        """The smaller of two, element by element. `[..] -> [..]`, sizes equal or 1. Torch: `torch.minimum`.
 
-        Torch: `torch.minimum`.
         Differs: a NaN in `other` is ignored, one in the receiver stays; of equal ones the receiver gets the gradient.
         """
         spec = self.spec

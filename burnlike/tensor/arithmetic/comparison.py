@@ -70,9 +70,8 @@ class ComparisonMethods(TensorBase[B, D, K]):
             fail("equal", error, self.inner, right.inner)
 
     def not_equal(self, other: "Tensor[B, D, K] | torch.Tensor | float") -> "Tensor[B, D, Bool]":
-        """Whether elements differ; `x != y`. `[..], [..] -> [..]`, sizes equal or 1.
+        """Whether elements differ; `x != y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.ne`.
 
-        Torch: `torch.ne`.
         Differs: equal ranks, no promotion.
         """
         spec = self.spec
@@ -110,9 +109,8 @@ class ComparisonMethods(TensorBase[B, D, K]):
     __hash__ = object.__hash__
 
     def any(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
-        """Whether an element is not zero (NaN is not). `[..] -> [1]`.
+        """Whether an element is not zero (NaN is not). `[..] -> [1]`. Torch: `torch.any(x)`.
 
-        Torch: `torch.any(x)`.
         Differs: shape `[1]`.
         """
         if dim is not None or keepdim is not None:
@@ -132,9 +130,8 @@ class ComparisonMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.any_dim(self.inner, axis("Any Dim", dim, spec.rank)), spec.bool)
 
     def all(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
-        """Whether no element is zero. `[..] -> [1]`.
+        """Whether no element is zero. `[..] -> [1]`. Torch: `torch.all(x)`.
 
-        Torch: `torch.all(x)`.
         Differs: shape `[1]`.
         """
         if dim is not None or keepdim is not None:
@@ -170,9 +167,8 @@ class FloatCheckMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.is_nan(self.inner), spec.bool)
 
     def contains_nan(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D1, Bool]":
-        """Whether any element is NaN. `[..] -> [1]`, Bool.
+        """Whether any element is NaN. `[..] -> [1]`, Bool. Torch: `torch.isnan(x).any()`.
 
-        Torch: `torch.isnan(x).any()`.
         Differs: shape `[1]`.
         """
         spec = self.spec

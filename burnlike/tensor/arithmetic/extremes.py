@@ -47,9 +47,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("argmin", error, self.inner)
 
     def max(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The greatest of all elements, of which there is at least one. `[..] -> [1]`.
+        """The greatest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.max(x)`.
 
-        Torch: `torch.max(x)`.
         Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
         if dim is not None or keepdim is not None:
@@ -61,9 +60,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("max", error, self.inner)
 
     def max_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The greatest along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+        """The greatest along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amax(x, dim, keepdim=True)`.
 
-        Torch: `torch.amax(x, dim, keepdim=True)`.
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -75,9 +73,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("max_dim", error, self.inner)
 
     def max_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """The greatest over `dims`. `[.., n, ..] -> [.., 1, ..]`.
+        """The greatest over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amax(x, dims, keepdim=True)`.
 
-        Torch: `torch.amax(x, dims, keepdim=True)`.
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -103,9 +100,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
         return wrap(values, spec), wrap(indices, spec.places)
 
     def min(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The smallest of all elements, of which there is at least one. `[..] -> [1]`.
+        """The smallest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.min(x)`.
 
-        Torch: `torch.min(x)`.
         Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
         if dim is not None or keepdim is not None:
@@ -117,9 +113,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("min", error, self.inner)
 
     def min_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The smallest along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+        """The smallest along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amin(x, dim, keepdim=True)`.
 
-        Torch: `torch.amin(x, dim, keepdim=True)`.
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -131,9 +126,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("min_dim", error, self.inner)
 
     def min_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """The smallest over `dims`. `[.., n, ..] -> [.., 1, ..]`.
+        """The smallest over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amin(x, dims, keepdim=True)`.
 
-        Torch: `torch.amin(x, dims, keepdim=True)`.
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -173,9 +167,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("max_abs", error, self.inner)
 
     def max_abs_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The greatest magnitude along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+        """The greatest magnitude along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dim, keepdim=True)`.
 
-        Torch: `x.abs().amax(dim, keepdim=True)`.
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -187,9 +180,8 @@ class ExtremeMethods(TensorBase[B, D, K]):
             fail("max_abs_dim", error, self.inner)
 
     def max_abs_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """The greatest magnitude over `dims`. `[.., n, ..] -> [.., 1, ..]`.
+        """The greatest magnitude over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dims, keepdim=True)`.
 
-        Torch: `x.abs().amax(dims, keepdim=True)`.
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec

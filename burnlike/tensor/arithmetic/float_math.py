@@ -66,9 +66,8 @@ class FloatMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.trunc(self.inner), spec)
 
     def powf(self: "FloatMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]":
-        """Power, element by element. `[..] ** [..] -> [..]`, sizes equal or 1.
+        """Power, element by element. `[..] ** [..] -> [..]`, sizes equal or 1. Torch: `torch.pow`.
 
-        Torch: `torch.pow`.
         Differs: equal ranks, no promotion.
         """
         spec = self.spec
@@ -97,9 +96,8 @@ class FloatMethods(TensorBase[B, D, K]):
         return with_scalar("fmod", self, scalar)
 
     def hypot(self: "FloatMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor") -> "Tensor[B, D, Float]":
-        """sqrt(x^2 + y^2) without overflow. `[..] -> [..]`, sizes equal or 1.
+        """sqrt(x^2 + y^2) without overflow. `[..] -> [..]`, sizes equal or 1. Torch: `torch.hypot`.
 
-        Torch: `torch.hypot`.
         Differs: equal ranks, no promotion.
         """
         spec = self.spec
@@ -188,9 +186,8 @@ class TrigonometryMethods(TensorBase[B, D, K]):
     def atan2(
         self: "TrigonometryMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor"
     ) -> "Tensor[B, D, Float]":
-        """The angle of the point (other, self), in -pi .. pi. `[..] -> [..]`, sizes equal or 1.
+        """The angle of the point (other, self), in -pi .. pi. `[..] -> [..]`, sizes equal or 1. Torch: `torch.atan2`.
 
-        Torch: `torch.atan2`.
         Differs: equal ranks, no promotion.
         """
         spec = self.spec

@@ -19,9 +19,8 @@ class LogicMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.bool_not(self.inner), spec)
 
     def bool_and(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
-        """And, element by element; `x & y`. `[..], [..] -> [..]`, sizes equal or 1.
+        """And, element by element; `x & y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_and`.
 
-        Torch: `torch.logical_and`.
         Differs: equal ranks, Bool only.
         """
         spec = self.spec
@@ -34,9 +33,8 @@ class LogicMethods(TensorBase[B, D, K]):
             fail("bool_and", error, self.inner, right.inner)
 
     def bool_or(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
-        """Or, element by element; `x | y`. `[..], [..] -> [..]`, sizes equal or 1.
+        """Or, element by element; `x | y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_or`.
 
-        Torch: `torch.logical_or`.
         Differs: equal ranks, Bool only.
         """
         spec = self.spec
@@ -100,9 +98,8 @@ class IntMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def bitwise_and(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x & y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+        """x & y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_and`.
 
-        Torch: `torch.bitwise_and`.
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_and", self, other)
@@ -112,9 +109,8 @@ class IntMethods(TensorBase[B, D, K]):
         return with_scalar("bitwise_and", self, scalar)
 
     def bitwise_or(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x | y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+        """x | y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_or`.
 
-        Torch: `torch.bitwise_or`.
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_or", self, other)
@@ -124,9 +120,8 @@ class IntMethods(TensorBase[B, D, K]):
         return with_scalar("bitwise_or", self, scalar)
 
     def bitwise_xor(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x ^ y, bit by bit. `[..] -> [..]`, sizes equal or 1.
+        """x ^ y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_xor`.
 
-        Torch: `torch.bitwise_xor`.
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_xor", self, other)
@@ -136,9 +131,8 @@ class IntMethods(TensorBase[B, D, K]):
         return with_scalar("bitwise_xor", self, scalar)
 
     def bitwise_left_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x shifted left by y bits. `[..] -> [..]`, sizes equal or 1.
+        """x shifted left by y bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_left_shift`.
 
-        Torch: `torch.bitwise_left_shift`.
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_left_shift", self, other)

@@ -41,9 +41,8 @@ class MatmulMethods(TensorBase[B, D, K]):
         return self.spec.tensor(value, self.spec.backend).matmul(self)
 
     def dot(self: "Numeric[B, D1]", other: "Tensor[B, D1, K] | torch.Tensor") -> "Tensor[B, D1, K]":
-        """The sum of products of two vectors. `[n] x [n] -> [1]`.
+        """The sum of products of two vectors. `[n] x [n] -> [1]`. Torch: `torch.dot`.
 
-        Torch: `torch.dot`.
         Differs: shape `[1]`.
         """
         spec = self.spec

@@ -23,9 +23,8 @@ class NumericMethods(TensorBase[B, D, K]):
     @overload
     def add(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def add(self: Any, other: Any) -> Any:
-        """Sum, element by element. `[..] + [..] -> [..]`, sizes equal or 1.
+        """Sum, element by element. `[..] + [..] -> [..]`, sizes equal or 1. Torch: `torch.add`.
 
-        Torch: `torch.add`.
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
@@ -49,9 +48,8 @@ class NumericMethods(TensorBase[B, D, K]):
     @overload
     def sub(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def sub(self: Any, other: Any) -> Any:
-        """Difference, element by element. `[..] - [..] -> [..]`, sizes equal or 1.
+        """Difference, element by element. `[..] - [..] -> [..]`, sizes equal or 1. Torch: `torch.sub`.
 
-        Torch: `torch.sub`.
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
@@ -81,9 +79,8 @@ class NumericMethods(TensorBase[B, D, K]):
     @overload
     def mul(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
     def mul(self: Any, other: Any) -> Any:
-        """Product, element by element. `[..] * [..] -> [..]`, sizes equal or 1.
+        """Product, element by element. `[..] * [..] -> [..]`, sizes equal or 1. Torch: `torch.mul`.
 
-        Torch: `torch.mul`.
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec

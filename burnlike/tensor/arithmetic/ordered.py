@@ -17,18 +17,16 @@ class OrderedMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def sort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The elements along `dim`, ascending. `[..] -> [..]`.
+        """The elements along `dim`, ascending. `[..] -> [..]`. Torch: `torch.sort(x, dim).values`.
 
-        Torch: `torch.sort(x, dim).values`.
         Differs: values only.
         """
         spec = self.spec
         return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), False), spec)
 
     def sort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The elements along `dim`, descending. `[..] -> [..]`.
+        """The elements along `dim`, descending. `[..] -> [..]`. Torch: `torch.sort(x, dim, descending=True).values`.
 
-        Torch: `torch.sort(x, dim, descending=True).values`.
         Differs: values only.
         """
         spec = self.spec

@@ -15,9 +15,8 @@ class ReductionMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def sum(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The sum of all elements. `[..] -> [1]`.
+        """The sum of all elements. `[..] -> [1]`. Torch: `torch.sum(x)`.
 
-        Torch: `torch.sum(x)`.
         Differs: shape `[1]`; Int keeps its dtype.
         """
         if dim is not None or keepdim is not None:
@@ -28,9 +27,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.sum(self.inner), spec.ranks[1])
 
     def sum_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Sums along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+        """Sums along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.sum(x, dim, keepdim=True)`.
 
-        Torch: `torch.sum(x, dim, keepdim=True)`.
         Differs: `dim` stays, with size 1; Int keeps its dtype.
         """
         spec = self.spec
@@ -39,9 +37,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.sum_dim(self.inner, dim, True), spec)
 
     def sum_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """Sums over `dims`. `[.., n, ..] -> [.., 1, ..]`.
+        """Sums over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.sum(x, dims, keepdim=True)`.
 
-        Torch: `torch.sum(x, dims, keepdim=True)`.
         Differs: the dimensions stay, with size 1; none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
@@ -63,9 +60,8 @@ class ReductionMethods(TensorBase[B, D, K]):
     @overload
     def sum_dims_squeeze(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, Any, K]": ...
     def sum_dims_squeeze(self: Any, dims: Any) -> Any:
-        """Sums over `dims`, which are dropped. `[a, n, b] -> [a, b]`.
+        """Sums over `dims`, which are dropped. `[a, n, b] -> [a, b]`. Torch: `torch.sum(x, dims)`.
 
-        Torch: `torch.sum(x, dims)`.
         Differs: at least one dimension stays; none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
@@ -75,9 +71,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.sum_dim(self.inner, found, False), spec.ranks[spec.rank - len(found)]) if found else self
 
     def mean(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The mean of all elements. `[..] -> [1]`.
+        """The mean of all elements. `[..] -> [1]`. Torch: `torch.mean(x)`.
 
-        Torch: `torch.mean(x)`.
         Differs: shape `[1]`; of Int the whole part, in its dtype.
         """
         if dim is not None or keepdim is not None:
@@ -90,9 +85,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.mean(self.inner), spec.ranks[1])
 
     def mean_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Means along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+        """Means along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.mean(x, dim, keepdim=True)`.
 
-        Torch: `torch.mean(x, dim, keepdim=True)`.
         Differs: `dim` stays, with size 1; of Int the whole part, in its dtype.
         """
         spec = self.spec
@@ -103,9 +97,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.mean_dim(self.inner, dim, True), spec)
 
     def mean_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """Means over `dims`. `[.., n, ..] -> [.., 1, ..]`.
+        """Means over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.mean(x, dims, keepdim=True)`.
 
-        Torch: `torch.mean(x, dims, keepdim=True)`.
         Differs: the dimensions stay, with size 1; none given means no mean taken; of Int the whole part, one
         dimension after the other, in its dtype.
         """
@@ -116,9 +109,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.mean_dim(self.inner, found, True), spec) if found else self  # pyright: ignore[reportReturnType]
 
     def prod(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The product of all elements. `[..] -> [1]`.
+        """The product of all elements. `[..] -> [1]`. Torch: `torch.prod(x)`.
 
-        Torch: `torch.prod(x)`.
         Differs: shape `[1]`; Int keeps its dtype.
         """
         if dim is not None or keepdim is not None:
@@ -129,9 +121,8 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.prod(self.inner), spec.ranks[1])
 
     def prod_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Products along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+        """Products along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.prod(x, dim, keepdim=True)`.
 
-        Torch: `torch.prod(x, dim, keepdim=True)`.
         Differs: `dim` stays, with size 1; Int keeps its dtype.
         """
         spec = self.spec
@@ -173,9 +164,8 @@ class CumulativeMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def cumsum(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Running sums along `dim`. `[..] -> [..]`.
+        """Running sums along `dim`. `[..] -> [..]`. Torch: `torch.cumsum(x, dim)`.
 
-        Torch: `torch.cumsum(x, dim)`.
         Differs: Int keeps its dtype.
         """
         spec = self.spec
@@ -184,9 +174,8 @@ class CumulativeMethods(TensorBase[B, D, K]):
         return like(spec.ops.cumsum(self.inner, dim), spec)
 
     def cumprod(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Running products along `dim`. `[..] -> [..]`.
+        """Running products along `dim`. `[..] -> [..]`. Torch: `torch.cumprod(x, dim)`.
 
-        Torch: `torch.cumprod(x, dim)`.
         Differs: Int keeps its dtype.
         """
         spec = self.spec

@@ -17,9 +17,8 @@ class ScalarMethods(TensorBase[B, D, K]):
     @overload
     def add_scalar(self: "ScalarMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]": ...
     def add_scalar(self: Any, scalar: Any) -> Any:
-        """The sum with a scalar. `[..] -> [..]`.
+        """The sum with a scalar. `[..] -> [..]`. Torch: `torch.add(x, scalar)`.
 
-        Torch: `torch.add(x, scalar)`.
         Differs: no promotion.
         """
         return with_scalar("add", self, scalar)
@@ -29,9 +28,8 @@ class ScalarMethods(TensorBase[B, D, K]):
     @overload
     def sub_scalar(self: "ScalarMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]": ...
     def sub_scalar(self: Any, scalar: Any) -> Any:
-        """The difference from a scalar. `[..] -> [..]`.
+        """The difference from a scalar. `[..] -> [..]`. Torch: `torch.sub(x, scalar)`.
 
-        Torch: `torch.sub(x, scalar)`.
         Differs: no promotion.
         """
         return with_scalar("sub", self, scalar)
@@ -41,9 +39,8 @@ class ScalarMethods(TensorBase[B, D, K]):
     @overload
     def mul_scalar(self: "ScalarMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]": ...
     def mul_scalar(self: Any, scalar: Any) -> Any:
-        """The product with a scalar. `[..] -> [..]`.
+        """The product with a scalar. `[..] -> [..]`. Torch: `torch.mul(x, scalar)`.
 
-        Torch: `torch.mul(x, scalar)`.
         Differs: no promotion.
         """
         return with_scalar("mul", self, scalar)
@@ -65,9 +62,8 @@ class ScalarMethods(TensorBase[B, D, K]):
     @overload
     def remainder_scalar(self: "ScalarMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]": ...
     def remainder_scalar(self: Any, scalar: Any) -> Any:
-        """Floor modulo by a scalar, with its sign. `[..] -> [..]`.
+        """Floor modulo by a scalar, with its sign. `[..] -> [..]`. Torch: `torch.remainder(x, scalar)`.
 
-        Torch: `torch.remainder(x, scalar)`.
         Differs: no promotion.
         """
         return with_scalar("remainder", self, scalar)
@@ -77,9 +73,8 @@ class ScalarMethods(TensorBase[B, D, K]):
     @overload
     def powi_scalar(self: "ScalarMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]": ...
     def powi_scalar(self: Any, scalar: Any) -> Any:
-        """The power with a whole number. `[..] -> [..]`.
+        """The power with a whole number. `[..] -> [..]`. Torch: `torch.pow(x, scalar)`.
 
-        Torch: `torch.pow(x, scalar)`.
         Differs: Int takes negative exponents, and truncates toward zero.
         """
         return with_scalar("powi", self, scalar)

@@ -57,17 +57,15 @@ class ConversionMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.cast(self.inner, wanted), target)
 
     def int(self: "ConversionMethods[B, D, Float] | ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Int]":
-        """Whole parts of Float, 0 and 1 of Bool, in the backend's int type. `[..] -> [..]`.
+        """Whole parts of Float, 0 and 1 of Bool, in the backend's int type. `[..] -> [..]`. Torch: `x.long()`.
 
-        Torch: `x.long()`.
         Differs: the backend's int type, whatever it is.
         """
         return _convert(self, Int)
 
     def float(self: "ConversionMethods[B, D, Int] | ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Float]":
-        """The numbers of Int, 0 and 1 of Bool, in the backend's float type. `[..] -> [..]`.
+        """The numbers of Int, 0 and 1 of Bool, in the backend's float type. `[..] -> [..]`. Torch: `x.float()`.
 
-        Torch: `x.float()`.
         Differs: the backend's float type, whatever it is.
         """
         return _convert(self, Float)

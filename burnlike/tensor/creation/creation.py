@@ -85,9 +85,8 @@ class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], Random
     def from_floats(data: Any, backend: B2) -> "Tensor[B2, Any, Float]": ...
     @staticmethod
     def from_floats(data: Any, backend: Any) -> Any:
-        """A Float tensor of nested lists. `shape -> shape`.
+        """A Float tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`.
 
-        Torch: `torch.tensor`.
         Differs: the dtype is the backend's; no digit is lost on the way to float64, where Burn passes through float32.
         """
         return _from_data("From Floats", data, backend, Float, None)
@@ -109,9 +108,8 @@ class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], Random
     def from_ints(data: Any, backend: B2) -> "Tensor[B2, Any, Int]": ...
     @staticmethod
     def from_ints(data: Any, backend: Any) -> Any:
-        """An Int tensor of nested lists. `shape -> shape`.
+        """An Int tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`.
 
-        Torch: `torch.tensor`.
         Differs: the dtype is the backend's; Burn passes through 32 bits.
         """
         return _from_data("From Ints", data, backend, Int, None)
@@ -144,9 +142,8 @@ class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], Random
     def eye(size: int, backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D2, KF]": ...
     @staticmethod
     def eye(size: int, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """Ones on the diagonal, else zeros. `-> [size, size]`, Float or Int.
+        """Ones on the diagonal, else zeros. `-> [size, size]`, Float or Int. Torch: `torch.eye`.
 
-        Torch: `torch.eye`.
         Differs: square; names the backend.
         """
         spec, _ = created("Eye", (size, size), backend, kind, dtype)
@@ -154,18 +151,16 @@ class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], Random
 
     @staticmethod
     def arange(start: int, end: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
-        """start, start + 1, ... below `end`. `-> [end - start]`.
+        """start, start + 1, ... below `end`. `-> [end - start]`. Torch: `torch.arange`.
 
-        Torch: `torch.arange`.
         Differs: Int only; both ends are given.
         """
         return _range("Arange", start, end, 1, backend, dtype)
 
     @staticmethod
     def arange_step(start: int, end: int, step: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
-        """start, start + step, ... below `end`. `-> [n]`.
+        """start, start + step, ... below `end`. `-> [n]`. Torch: `torch.arange`.
 
-        Torch: `torch.arange`.
         Differs: Int only; `step` is 1 or more.
         """
         return _range("Arange Step", start, end, step, backend, dtype)

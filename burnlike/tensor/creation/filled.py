@@ -71,9 +71,8 @@ class FilledMethods(TensorBase[B, D, K]):
 
     @fills_shape
     def empty(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """A tensor of undefined values. `shape -> shape`.
+        """A tensor of undefined values. `shape -> shape`. Torch: `torch.empty`.
 
-        Torch: `torch.empty`.
         Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
         """
         spec, sizes = created("Empty", shape, backend, kind, dtype)
@@ -81,9 +80,8 @@ class FilledMethods(TensorBase[B, D, K]):
 
     @fills_shape
     def zeros(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """A tensor of zeros, of False for Bool. `shape -> shape`.
+        """A tensor of zeros, of False for Bool. `shape -> shape`. Torch: `torch.zeros`.
 
-        Torch: `torch.zeros`.
         Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
         """
         spec, sizes = created("Zeros", shape, backend, kind, dtype)
@@ -91,9 +89,8 @@ class FilledMethods(TensorBase[B, D, K]):
 
     @fills_shape
     def ones(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """A tensor of ones, of True for Bool. `shape -> shape`.
+        """A tensor of ones, of True for Bool. `shape -> shape`. Torch: `torch.ones`.
 
-        Torch: `torch.ones`.
         Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
         """
         spec, sizes = created("Ones", shape, backend, kind, dtype)
@@ -175,9 +172,8 @@ class FilledMethods(TensorBase[B, D, K]):
     ) -> "Tensor[B2, Any, KF]": ...
     @staticmethod
     def full(shape: Any, fill_value: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """A tensor of `fill_value`, converted to the element type. `shape -> shape`.
+        """A tensor of `fill_value`, converted to the element type. `shape -> shape`. Torch: `torch.full`.
 
-        Torch: `torch.full`.
         Differs: names the backend; the dtype is the backend's for `kind`, unless given, never the value's.
         """
         spec, sizes = created("Full", shape, backend, kind, dtype)

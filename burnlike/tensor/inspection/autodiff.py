@@ -89,9 +89,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def grad_replace(
         self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: GradientMap, grad: "Tensor[B2, D, Float]"
     ) -> None:
-        """Put `grad` in place of this leaf's gradient, in its `.grad` too. `[..]`.
-
-        Torch: `x.grad = grad`.
+        """Put `grad` in place of this leaf's gradient, in its `.grad` too. `[..]`. Torch: `x.grad = grad`.
 
         Raises:
             TensorValueError: another shape than the leaf's.
@@ -168,9 +166,8 @@ class AutodiffMethods(TensorBase[B, D, K]):
         self: "AutodiffMethods[B, D, Float]", require_grad: Literal[False]
     ) -> "Tensor[B, D, Float]": ...
     def set_require_grad(self: Any, require_grad: bool) -> Any:
-        """`require_grad()`, or for False the same values untracked.
+        """`require_grad()`, or for False the same values untracked. Torch: `x.requires_grad_(flag)`.
 
-        Torch: `x.requires_grad_(flag)`.
         Differs: this tensor is not changed.
         """
         if require_grad:
@@ -179,9 +176,8 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return wrap(self.spec.ops.detach(self.inner), self.spec) if tracked else self
 
     def is_require_grad(self: "AutodiffMethods[B, D, Float]") -> bool:
-        """Whether this is a leaf that was marked by `require_grad()`.
+        """Whether this is a leaf that was marked by `require_grad()`. Torch: `x.requires_grad and x.is_leaf`.
 
-        Torch: `x.requires_grad and x.is_leaf`.
         Differs: False for results of operations.
         """
         return self.inner.requires_grad and self.inner.grad_fn is None
@@ -206,17 +202,15 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return values.require_grad() if self.inner.grad_fn is None else values
 
     def gradient_checkpointing_strategy(self) -> Literal["NoCheckpointing"]:
-        """The strategy that saves memory in the backward pass of this tensor's operations: none.
+        """The strategy that saves memory in the backward pass of this tensor's operations: none. Torch: none.
 
-        Torch: none.
         Differs: `burnlike.tensor.checkpoint` recomputes a function's results in the backward pass.
         """
         return "NoCheckpointing"
 
     def with_gradient_checkpointing_strategy(self, strategy: Literal["NoCheckpointing"]) -> "Tensor[B, D, K]":
-        """The tensor itself: there is one strategy.
+        """The tensor itself: there is one strategy. Torch: `torch.utils.checkpoint`.
 
-        Torch: `torch.utils.checkpoint`.
         Differs: checkpointing is chosen by function, with `burnlike.tensor.checkpoint`, not by tensor.
 
         Raises:
@@ -238,9 +232,8 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return False
 
     def set_distributed(self, param_id: object) -> "Tensor[B, D, K]":
-        """Refused: gradients are reduced by the module's wrapper.
+        """Refused: gradients are reduced by the module's wrapper. Torch: none.
 
-        Torch: none.
         Differs: wrap the module in DistributedDataParallel or FSDP2.
 
         Raises:

@@ -35,9 +35,8 @@ class _Options:
 
 
 def set_print_options(options: PrintOptions) -> None:
-    """Set the options for showing all tensors from now on.
+    """Set the options for showing all tensors from now on. Torch: `torch.set_printoptions`.
 
-    Torch: `torch.set_printoptions`.
     Differs: three fields.
     """
     _Options.current = options

@@ -36,9 +36,8 @@ class MetadataMethods(TensorBase[B, D, K]):
         return self.inner.device
 
     def rank(self) -> D:
-        """The number of dimensions.
+        """The number of dimensions. Torch: `x.ndim`.
 
-        Torch: `x.ndim`.
         Differs: never 0.
         """
         return self.spec.rank  # pyright: ignore[reportReturnType]
@@ -91,17 +90,15 @@ class MetadataMethods(TensorBase[B, D, K]):
         return wrap(inner, family_of(target)[spec.dtype][spec.rank])
 
     def inplace(self, func: "Callable[[Self], Self]") -> Self:
-        """`func(self)`; nothing is changed in place.
+        """`func(self)`; nothing is changed in place. Torch: none.
 
-        Torch: none.
         Differs: Burn stores the result in the variable; bind it yourself.
         """
         return func(self)
 
     def extract(self) -> Self:
-        """The tensor itself.
+        """The tensor itself. Torch: none.
 
-        Torch: none.
         Differs: Burn leaves an empty tensor in the variable; here nothing changes.
         """
         return self
@@ -116,9 +113,7 @@ class MetadataMethods(TensorBase[B, D, K]):
 
     @staticmethod
     def from_primitive(primitive: torch.Tensor, backend: B2) -> "Tensor[B2, Any, Any]":
-        """A torch tensor as a typed one, without a copy; its dtype says the kind.
-
-        Torch: none.
+        """A torch tensor as a typed one, without a copy; its dtype says the kind. Torch: none.
 
         Raises:
             TensorTypeError: rank 0 or above 8, a dtype that has no kind, or another device than the backend's.
@@ -126,9 +121,7 @@ class MetadataMethods(TensorBase[B, D, K]):
         return find_spec(primitive, family_of(backend)).tensor(primitive, backend)
 
     def assert_shape(self, pattern: Pattern) -> None:
-        """Check the sizes: None stands for any size, `...` for any number of dimensions.
-
-        Torch: none.
+        """Check the sizes: None stands for any size, `...` for any number of dimensions. Torch: none.
 
         Raises:
             TensorValueError: they are others.
@@ -137,9 +130,7 @@ class MetadataMethods(TensorBase[B, D, K]):
 
 
 def assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
-    """Check the sizes of a tensor: None stands for any size, `...` (once) for any number of dimensions.
-
-    Torch: none.
+    """Check the sizes of a tensor: None stands for any size, `...` (once) for any number of dimensions. Torch: none.
 
     Raises:
         TensorValueError: they are others; the message has `name`.
@@ -171,9 +162,7 @@ def assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
 
 
 def debug_assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
-    """`assert_shape`, but nothing where Python runs with `-O`.
-
-    Torch: none.
+    """`assert_shape`, but nothing where Python runs with `-O`. Torch: none.
 
     Raises:
         TensorValueError: other sizes.

@@ -21,9 +21,8 @@ class ReadingMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def to_data(self) -> TensorData:
-        """The elements in host memory. Waits for them.
+        """The elements in host memory. Waits for them. Torch: `x.cpu().numpy()`.
 
-        Torch: `x.cpu().numpy()`.
         Differs: TensorData holds every dtype, bfloat16 too.
         """
         return TensorData(self.spec.ops.read_bytes(self.inner), tuple(self.inner.shape), self.spec.dtype)
@@ -37,9 +36,8 @@ class ReadingMethods(TensorBase[B, D, K]):
     try_into_data = try_to_data
 
     async def to_data_async(self) -> TensorData:
-        """As `to_data`, to be awaited.
+        """As `to_data`, to be awaited. Torch: `x.cpu().numpy()`.
 
-        Torch: `x.cpu().numpy()`.
         Differs: the read itself blocks.
         """
         return self.to_data()
@@ -47,9 +45,8 @@ class ReadingMethods(TensorBase[B, D, K]):
     into_data_async = to_data_async
 
     def to_data_as(self, element: Any) -> TensorData:
-        """The elements in host memory, converted to `element`.
+        """The elements in host memory, converted to `element`. Torch: `x.to(dtype).cpu()`.
 
-        Torch: `x.to(dtype).cpu()`.
         Differs: NaN or a number out of range of an integer type is an error.
 
         Raises:
@@ -91,9 +88,7 @@ class ReadingMethods(TensorBase[B, D, K]):
     @overload
     def into_scalar(self: "ReadingMethods[B, D, Bool]") -> bool: ...
     def into_scalar(self: Any) -> Any:
-        """The only element as a Python number. `[1, ..] -> number`.
-
-        Torch: `x.item()`.
+        """The only element as a Python number. `[1, ..] -> number`. Torch: `x.item()`.
 
         Raises:
             TensorValueError: the tensor has another number of elements than 1.
@@ -130,9 +125,8 @@ class ReadingMethods(TensorBase[B, D, K]):
     @overload
     async def into_scalar_async(self: "ReadingMethods[B, D, Bool]") -> bool: ...
     async def into_scalar_async(self: Any) -> Any:
-        """As `into_scalar`, to be awaited.
+        """As `into_scalar`, to be awaited. Torch: `x.item()`.
 
-        Torch: `x.item()`.
         Differs: the read itself blocks.
         """
         return self.into_scalar()
@@ -144,9 +138,8 @@ class ReadingMethods(TensorBase[B, D, K]):
     @overload
     async def try_into_scalar_async(self: "ReadingMethods[B, D, Bool]") -> bool | TensorError: ...
     async def try_into_scalar_async(self: Any) -> Any:
-        """As `try_into_scalar`, to be awaited.
+        """As `try_into_scalar`, to be awaited. Torch: `x.item()`.
 
-        Torch: `x.item()`.
         Differs: the read itself blocks.
         """
         return self.try_into_scalar()

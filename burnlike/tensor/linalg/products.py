@@ -51,9 +51,8 @@ def trace(tensor: "Tensor[B2, D7, Float]") -> "Tensor[B2, D6, Float]": ...
 @overload
 def trace(tensor: "Tensor[B2, D8, Float]") -> "Tensor[B2, D7, Float]": ...
 def trace(tensor: Any) -> Any:
-    """The sums of the main diagonals. `[.., R, C] -> [.., 1]`.
+    """The sums of the main diagonals. `[.., R, C] -> [.., 1]`. Torch: `torch.trace`.
 
-    Torch: `torch.trace`.
     Differs: any number of matrices, which need not be square; the last dimension is kept with size 1.
     """
     spec = matrix_spec("Diag", float_spec("trace", tensor))

@@ -19,9 +19,8 @@ def conv1d(
     bias: "Tensor[B2, D1, Float] | torch.Tensor | None",
     options: ConvOptions,
 ) -> "Tensor[B2, D3, Float]":
-    """Convolution. `[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`.
+    """Convolution. `[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`. Torch: `F.conv1d`.
 
-    Torch: `F.conv1d`.
     Differs: padding of the two ends may differ.
 
     Raises:

@@ -19,9 +19,8 @@ def interpolate(
     x: "Tensor[B2, D4, Float]", output_size: Sizes, options: InterpolateOptions
 ) -> "Tensor[B2, D4, Float]": ...
 def interpolate(x: Any, output_size: Any, options: Any = None) -> Any:
-    """Images of another size. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`.
+    """Images of another size. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`. Torch: `F.interpolate`.
 
-    Torch: `F.interpolate`.
     Differs: rank 4 only; corners are aligned by default; Lanczos3.
 
     Args:

@@ -29,9 +29,8 @@ def linear(
     weight: "Tensor[B2, D2, Float] | torch.Tensor",
     bias: "Tensor[B2, D1, Float] | torch.Tensor | None" = None,
 ) -> "Tensor[B2, E, Float]":
-    """x @ weight + bias. `[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`.
+    """x @ weight + bias. `[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`. Torch: `F.linear(x, weight.T, bias)`.
 
-    Torch: `F.linear(x, weight.T, bias)`.
     Differs: the weight is the transpose of torch's.
 
     Raises:
@@ -56,9 +55,8 @@ def linear(
 def embedding(
     weights: "Tensor[B2, D2, Float]", indices: "Tensor[B2, D2, Int] | torch.Tensor"
 ) -> "Tensor[B2, D3, Float]":
-    """Rows by their indices. `[n, d], [batch, length] -> [batch, length, d]`.
+    """Rows by their indices. `[n, d], [batch, length] -> [batch, length, d]`. Torch: `F.embedding(indices, weights)`.
 
-    Torch: `F.embedding(indices, weights)`.
     Differs: the weights come first; no padding index and no largest norm.
 
     Raises:

@@ -26,9 +26,8 @@ def max_pool1d(
     x: "Tensor[B2, D3, Float]", kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> "Tensor[B2, D3, Float]": ...
 def max_pool1d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
-    """The largest element of each window. `[batch, channels, l] -> [batch, channels, l_out]`.
+    """The largest element of each window. `[batch, channels, l] -> [batch, channels, l_out]`. Torch: `F.max_pool1d`.
 
-    Torch: `F.max_pool1d`.
     Differs: padding of any size, also a pair of two ends.
     """
     return _max_pool("max_pool1d", 1, x, kernel_size, window, named)
@@ -104,9 +103,7 @@ def max_pool2d_with_indices_backward(
     /,
 ) -> "Tensor[B2, D4, Float]": ...
 def max_pool2d_with_indices_backward(x: Any, *rest: Any) -> Any:
-    """The gradient of the input of `max_pool2d_with_indices`. `-> [batch, channels, h, w]`.
-
-    Torch: none.
+    """The gradient of the input of `max_pool2d_with_indices`. `-> [batch, channels, h, w]`. Torch: none.
 
     Args:
         x: the input.
@@ -137,9 +134,8 @@ def avg_pool1d(
     ceil_mode: bool,
 ) -> "Tensor[B2, D3, Float]": ...
 def avg_pool1d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
-    """The average of each window. `[batch, channels, l] -> [batch, channels, l_out]`.
+    """The average of each window. `[batch, channels, l] -> [batch, channels, l_out]`. Torch: `F.avg_pool1d`.
 
-    Torch: `F.avg_pool1d`.
     Differs: padding of any size; `count_include_pad` comes before `ceil_mode`.
     """
     return _avg_pool("avg_pool1d", 1, x, kernel_size, window, named)
@@ -157,9 +153,8 @@ def avg_pool2d(
     ceil_mode: bool,
 ) -> "Tensor[B2, D4, Float]": ...
 def avg_pool2d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
-    """The average of each window. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`.
+    """The average of each window. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`. Torch: `F.avg_pool2d`.
 
-    Torch: `F.avg_pool2d`.
     Differs: padding of any size; `count_include_pad` comes before `ceil_mode`; no `divisor_override`.
     """
     return _avg_pool("avg_pool2d", 2, x, kernel_size, window, named)

@@ -19,9 +19,8 @@ class TransposeMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def transpose(self) -> "Tensor[B, D, K]":
-        """The last two dimensions in each other's place. `[.., a, b] -> [.., b, a]`.
+        """The last two dimensions in each other's place. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`.
 
-        Torch: `x.mT`.
         Differs: takes no dimensions; `swap_dims` does.
         """
         spec = self.spec
@@ -31,18 +30,16 @@ class TransposeMethods(TensorBase[B, D, K]):
             fail("swap_dims", error, self.inner)
 
     def t(self) -> "Tensor[B, D, K]":
-        """The same as `transpose`. `[.., a, b] -> [.., b, a]`.
+        """The same as `transpose`. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`.
 
-        Torch: `x.mT`.
         Differs: any rank of 2 or more.
         """
         return self.transpose()
 
     @property
     def T(self) -> "Tensor[B, D, K]":
-        """The same as `transpose`, of a matrix. `[a, b] -> [b, a]`.
+        """The same as `transpose`, of a matrix. `[a, b] -> [b, a]`. Torch: `x.T`.
 
-        Torch: `x.T`.
         Differs: rank 2 only; torch deprecates others.
         """
         if self.spec.rank != 2:
@@ -127,9 +124,8 @@ class SqueezingMethods(TensorBase[B, D, K]):
     @overload
     def squeeze_dim(self: "SqueezingMethods[B, Any, K]", dim: int) -> "Tensor[B, Any, K]": ...
     def squeeze_dim(self: Any, dim: int) -> Any:
-        """Without one dimension, which has size 1. `[.., 1, ..] -> [.., ..]`.
+        """Without one dimension, which has size 1. `[.., 1, ..] -> [.., ..]`. Torch: `torch.squeeze`.
 
-        Torch: `torch.squeeze`.
         Differs: another size is an error.
         """
         spec, inner = self.spec, self.inner
@@ -157,9 +153,8 @@ class SqueezingMethods(TensorBase[B, D, K]):
         return _squeezed(self, axes_of("Squeeze", dims, self.spec.rank), rank)
 
     def unsqueeze(self, rank: R) -> "Tensor[B, R, K]":
-        """With dimensions of size 1 in front, up to `rank`. `[a, b] -> [1, .., 1, a, b]`.
+        """With dimensions of size 1 in front, up to `rank`. `[a, b] -> [1, .., 1, a, b]`. Torch: `x[(None,) * n]`.
 
-        Torch: `x[(None,) * n]`.
         Differs: takes the rank of the result instead of a dimension.
         """
         spec = self.spec

@@ -58,9 +58,8 @@ class GatheringMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def gather(self, dim: int, indices: "Tensor[B, D, Int] | torch.Tensor") -> "Tensor[B, D, K]":
-        """The elements along a dimension that `indices` name, in their shape.
+        """The elements along a dimension that `indices` name, in their shape. Torch: `torch.gather`.
 
-        Torch: `torch.gather`.
         Differs: sizes are equal on all other dimensions.
 
         Raises:

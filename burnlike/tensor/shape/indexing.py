@@ -19,9 +19,8 @@ class IndexingMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def slice(self, slices: Slices) -> "Tensor[B, D, K]":
-        """The region that up to one slice per dimension selects; dimensions without one stay whole.
+        """The region that up to one slice per dimension selects; dimensions without one stay whole. Torch: `x[...]`.
 
-        Torch: `x[...]`.
         Differs: an index keeps its dimension; a negative step walks the selected range backwards.
 
         Args:
@@ -38,9 +37,7 @@ class IndexingMethods(TensorBase[B, D, K]):
             fail("slice", error, inner)
 
     def slice_dim(self, dim: int, slice: SliceForm) -> "Tensor[B, D, K]":
-        """The part of one dimension that a slice selects.
-
-        Torch: `torch.narrow`, `x[:, a:b]`.
+        """The part of one dimension that a slice selects. Torch: `torch.narrow`, `x[:, a:b]`.
 
         Raises:
             TensorValueError: no such dimension, or a step of 0.
@@ -77,9 +74,7 @@ class IndexingMethods(TensorBase[B, D, K]):
             fail("slice_assign", error, inner, found)
 
     def slice_fill(self, slices: Slices, value: float) -> "Tensor[B, D, K]":
-        """A copy whose region, as `slice` selects it, holds `value` everywhere.
-
-        Torch: `x.clone()[...] = value`.
+        """A copy whose region, as `slice` selects it, holds `value` everywhere. Torch: `x.clone()[...] = value`.
 
         Raises:
             TensorValueError: too many slices, or a step of 0.
@@ -93,9 +88,8 @@ class IndexingMethods(TensorBase[B, D, K]):
             fail("slice_fill", error, inner)
 
     def narrow(self, dim: int, start: int, length: int) -> "Tensor[B, D, K]":
-        """`length` elements along a dimension, from `start` on.
+        """`length` elements along a dimension, from `start` on. Torch: `torch.narrow`.
 
-        Torch: `torch.narrow`.
         Differs: the length is not 0, the start not negative.
 
         Raises:

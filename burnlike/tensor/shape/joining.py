@@ -24,9 +24,8 @@ class JoiningMethods(TensorBase[B, D, K]):
 
     @staticmethod
     def cat(tensors: "Sequence[Tensor[B2, E, K2]]", dim: int) -> "Tensor[B2, E, K2]":
-        """One after the other along `dim`. `[.., n, ..], [.., m, ..] -> [.., n + m, ..]`.
+        """One after the other along `dim`. `[.., n, ..], [.., m, ..] -> [.., n + m, ..]`. Torch: `torch.cat`.
 
-        Torch: `torch.cat`.
         Differs: equal ranks, empty tensors too; no promotion.
         """
         spec, inners = _operands("cat", tensors)
@@ -123,9 +122,8 @@ class JoiningMethods(TensorBase[B, D, K]):
         return _pieces(self, [count for count in split_sizes if count], place)
 
     def iter_dim(self, dim: int) -> "DimIter[Tensor[B, D, K]]":
-        """The slices along `dim`, from either end. `[.., n, ..] -> n * [.., 1, ..]`.
+        """The slices along `dim`, from either end. `[.., n, ..] -> n * [.., 1, ..]`. Torch: `torch.unbind`.
 
-        Torch: `torch.unbind`.
         Differs: keeps the dimension, with size 1.
         """
         place = axis("Iter Dim", dim, self.spec.rank)

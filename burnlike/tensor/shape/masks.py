@@ -54,9 +54,8 @@ class MaskMethods(TensorBase[B, D, K]):
             fail("mask_fill", error, inner, where)
 
     def mask_select(self, mask: "Tensor[B, D, Bool] | torch.Tensor") -> "Tensor[B, D1, K]":
-        """`[n]`: the elements where the mask is set, in row order. Waits for the device.
+        """`[n]`: the elements where the mask is set, in row order. Waits for the device. Torch: `torch.masked_select`.
 
-        Torch: `torch.masked_select`.
         Differs: the mask has exactly the tensor's shape.
 
         Raises:

@@ -74,9 +74,8 @@ class PaddingMethods(TensorBase[B, D, K]):
         return wrap(pad(self.inner, pairs), spec)
 
     def triu(self: "Numeric[B, D]", diagonal: int) -> "Tensor[B, D, K]":
-        """Zeros below a diagonal of the last two dimensions. `[.., a, b] -> [.., a, b]`.
+        """Zeros below a diagonal of the last two dimensions. `[.., a, b] -> [.., a, b]`. Torch: `torch.triu`.
 
-        Torch: `torch.triu`.
         Differs: the diagonal is given, 0 for the main one.
         """
         spec = self.spec
@@ -85,9 +84,8 @@ class PaddingMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.triu(self.inner, diagonal), spec)
 
     def tril(self: "Numeric[B, D]", diagonal: int) -> "Tensor[B, D, K]":
-        """Zeros above a diagonal of the last two dimensions. `[.., a, b] -> [.., a, b]`.
+        """Zeros above a diagonal of the last two dimensions. `[.., a, b] -> [.., a, b]`. Torch: `torch.tril`.
 
-        Torch: `torch.tril`.
         Differs: the diagonal is given, 0 for the main one.
         """
         spec = self.spec

@@ -118,9 +118,8 @@ class ShapeMethods(SqueezingMethods[B, D, K], TransposeMethods[B, D, K]):
     @overload
     def expand(self, shape: Sequence[int]) -> "Tensor[B, Any, K]": ...
     def expand(self, shape: Any) -> Any:
-        """Dimensions of size 1 repeated, new ones in front; -1 keeps a size. `[..] -> shape`.
+        """Dimensions of size 1 repeated, new ones in front; -1 keeps a size. `[..] -> shape`. Torch: `Tensor.expand`.
 
-        Torch: `Tensor.expand`.
         Differs: a size of 0 is refused.
         """
         spec = self.spec
@@ -134,9 +133,8 @@ class ShapeMethods(SqueezingMethods[B, D, K], TransposeMethods[B, D, K]):
             fail("expand", error, self.inner)
 
     def repeat_dim(self, dim: int, times: int) -> "Tensor[B, D, K]":
-        """Tiled along one dimension. `[.., n, ..] -> [.., n * times, ..]`.
+        """Tiled along one dimension. `[.., n, ..] -> [.., n * times, ..]`. Torch: `Tensor.repeat`.
 
-        Torch: `Tensor.repeat`.
         Differs: one dimension.
         """
         rank = self.spec.rank
@@ -160,9 +158,8 @@ class ShapeMethods(SqueezingMethods[B, D, K], TransposeMethods[B, D, K]):
         return wrap(spec.ops.repeat(self.inner, times), spec)
 
     def roll(self, shifts: Sequence[int], dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """Element i of each of `dims` moves to i + shift, around the end. `[..] -> [..]`.
+        """Element i of each of `dims` moves to i + shift, around the end. `[..] -> [..]`. Torch: `torch.roll`.
 
-        Torch: `torch.roll`.
         Differs: the dimensions are given.
         """
         spec = self.spec

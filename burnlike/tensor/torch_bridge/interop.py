@@ -52,9 +52,8 @@ class TorchMethods(TensorBase[B, D, K]):
         return dispatch(func, args, kwargs or {})
 
     def clone(self) -> "Tensor[B, D, K]":
-        """Another handle of the same tensor. `[..]`.
+        """Another handle of the same tensor. `[..]`. Torch: none.
 
-        Torch: none.
         Differs: shares the storage, as nothing ever writes to it; `copy.deepcopy(x)` copies.
         """
         return wrap(self.inner, self.spec)
@@ -87,9 +86,8 @@ class TorchMethods(TensorBase[B, D, K]):
         return array
 
     def numpy(self) -> Any:
-        """The elements as a NumPy array, read-only where it shares the tensor's memory. `[..]`.
+        """The elements as a NumPy array, read-only where it shares the tensor's memory. `[..]`. Torch: `x.numpy()`.
 
-        Torch: `x.numpy()`.
         Differs: read-only, as a Tensor never changes; `.copy()` gives one to write to.
         """
         return self.__array__()
