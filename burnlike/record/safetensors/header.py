@@ -8,14 +8,16 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple, TypeGuard
+
+import msgspec
 
 from ...errors import RecordFormatError
-from ..bytes.budget import MAX_HEADER_BYTES, MAX_NAME
+from ..bytes.budget import MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_NAME
 from ..bytes.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
 from ..bytes.source import Source
 from ..metadata import CHECKSUMS
-from ..outline import StoredTensor
-from .entries import TensorForm, fields_in, fields_of, form_of, naturals, no_naturals, wrong_header
+from ..outline import DTYPE_BITS, StoredTensor, byte_count
 
 LENGTH_BYTES = 8
 METADATA = "__metadata__"
@@ -37,7 +39,24 @@ _EMPTY = re.compile(BLANK + rb"\{" + BLANK + rb"\}" + BLANK)
 _OPENING = re.compile(BLANK + rb"\{")
 
 _ENTRY_BYTES, _ENTRY_STEPS, _MEMBER_STEPS = 250, 30, 60
+_ENTRY_QUOTES = 8  # three keys and the dtype: with more, a key comes twice
 _USUAL_MARK = b',"data_offsets":['
+
+
+class _Fields(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The fields of an entry, of any types."""
+
+    dtype: object
+    shape: object
+    data_offsets: object
+
+
+class _TensorForm(NamedTuple):
+    """Facts that many tensors share: type, shape and size."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +114,7 @@ class _Reader:
         self.data_start = data_start
         self.tensors: dict[str, StoredTensor] = {}
         self.texts: dict[str, str] | None = None
-        self._forms: dict[bytes, TensorForm] = {}
+        self._forms: dict[bytes, _TensorForm] = {}
         self._end, self._in_order = 0, True  # of the data so far
         self._crc32: int | None = None
 
@@ -103,7 +122,7 @@ class _Reader:
         opening = _OPENING.match(text)
         if opening is None:
             reason = why_not(text, 0)
-            raise wrong_header("is not a JSON object" if reason.startswith("has") else reason)
+            raise _wrong_header("is not a JSON object" if reason.startswith("has") else reason)
         if _EMPTY.fullmatch(text):
             return
         # The usual ones are counted beforehand: a call for each of a million would take half a second.
@@ -124,10 +143,11 @@ class _Reader:
             begin, stop = int(first), int(last_place)
             try:
                 name = raw.decode()
-                dtype, shape, nbytes = forms[form]
-            except (UnicodeDecodeError, KeyError):
-                name = _decoded(raw, text)
-                dtype, shape, nbytes = forms[form] = form_of(name, fields_of(form))
+            except UnicodeDecodeError:
+                raise _wrong_header(why_not(text, 0)) from None
+            if form not in forms:
+                forms[form] = _form_of(name, _fields_of(form))
+            dtype, shape, nbytes = forms[form]
             if stop - begin != nbytes or name in tensors or len(name) > MAX_NAME:
                 raise self._refused(name, forms[form], stop - begin)
             tensors[name] = StoredTensor(name, dtype, shape, source, start + begin)
@@ -136,7 +156,7 @@ class _Reader:
         self._end, self._in_order = end, in_order
         blanks = _BLANKS.match(text, at)
         if blanks is None or blanks.end() != len(text):
-            raise wrong_header(why_not(text, at))
+            raise _wrong_header(why_not(text, at))
         self._crc32 = _crc32(text)
 
     def _member(self, text: bytes, at: int) -> tuple[int, bytes]:
@@ -147,11 +167,11 @@ class _Reader:
         except ValueError:
             name = None
         if found is None or name is None:
-            raise wrong_header(why_not(text, at))
+            raise _wrong_header(why_not(text, at))
         if found[2] is None:
             reason = why_not(text, at)
             if not reason.startswith("has"):
-                raise wrong_header(reason)
+                raise _wrong_header(reason)
             raise _no_map(name)
         if name == METADATA:
             if self.texts is not None:
@@ -161,22 +181,20 @@ class _Reader:
             except NotThisError as error:
                 raise _no_map(name, str(error)) from error
         else:
-            fields = fields_in(name, text, found)
+            fields = _fields_in(name, text, found)
             offsets = fields.data_offsets
-            if not naturals(offsets) or len(offsets) != 2:
-                raise no_naturals(name)
-            self._add(name, form_of(name, fields), *offsets)
+            if not _naturals(offsets) or len(offsets) != 2:
+                raise _no_naturals(name)
+            form, (begin, stop) = _form_of(name, fields), offsets
+            self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
+            if stop - begin != form.nbytes or name in self.tensors or len(name) > MAX_NAME:
+                raise self._refused(name, form, stop - begin)
+            self.tensors[name] = StoredTensor(name, form.dtype, form.shape, self.source, self.data_start + begin)
+            self._in_order = self._in_order and begin == self._end
+            self._end = stop
         return found.end(), found[3]
 
-    def _add(self, name: str, form: TensorForm, begin: int, stop: int) -> None:
-        self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
-        if stop - begin != form.nbytes or name in self.tensors or len(name) > MAX_NAME:
-            raise self._refused(name, form, stop - begin)
-        self.tensors[name] = StoredTensor(name, form.dtype, form.shape, self.source, self.data_start + begin)
-        self._in_order = self._in_order and begin == self._end
-        self._end = stop
-
-    def _refused(self, name: str, form: TensorForm, count: int) -> RecordFormatError:
+    def _refused(self, name: str, form: _TensorForm, count: int) -> RecordFormatError:
         if name in self.tensors:
             return _twice(name)
         if len(name) > MAX_NAME:
@@ -210,6 +228,56 @@ class _Reader:
         self._end = end - self.data_start
 
 
+def _fields_of(form: bytes) -> _Fields:
+    """Type and shape of an entry of the usual form, without its offsets."""
+    try:
+        return msgspec.json.decode(b"{" + form + b',"data_offsets":0}', type=_Fields)
+    except msgspec.DecodeError as error:  # as for [1,,2]
+        raise _wrong_header(f"is not valid JSON ({error})") from error
+
+
+def _fields_in(name: str, text: bytes, found: re.Match[bytes]) -> _Fields:
+    """The fields of the entry `name`, the second group of what was found in `text`."""
+    try:
+        fields = msgspec.json.decode(found[2], type=_Fields)
+    except msgspec.ValidationError as error:
+        raise RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets") from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise _wrong_header(why_not(text, found.start(2))) from None
+    quotes = found[2].count(b'"') - found[2].count(b'\\"')
+    if quotes != _ENTRY_QUOTES and isinstance(fields.dtype, str):
+        raise RecordFormatError(f"a key of tensor {name[:80]!r} comes twice in the header")
+    return fields
+
+
+def _form_of(name: str, fields: _Fields) -> _TensorForm:
+    """The form of a tensor, shared with others of its type and shape."""
+    dtype, shape = fields.dtype, fields.shape
+    if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
+        raise RecordFormatError(
+            f"tensor {name[:80]!r} has the unknown dtype {str(dtype)[:40]!r}; known: {', '.join(DTYPE_BITS)}"
+        )
+    if not _naturals(shape):
+        raise _no_naturals(name)
+    if len(shape) > MAX_DIMENSIONS:
+        raise RecordFormatError(f"tensor {name[:80]!r} has {len(shape)} dimensions, at most {MAX_DIMENSIONS} are read")
+    return _TensorForm(dtype, tuple(shape), byte_count(dtype, shape))
+
+
+def _naturals(value: object) -> TypeGuard[list[int]]:
+    """Whether it is a list of whole numbers from 0 to 2**63 - 1."""
+    limit = 2**63
+    return isinstance(value, list) and all(type(item) is int and 0 <= item < limit for item in value)
+
+
+def _no_naturals(name: str) -> RecordFormatError:
+    return RecordFormatError(f"tensor {name[:80]!r}: shape and data_offsets must be lists of non-negative integers")
+
+
+def _wrong_header(what: str) -> RecordFormatError:
+    return RecordFormatError(f"the header {what}")
+
+
 def _crc32(text: bytes) -> int | None:
     """The checksum of the header that `text` was before checksums were filled in; None if it has none."""
     begin = checksums_start(text)
@@ -218,13 +286,6 @@ def _crc32(text: bytes) -> int | None:
     end = text.find(b'"', begin)
     whole = memoryview(text)
     return zlib.crc32(whole[end:], zlib.crc32(b"0" * (end - begin), zlib.crc32(whole[:begin])))
-
-
-def _decoded(raw: bytes, text: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise wrong_header(why_not(text, 0)) from None
 
 
 def _twice(name: str) -> RecordFormatError:

@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..._lazy import resolve
 from ...errors import ArgumentError, BurnlikeError, RecordIOError, SavePendingError
 from ..bytes.workers import BLOCK_BYTES, run_steps
 from ..files.stored_tensors import LazyTensors
@@ -90,8 +91,8 @@ class SaveThread(threading.Thread):
 
     def start(self) -> None:
         # What the thread imports: a child that is forked while the thread imports it would wait for the import forever.
-        from ...ops import convert_, crc32  # noqa: F401
-
+        for name in ("convert_", "crc32"):
+            resolve(f"burnlike.ops:{name}")
         super().start()
 
     def run(self) -> None:
