@@ -138,8 +138,10 @@ from .conv.configs import (
     PixelUnshuffleConfig as PixelUnshuffleConfig,
     Unfold4dConfig as Unfold4dConfig,
 )
-from .conv.conv import Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d
-from .conv.conv_transpose import (
+from .conv.conv import (
+    Conv1d as Conv1d,
+    Conv2d as Conv2d,
+    Conv3d as Conv3d,
     ConvTranspose1d as ConvTranspose1d,
     ConvTranspose2d as ConvTranspose2d,
     ConvTranspose3d as ConvTranspose3d,

@@ -1,14 +1,15 @@
 """The bases of layers, and the check of their inputs' shapes."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from ..config import Config
-from ..errors import ShapeError
-from ..module import Content, DisplaySettings, Module
+from ..config.registry import tag_of
+from ..errors import ArgumentError, ShapeError
+from ..module import Content, DisplaySettings, Module, ModuleEnum
 from ..tensor.torch_bridge.torch_function import lift
 from .call_types import KeepsType
 
@@ -58,6 +59,30 @@ class OfEachElement(KeepsType, ConfiguredLayer):
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]`."""
         return type(self).operation(x)
+
+
+class ChosenLayer(ModuleEnum):
+    """One of several layers, as a field of others; which one is part of the record."""
+
+    @classmethod
+    def of(cls, config: Any, device: torch.device | str | None = None) -> Self:
+        """The layer of `config`.
+
+        Raises:
+            ArgumentError: the config's class has no tag, by which the variant is called.
+        """
+        name = tag_of(type(config))
+        if name is None:
+            raise ArgumentError(f"{cls.__name__}: expected a config whose class has a tag, got {type(config).__name__}")
+        return cls(**{cls._variant(name): config.init(device)})
+
+    @staticmethod
+    def _variant(tag: str) -> str:
+        return tag
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As the layer that it is."""
+        return self.value(x)
 
 
 def torch_name(name: str, size: int | None = None) -> Any:

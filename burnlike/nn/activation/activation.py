@@ -1,17 +1,10 @@
 """An activation that a config chooses, as a field of other layers."""
 
-from typing import Self
-
-import torch
-from torch import Tensor
-
-from ...config.registry import tag_of
-from ...errors import ArgumentError
-from ...module import Module, ModuleEnum
-from ..roles import ActivationConfig
+from ...module import Module
+from ..layer import ChosenLayer
 
 
-class Activation(ModuleEnum):
+class Activation(ChosenLayer):
     """One of the activations; which one is part of the record.
 
     Example:
@@ -49,19 +42,3 @@ class Activation(ModuleEnum):
     RRelu: Module
     Threshold: Module
     GLU: Module
-
-    @classmethod
-    def of(cls, config: ActivationConfig, device: torch.device | str | None = None) -> Self:
-        """The activation of `config`.
-
-        Raises:
-            ArgumentError: the config's class has no tag, by which the variant is called.
-        """
-        name = tag_of(type(config))
-        if name is None:
-            raise ArgumentError(f"Activation: expected a config whose class has a tag, got {type(config).__name__}")
-        return cls(**{name: config.init(device)})
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`, as the activation that it is."""
-        return self.value(x)

@@ -21,8 +21,7 @@ from ..padding import (
 )
 
 if TYPE_CHECKING:
-    from .conv import Conv1d, Conv2d, Conv3d
-    from .conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+    from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
     from .deform_conv2d import DeformConv2d
     from .fold import Fold4d, Unfold4d
     from .pixel_shuffle import PixelShuffle, PixelUnshuffle
@@ -134,7 +133,7 @@ class _ConvTransposeConfig(_ConvConfig[Built]):
         yield from _divided(*self.channels, self.groups)
 
 
-class ConvTranspose1dConfig(_ConvTransposeConfig["ConvTranspose1d"], tag="ConvTranspose1d", builds=".conv_transpose"):
+class ConvTranspose1dConfig(_ConvTransposeConfig["ConvTranspose1d"], tag="ConvTranspose1d", builds=".conv"):
     """Transposed convolution over one dimension: the gradient of a convolution with respect to its input."""
 
     kernel_size: Size
@@ -144,7 +143,7 @@ class ConvTranspose1dConfig(_ConvTransposeConfig["ConvTranspose1d"], tag="ConvTr
     padding_out: CountOrZero = 0
 
 
-class ConvTranspose2dConfig(_ConvTransposeConfig["ConvTranspose2d"], tag="ConvTranspose2d", builds=".conv_transpose"):
+class ConvTranspose2dConfig(_ConvTransposeConfig["ConvTranspose2d"], tag="ConvTranspose2d", builds=".conv"):
     """Transposed convolution over height and width: the gradient of a convolution with respect to its input.
 
     Attributes:
@@ -158,7 +157,7 @@ class ConvTranspose2dConfig(_ConvTransposeConfig["ConvTranspose2d"], tag="ConvTr
     padding_out: SizeOrZero2d = 0
 
 
-class ConvTranspose3dConfig(_ConvTransposeConfig["ConvTranspose3d"], tag="ConvTranspose3d", builds=".conv_transpose"):
+class ConvTranspose3dConfig(_ConvTransposeConfig["ConvTranspose3d"], tag="ConvTranspose3d", builds=".conv"):
     """Transposed convolution over depth, height and width: the gradient of a convolution with respect to its input.
 
     Attributes:

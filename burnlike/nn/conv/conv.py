@@ -1,4 +1,4 @@
-"""Convolutions over one, two and three dimensions (torch's, with Burn's padding)."""
+"""Convolutions and transposed convolutions over one, two and three dimensions (torch's, with Burn's padding)."""
 
 import math
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...backend import TorchModuleOps
+from ...errors import ShapeError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
@@ -22,9 +24,24 @@ from ..padding import (
     layer_size,
     padding_text,
     shown_size,
+    span,
 )
 
 _CONV: dict[int, Any] = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
+
+
+def initial_weights(
+    config: Any, shape: list[int], channels_out: int, groups: int, device: torch.device | str | None
+) -> tuple[nn.Parameter, nn.Parameter | None]:
+    """Weight of `shape`, `[rows, columns / groups, *kernel]`, and bias `[channels_out]` or None.
+
+    A transposed convolution's weight is read as that of the convolution it is the gradient of, as in Burn and torch.
+    """
+    rows, columns, *kernel = shape
+    taps = math.prod(kernel)
+    fans = {"fan_in": columns * taps, "fan_out": rows // groups * taps, "device": device}
+    weight = config.initializer.init(shape, **fans)
+    return weight, config.initializer.init([channels_out], **fans) if config.bias else None
 
 
 class _Conv(KeepsType, Layer):
@@ -42,11 +59,8 @@ class _Conv(KeepsType, Layer):
         super().__init__()
         dims = len(self._axes)
         channels_in, channels_out = (config.channels_in, config.channels_out) if dims == 1 else config.channels
-        groups, kernel = config.groups, each(config.kernel_size, dims)
-        taps = math.prod(kernel)
-        fans = {"fan_in": channels_in // groups * taps, "fan_out": channels_out // groups * taps, "device": device}
-        self.weight = config.initializer.init([channels_out, channels_in // groups, *kernel], **fans)
-        self.bias = config.initializer.init([channels_out], **fans) if config.bias else None
+        shape = [channels_out, channels_in // config.groups, *each(config.kernel_size, dims)]
+        self.weight, self.bias = initial_weights(config, shape, channels_out, config.groups, device)
         self.stride = layer_size(config.stride, dims)
         self.kernel_size = layer_size(config.kernel_size, dims)
         self.dilation = layer_size(config.dilation, dims)
@@ -134,3 +148,110 @@ class Conv3d(_Conv):
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         begin = equal_ends("Conv3d", self.padding, shape, kernel, stride)
         return begin, begin
+
+
+class _ConvTranspose(KeepsType, Layer):
+    """What the transposed convolutions share. Sizes are ints in one dimension, tuples in more."""
+
+    _axes: ClassVar[tuple[str, ...]]
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    in_channels = torch_name("weight", 0)
+    out_channels = property(lambda layer: layer.channels[1])
+
+    def __init__(self, config: Any, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        dims = len(self._axes)
+        channels_in, channels_out = config.channels
+        shape = [channels_in, channels_out // config.groups, *each(config.kernel_size, dims)]
+        self.weight, self.bias = initial_weights(config, shape, channels_out, config.groups, device)
+        self.stride = layer_size(config.stride, dims)
+        self.kernel_size = layer_size(config.kernel_size, dims)
+        self.dilation = layer_size(config.dilation, dims)
+        self.groups = config.groups
+        self.padding = layer_size(config.padding, dims)
+        self.padding_out = layer_size(config.padding_out, dims)
+        self.channels = config.channels
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve `[batch, channels_in, *sizes]` into `[batch, channels_out, *sizes_out]`.
+
+        sizes_out = (sizes - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 + padding_out.
+
+        Raises:
+            ShapeError: x has another rank or other channels, or nothing is left of the output.
+        """
+        weight, dims = self.weight, len(self._axes)
+        expect_shape(self, x, "batch", weight.shape[0], *self._axes)
+        kernel, stride, dilation = each(self.kernel_size, dims), each(self.stride, dims), each(self.dilation, dims)
+        padding, padding_out = each(self.padding, dims), each(self.padding_out, dims)
+        self._expect_output(x, stride, span(kernel, dilation), padding, padding_out)
+        return TorchModuleOps.conv_transpose(x, weight, self.bias, stride, padding, padding_out, self.groups, dilation)
+
+    def _expect_output(
+        self,
+        x: Tensor,
+        stride: tuple[int, ...],
+        window: tuple[int, ...],
+        padding: tuple[int, ...],
+        padding_out: tuple[int, ...],
+    ) -> None:
+        sizes = zip(x.shape[2:], stride, window, padding, padding_out, strict=True)
+        for size, step, covered, cut, out in sizes:
+            if size < 1 or (size - 1) * step + covered - 2 * cut + out < 1:
+                raise ShapeError(
+                    f"{type(self).__name__}: expected sizes of which something is left when padding "
+                    f"{shown_size(self.padding)} is cut off both ends of the result, got {list(x.shape)}"
+                )
+
+    def custom_content(self, content: Content) -> Content:
+        content.add("channels", list(self.channels))
+        for name in ("stride", "kernel_size", "dilation"):
+            content.add(name, shown_size(getattr(self, name)))
+        content.add("groups", self.groups)
+        return content.add("padding", shown_size(self.padding)).add("padding_out", shown_size(self.padding_out))
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """Transposed convolution, `[batch, channels_in, length] -> [batch, channels_out, length_out]`.
+
+    Torch: `nn.ConvTranspose1d`.
+    Differs: `padding_out` is torch's `output_padding`, of any size.
+
+    Attributes:
+        weight: `[channels_in, channels_out / groups, kernel_size]`.
+        bias: `[channels_out]` or None.
+    """
+
+    _axes = ("length",)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """Transposed convolution, `[batch, channels_in, height, width] -> [batch, channels_out, *sizes_out]`.
+
+    An input in torch's `channels_last` format gives an output in it.
+
+    Torch: `nn.ConvTranspose2d`.
+    Differs: `padding_out` is torch's `output_padding`, of any size.
+
+    Attributes:
+        weight: `[channels_in, channels_out / groups, height, width]`.
+        bias: `[channels_out]` or None.
+    """
+
+    _axes = ("height", "width")
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """Transposed convolution, `[batch, channels_in, depth, height, width] -> [batch, channels_out, *sizes_out]`.
+
+    Torch: `nn.ConvTranspose3d`.
+    Differs: `padding_out` is torch's `output_padding`, of any size.
+
+    Attributes:
+        weight: `[channels_in, channels_out / groups, depth, height, width]`.
+        bias: `[channels_out]` or None.
+    """
+
+    _axes = ("depth", "height", "width")

@@ -22,6 +22,7 @@ from ..padding import (
     window_counts,
 )
 from .configs import DeformConv2dConfig
+from .conv import initial_weights
 
 
 class DeformConv2d(KeepsType, Layer):
@@ -43,12 +44,8 @@ class DeformConv2d(KeepsType, Layer):
     def __init__(self, config: DeformConv2dConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         (channels_in, channels_out), groups, kernel = config.channels, config.weight_groups, each(config.kernel_size, 2)
-        taps = math.prod(kernel)
-        fan_in, fan_out = channels_in // groups * taps, channels_out // groups * taps
         shape = [channels_out, channels_in // groups, *kernel]
-        rule = config.initializer
-        self.weight = rule.init(shape, fan_in=fan_in, fan_out=fan_out, device=device)
-        self.bias = rule.init([channels_out], fan_in=fan_in, fan_out=fan_out, device=device) if config.bias else None
+        self.weight, self.bias = initial_weights(config, shape, channels_out, groups, device)
         self.stride = each(config.stride, 2)
         self.kernel_size = kernel
         self.dilation = each(config.dilation, 2)

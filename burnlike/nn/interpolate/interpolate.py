@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -12,7 +11,7 @@ from ...errors import ArgumentError, ShapeError
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import Layer, expect_shape
+from ..layer import ConfiguredLayer, expect_shape
 from ..padding import each, shown_size
 from .configs import Interpolate1dConfig, Interpolate2dConfig
 
@@ -53,7 +52,7 @@ def calculate_output_size(
     return found
 
 
-class Interpolate1d(KeepsType, Layer):
+class Interpolate1d(KeepsType, ConfiguredLayer, config=Interpolate1dConfig):
     """Resize `[batch, channels, length]` to `[batch, channels, length_out]`.
 
     Torch: `nn.Upsample` of mode `nearest`, `linear`.
@@ -62,13 +61,8 @@ class Interpolate1d(KeepsType, Layer):
 
     output_size: int | None
     scale_factor: float | None
-
-    def __init__(self, config: Interpolate1dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        self.output_size = config.output_size
-        self.scale_factor = config.scale_factor
-        self.mode = config.mode
-        self.align_corners = config.align_corners
+    mode: str
+    align_corners: bool
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -86,11 +80,10 @@ class Interpolate1d(KeepsType, Layer):
         return image.squeeze(2)
 
     def custom_content(self, content: Content) -> Content:
-        content.add("mode", self.mode).add_debug("output_size", self.output_size)
-        return content.add("scale_factor", self.scale_factor)
+        return _add_options(content, self, self.output_size, self.scale_factor)
 
 
-class Interpolate2d(KeepsType, Layer):
+class Interpolate2d(KeepsType, ConfiguredLayer, config=Interpolate2dConfig):
     """Resize `[batch, channels, height, width]` to `[batch, channels, height_out, width_out]`.
 
     An input in torch's `channels_last` format gives an output in it (but for Lanczos).
@@ -101,14 +94,14 @@ class Interpolate2d(KeepsType, Layer):
 
     output_size: tuple[int, ...] | None
     scale_factor: tuple[float, ...] | None
+    mode: str
+    align_corners: bool
 
-    def __init__(self, config: Interpolate2dConfig, device: torch.device | str | None = None) -> None:
-        super().__init__()
-        factor = config.scale_factor
-        self.output_size = None if config.output_size is None else each(config.output_size, 2)
+    def __init__(self, config: Interpolate2dConfig) -> None:
+        super().__init__(config)
+        size, factor = config.output_size, config.scale_factor
+        self.output_size = None if size is None else each(size, 2)
         self.scale_factor = factor if factor is None or isinstance(factor, tuple) else (factor, factor)
-        self.mode = config.mode
-        self.align_corners = config.align_corners
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -123,5 +116,8 @@ class Interpolate2d(KeepsType, Layer):
 
     def custom_content(self, content: Content) -> Content:
         size = None if self.output_size is None else shown_size(self.output_size)
-        content.add("mode", self.mode).add_debug("output_size", size)
-        return content.add("scale_factor", self.scale_factor and list(self.scale_factor))
+        return _add_options(content, self, size, self.scale_factor and list(self.scale_factor))
+
+
+def _add_options(content: Content, layer: Interpolate1d | Interpolate2d, size: Any, factor: Any) -> Content:
+    return content.add("mode", layer.mode).add_debug("output_size", size).add("scale_factor", factor)

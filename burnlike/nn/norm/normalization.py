@@ -1,17 +1,10 @@
 """A normalization that a config chooses, as a field of other layers."""
 
-from typing import Self
-
-import torch
-from torch import Tensor
-
-from ...config.registry import tag_of
-from ...errors import ArgumentError
-from ...module import Module, ModuleEnum
-from ..roles import NormalizationConfig
+from ...module import Module
+from ..layer import ChosenLayer
 
 
-class Normalization(ModuleEnum):
+class Normalization(ChosenLayer):
     """One of the normalizations; which one is part of the record.
 
     Example:
@@ -28,24 +21,12 @@ class Normalization(ModuleEnum):
     Rms: Module
     Identity: Module
 
-    @classmethod
-    def of(cls, config: NormalizationConfig, device: torch.device | str | None = None) -> Self:
-        """The normalization of `config`.
-
-        Raises:
-            ArgumentError: the config's class has no tag, by which the variant is called.
-        """
-        name = tag_of(type(config))
-        if name is None:
-            raise ArgumentError(f"Normalization: expected a config whose class has a tag, got {type(config).__name__}")
-        return cls(**{name.removesuffix("Norm"): config.init(device)})
+    @staticmethod
+    def _variant(tag: str) -> str:
+        return tag.removesuffix("Norm")
 
     @property
     def num_features(self) -> int:
         """The number of features, whatever the layer calls them; 0 for Identity."""
         gamma = getattr(self.value, "gamma", None)
         return getattr(self.value, "num_channels", 0) if gamma is None else gamma.shape[0]
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of x, as the normalization that it is takes it."""
-        return self.value(x)
