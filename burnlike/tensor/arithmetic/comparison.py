@@ -115,8 +115,7 @@ class ComparisonMethods(TensorBase[B, D, K]):
         """
         if dim is not None or keepdim is not None:
             raise whole("any", dim)
-        spec = self.spec
-        return wrap(spec.ops.any(self.inner), spec.bool.ranks[1])
+        return wrap(self.spec.ops.any(self.inner), self.spec.bool.ranks[1])
 
     def any_dim(self, dim: int) -> "Tensor[B, D, Bool]":
         """Whether an element along a dimension is not zero. `[.., n, ..] -> [.., 1, ..]`.
@@ -136,8 +135,7 @@ class ComparisonMethods(TensorBase[B, D, K]):
         """
         if dim is not None or keepdim is not None:
             raise whole("all", dim)
-        spec = self.spec
-        return wrap(spec.ops.all(self.inner), spec.bool.ranks[1])
+        return wrap(self.spec.ops.all(self.inner), self.spec.bool.ranks[1])
 
     def all_dim(self, dim: int) -> "Tensor[B, D, Bool]":
         """Whether no element along a dimension is zero. `[.., n, ..] -> [.., 1, ..]`.
@@ -163,26 +161,22 @@ class FloatCheckMethods(TensorBase[B, D, K]):
 
     def is_nan(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
         """True for each element that is NaN. `[..] -> [..]`, Bool. Torch: `torch.isnan`."""
-        spec = self.spec
-        return wrap(spec.ops.is_nan(self.inner), spec.bool)
+        return wrap(self.spec.ops.is_nan(self.inner), self.spec.bool)
 
     def contains_nan(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D1, Bool]":
         """Whether any element is NaN. `[..] -> [1]`, Bool. Torch: `torch.isnan(x).any()`.
 
         Differs: shape `[1]`.
         """
-        spec = self.spec
-        return wrap(spec.ops.contains_nan(self.inner), spec.bool.ranks[1])
+        return wrap(self.spec.ops.contains_nan(self.inner), self.spec.bool.ranks[1])
 
     def is_inf(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
         """True for each element that is infinite. `[..] -> [..]`, Bool. Torch: `torch.isinf`."""
-        spec = self.spec
-        return wrap(spec.ops.is_inf(self.inner), spec.bool)
+        return wrap(self.spec.ops.is_inf(self.inner), self.spec.bool)
 
     def is_finite(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
         """True for each element that is neither infinite nor NaN. `[..] -> [..]`, Bool. Torch: `torch.isfinite`."""
-        spec = self.spec
-        return wrap(spec.ops.is_finite(self.inner), spec.bool)
+        return wrap(self.spec.ops.is_finite(self.inner), self.spec.bool)
 
     def is_close(
         self: "FloatCheckMethods[B, D, Float]",

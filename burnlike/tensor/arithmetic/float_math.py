@@ -17,53 +17,43 @@ class FloatMethods(TensorBase[B, D, K]):
 
     def exp(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """e to the power of each element. `[..] -> [..]`. Torch: `torch.exp`."""
-        spec = self.spec
-        return like(spec.ops.exp(self.inner), spec)
+        return like(self.spec.ops.exp(self.inner), self.spec)
 
     def log(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The natural logarithm. `[..] -> [..]`. Torch: `torch.log`."""
-        spec = self.spec
-        return like(spec.ops.log(self.inner), spec)
+        return like(self.spec.ops.log(self.inner), self.spec)
 
     def log1p(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """log(1 + x), exact near 0. `[..] -> [..]`. Torch: `torch.log1p`."""
-        spec = self.spec
-        return like(spec.ops.log1p(self.inner), spec)
+        return like(self.spec.ops.log1p(self.inner), self.spec)
 
     def sqrt(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The square root; NaN of negative numbers. `[..] -> [..]`. Torch: `torch.sqrt`."""
-        spec = self.spec
-        return wrap(spec.ops.sqrt(self.inner), spec)
+        return wrap(self.spec.ops.sqrt(self.inner), self.spec)
 
     def recip(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """1 / x. `[..] -> [..]`. Torch: `torch.reciprocal`."""
-        spec = self.spec
-        return like(spec.ops.recip(self.inner), spec)
+        return like(self.spec.ops.recip(self.inner), self.spec)
 
     def erf(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The error function. `[..] -> [..]`. Torch: `torch.erf`."""
-        spec = self.spec
-        return wrap(spec.ops.erf(self.inner), spec)
+        return wrap(self.spec.ops.erf(self.inner), self.spec)
 
     def round(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The nearest whole number; of two the even one. `[..] -> [..]`. Torch: `torch.round`."""
-        spec = self.spec
-        return wrap(spec.ops.round(self.inner), spec)
+        return wrap(self.spec.ops.round(self.inner), self.spec)
 
     def floor(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The largest whole number that is not above x. `[..] -> [..]`. Torch: `torch.floor`."""
-        spec = self.spec
-        return wrap(spec.ops.floor(self.inner), spec)
+        return wrap(self.spec.ops.floor(self.inner), self.spec)
 
     def ceil(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The smallest whole number that is not below x. `[..] -> [..]`. Torch: `torch.ceil`."""
-        spec = self.spec
-        return wrap(spec.ops.ceil(self.inner), spec)
+        return wrap(self.spec.ops.ceil(self.inner), self.spec)
 
     def trunc(self: "FloatMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The whole part: rounded toward zero. `[..] -> [..]`. Torch: `torch.trunc`."""
-        spec = self.spec
-        return wrap(spec.ops.trunc(self.inner), spec)
+        return wrap(self.spec.ops.trunc(self.inner), self.spec)
 
     def powf(self: "FloatMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]":
         """Power, element by element. `[..] ** [..] -> [..]`, sizes equal or 1. Torch: `torch.pow`.
@@ -115,73 +105,59 @@ class TrigonometryMethods(TensorBase[B, D, K]):
 
     def cos(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The cosine. `[..] -> [..]`. Torch: `torch.cos`."""
-        spec = self.spec
-        return wrap(spec.ops.cos(self.inner), spec)
+        return wrap(self.spec.ops.cos(self.inner), self.spec)
 
     def sin(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The sine. `[..] -> [..]`. Torch: `torch.sin`."""
-        spec = self.spec
-        return wrap(spec.ops.sin(self.inner), spec)
+        return wrap(self.spec.ops.sin(self.inner), self.spec)
 
     def tan(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The tangent. `[..] -> [..]`. Torch: `torch.tan`."""
-        spec = self.spec
-        return like(spec.ops.tan(self.inner), spec)
+        return like(self.spec.ops.tan(self.inner), self.spec)
 
     def cosh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The hyperbolic cosine. `[..] -> [..]`. Torch: `torch.cosh`."""
-        spec = self.spec
-        return like(spec.ops.cosh(self.inner), spec)
+        return like(self.spec.ops.cosh(self.inner), self.spec)
 
     def sinh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The hyperbolic sine. `[..] -> [..]`. Torch: `torch.sinh`."""
-        spec = self.spec
-        return like(spec.ops.sinh(self.inner), spec)
+        return like(self.spec.ops.sinh(self.inner), self.spec)
 
     def tanh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The hyperbolic tangent. `[..] -> [..]`. Torch: `torch.tanh`."""
-        spec = self.spec
-        return wrap(spec.ops.tanh(self.inner), spec)
+        return wrap(self.spec.ops.tanh(self.inner), self.spec)
 
     def acos(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The inverse of the cosine; NaN outside of -1 .. 1. `[..] -> [..]`. Torch: `torch.acos`."""
-        spec = self.spec
-        return like(spec.ops.acos(self.inner), spec)
+        return like(self.spec.ops.acos(self.inner), self.spec)
 
     def asin(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The inverse of the sine; NaN outside of -1 .. 1. `[..] -> [..]`. Torch: `torch.asin`."""
-        spec = self.spec
-        return like(spec.ops.asin(self.inner), spec)
+        return like(self.spec.ops.asin(self.inner), self.spec)
 
     def atan(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The inverse of the tangent. `[..] -> [..]`. Torch: `torch.atan`."""
-        spec = self.spec
-        return wrap(spec.ops.atan(self.inner), spec)
+        return wrap(self.spec.ops.atan(self.inner), self.spec)
 
     def acosh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The inverse of the hyperbolic cosine; NaN below 1. `[..] -> [..]`. Torch: `torch.acosh`."""
-        spec = self.spec
-        return wrap(spec.ops.acosh(self.inner), spec)
+        return wrap(self.spec.ops.acosh(self.inner), self.spec)
 
     def asinh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The inverse of the hyperbolic sine. `[..] -> [..]`. Torch: `torch.asinh`."""
-        spec = self.spec
-        return wrap(spec.ops.asinh(self.inner), spec)
+        return wrap(self.spec.ops.asinh(self.inner), self.spec)
 
     def atanh(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """The inverse of the hyperbolic tangent; NaN outside of -1 .. 1. `[..] -> [..]`. Torch: `torch.atanh`."""
-        spec = self.spec
-        return wrap(spec.ops.atanh(self.inner), spec)
+        return wrap(self.spec.ops.atanh(self.inner), self.spec)
 
     def deg2rad(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """Degrees as radians. `[..] -> [..]`. Torch: `torch.deg2rad`."""
-        spec = self.spec
-        return wrap(spec.ops.deg2rad(self.inner), spec)
+        return wrap(self.spec.ops.deg2rad(self.inner), self.spec)
 
     def rad2deg(self: "TrigonometryMethods[B, D, Float]") -> "Tensor[B, D, Float]":
         """Radians as degrees. `[..] -> [..]`. Torch: `torch.rad2deg`."""
-        spec = self.spec
-        return wrap(spec.ops.rad2deg(self.inner), spec)
+        return wrap(self.spec.ops.rad2deg(self.inner), self.spec)
 
     def atan2(
         self: "TrigonometryMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor"

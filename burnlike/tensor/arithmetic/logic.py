@@ -15,8 +15,7 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bool_not(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D, Bool]":
         """Not, element by element; `~x`. Torch: `torch.logical_not`."""
-        spec = self.spec
-        return wrap(spec.ops.bool_not(self.inner), spec)
+        return wrap(self.spec.ops.bool_not(self.inner), self.spec)
 
     def bool_and(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """And, element by element; `x & y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_and`.
@@ -158,5 +157,4 @@ class IntMethods(TensorBase[B, D, K]):
 
     def bitwise_not(self: "IntMethods[B, D, Int]") -> "Tensor[B, D, Int]":
         """All bits inverted. `[..] -> [..]`. Torch: `torch.bitwise_not`."""
-        spec = self.spec
-        return wrap(spec.ops.bitwise_not(self.inner), spec)
+        return wrap(self.spec.ops.bitwise_not(self.inner), self.spec)

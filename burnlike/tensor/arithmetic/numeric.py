@@ -188,27 +188,23 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def neg(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """The negative. `[..] -> [..]`. Torch: `torch.neg`."""
-        spec = self.spec
-        return wrap(spec.ops.neg(self.inner), spec)
+        return wrap(self.spec.ops.neg(self.inner), self.spec)
 
     __neg__ = neg
 
     def abs(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """The absolute value; that of the smallest Int is itself. `[..] -> [..]`. Torch: `torch.abs`."""
-        spec = self.spec
-        return wrap(spec.ops.abs(self.inner), spec)
+        return wrap(self.spec.ops.abs(self.inner), self.spec)
 
     __abs__ = abs
 
     def sign(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """-1, 0 or 1, and 0 for NaN. `[..] -> [..]`. Torch: `torch.sign`."""
-        spec = self.spec
-        return wrap(spec.ops.sign(self.inner), spec)
+        return wrap(self.spec.ops.sign(self.inner), self.spec)
 
     def square(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """The square. `[..] -> [..]`. Torch: `torch.square`."""
-        spec = self.spec
-        return like(spec.ops.square(self.inner), spec)
+        return like(self.spec.ops.square(self.inner), self.spec)
 
 
 def _reflected(name: str, tensor: Any, other: Any) -> Any:

@@ -60,8 +60,7 @@ class StatsMethods(TensorBase[B, D, K]):
         Torch: `torch.median(x, dim, keepdim=True).values`.
         Differs: values only; `dim` stays, with size 1; NaN counts as the greatest (torch: as the median).
         """
-        spec = self.spec
-        return wrap(spec.ops.median(self.inner, _filled("Median", self, dim)), spec)
+        return wrap(self.spec.ops.median(self.inner, _filled("Median", self, dim)), self.spec)
 
     def median_with_indices(
         self: "StatsMethods[B, D, Float]", dim: int

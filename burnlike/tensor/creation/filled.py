@@ -190,18 +190,15 @@ class FilledLikeMethods(TensorBase[B, D, K]):
 
         Torch: `torch.empty_like`.
         """
-        spec = self.spec
-        return wrap(spec.ops.empty_like(self.inner), spec)
+        return wrap(self.spec.ops.empty_like(self.inner), self.spec)
 
     def zeros_like(self) -> "Tensor[B, D, K]":
         """Zeros (False) in the shape, dtype and backend of this tensor. `[..] -> [..]`. Torch: `torch.zeros_like`."""
-        spec = self.spec
-        return wrap(spec.ops.zeros_like(self.inner), spec)
+        return wrap(self.spec.ops.zeros_like(self.inner), self.spec)
 
     def ones_like(self) -> "Tensor[B, D, K]":
         """Ones (True) in the shape, dtype and backend of this tensor. `[..] -> [..]`. Torch: `torch.ones_like`."""
-        spec = self.spec
-        return wrap(spec.ops.ones_like(self.inner), spec)
+        return wrap(self.spec.ops.ones_like(self.inner), self.spec)
 
     def full_like(self, fill_value: float) -> "Tensor[B, D, K]":
         """`fill_value` in the shape, dtype and backend of this tensor. `[..] -> [..]`. Torch: `torch.full_like`."""
