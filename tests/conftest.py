@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import torch
 from burnlike._torch_compat.inductor import quote_paths
 
 HERE = Path(__file__).parent
+LONGEST_S = 3600
+"""When a test is taken for hanging."""
 
 # Nothing here may depend on how busy the machine is.
 hypothesis.settings.register_profile(
@@ -38,6 +40,20 @@ if " " in str(HERE):
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _ends() -> Iterator[None]:
+    """A test that hangs fails, whatever it waits for; no test takes nearly as long."""
+
+    def hangs(*_: object) -> None:
+        raise TimeoutError(f"the test has taken {LONGEST_S} s")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(LONGEST_S)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

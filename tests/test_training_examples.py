@@ -3,10 +3,8 @@
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from .processes import HANGS_S
+from .processes import HANGS_S, wait_until
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 WITH = ["--burnlike"]
@@ -102,12 +100,10 @@ def test_killed_in_the_middle_and_resumed_it_has_the_losses_of_one_run(tmp_path:
 
     subprocess.run(command("whole"), check=True, stdout=subprocess.DEVNULL, env=environment)
     killed = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL, env=environment)
-    log, deadline = tmp_path / "killed" / "losses.jsonl", time.monotonic() + HANGS_S
-    while not log.exists() or log.read_text().count("\n") < 8:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.wait()
+    log = tmp_path / "killed" / "losses.jsonl"
+    wait_until(lambda: log.exists() and log.read_text().count("\n") >= 8, killed)
+    killed.kill()
+    killed.wait(HANGS_S)
     assert len(losses(tmp_path / "killed")) < len(losses(tmp_path / "whole"))
     subprocess.run(command("killed", "--resume"), check=True, stdout=subprocess.DEVNULL, env=environment)
     assert losses(tmp_path / "killed") == losses(tmp_path / "whole")

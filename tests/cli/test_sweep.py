@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from burnlike.cli.main import main
 from burnlike.cli.sweep import split_values, sweep_runs
 from burnlike.errors import ConfigError
 
+from ..processes import HANGS_S, wait_until
 from ..train.samples import files_of, metrics_of, write_config
 
 SHORT = ("--set", "training.epochs=1", "--set", "training.steps_per_epoch=8")
@@ -168,10 +168,9 @@ def test_a_signal_ends_the_sweep_and_says_how_to_go_on(config: str) -> None:
     command = [sys.executable, "-m", "burnlike", "train", config, "--set", "training.epochs=300"]
     command += ["--sweep", "seed=1,2", "--device", "cpu"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        while not list(Path().glob("runs/small-sweep/seed=1/checkpoints/step-*")) and process.poll() is None:
-            time.sleep(0.1)
+        wait_until(lambda: bool(list(Path().glob("runs/small-sweep/seed=1/checkpoints/step-*"))), process)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANGS_S)
     assert process.returncode == 130, err
     found = re.search(r"^stopped by SIGINT; go on with: burnlike (.*)$", out + err, re.MULTILINE)
     assert found

@@ -16,6 +16,7 @@ import torch
 from burnlike.cli.main import main
 from burnlike.record import SafetensorsRecorder
 from burnlike.train import PlainRenderer
+from tests.processes import HANGS_S
 from tests.train.samples import assert_same_run, files_of, write_config
 
 RECORD = "checkpoints/step-00000060/model.safetensors"
@@ -108,7 +109,7 @@ def test_a_terminal_gets_a_live_bar(config: str, monkeypatch: pytest.MonkeyPatch
         status = train(config)
         monkeypatch.undo()
         stream.write("\x04")
-    reader.join()
+    reader.join(HANGS_S)
     os.close(controller)
     text = written.decode()
     assert status == 0
