@@ -21,7 +21,7 @@ from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.recorder import recorder_for
 from .conversion import converted, record_to
 from .pretrained_description import DTYPES, Description, describe
-from .vit_configs import VisionTransformerConfig
+from .vit.configs import VisionTransformerConfig
 from .weights.table import WeightTable
 from .weights.tables import weight_table
 
@@ -130,7 +130,7 @@ def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Re
             VisionTransformerConfig(patch_size=size),
             VisionTransformerConfig(patch_size=trained_size) as trained,
         ) if config.grid != trained.grid and each(size, 2) == each(trained_size, 2):
-            from .vit import resized_positions  # no other model needs its layers
+            from .vit.model import resized_positions  # no other model needs its layers
 
             record = _record_for(config.replace(image_size=trained.image_size), found, weights)
             positions = resized_positions(record.tensors["positions"], trained.grid, config.grid)

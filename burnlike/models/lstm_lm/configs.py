@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from ..config import Meta, ModuleConfig
-from ..config.bounds import Layers, Size
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Layers, Size
 
 if TYPE_CHECKING:
-    from .lstm_lm import LstmLm
+    from .model import LstmLm
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class LstmLmConfig(ModuleConfig["LstmLm"], tag="LstmLm", builds=".lstm_lm"):
+class LstmLmConfig(ModuleConfig["LstmLm"], tag="LstmLm", builds=".model"):
     """A language model of layers of LSTM, dropout between them (Zaremba et al. 2014).
 
     Attributes:

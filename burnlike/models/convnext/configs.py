@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from ..config import Meta, ModuleConfig
-from ..config.bounds import Layers, NotNegative, Size
-from ..nn.activation.rectifier_configs import GeluConfig
-from ..nn.roles import ActivationConfig
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Layers, NotNegative, Size
+from ...nn.activation.rectifier_configs import GeluConfig
+from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .convnext import ConvNext
+    from .model import ConvNext
 
 
-class ConvNextConfig(ModuleConfig["ConvNext"], tag="ConvNext", builds=".convnext"):
+class ConvNextConfig(ModuleConfig["ConvNext"], tag="ConvNext", builds=".model"):
     """A convolutional network with the design of transformers (Liu et al. 2022); `tiny()` to `large()` are the paper's.
 
     Attributes:

@@ -1,22 +1,25 @@
 """A block of the decoder-only language model."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
-from ..module import Module
-from ..nn.attention.caches import KeyValueCache
-from ..nn.attention.configs import CausalAttentionConfig
-from ..nn.attention.rotary_encoding import RotaryEncoding
-from ..nn.dropout.configs import DropoutConfig
-from ..nn.initializers.configs import Normal
-from ..nn.layer import Layer
-from ..nn.linear.configs import LinearConfig
-from ..nn.norm.configs import LayerNormConfig, RmsNormConfig
-from ..nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
-from ..nn.transformer.feed_forward import GatedFeedForward
-from ..nn.transformer.mixture_of_experts import MixtureOfExperts
-from ..tensor.torch_bridge.torch_function import lift
-from .decoder_lm_configs import DecoderLmConfig, ExpertsPart, GatedPart, PlainPart
+from ...errors import ShapeError
+from ...module import Module
+from ...nn.attention.caches import KeyValueCache
+from ...nn.attention.configs import CausalAttentionConfig
+from ...nn.attention.rotary_encoding import RotaryEncoding
+from ...nn.dropout.configs import DropoutConfig
+from ...nn.initializers.configs import Normal
+from ...nn.layer import Layer
+from ...nn.linear.configs import LinearConfig
+from ...nn.norm.configs import LayerNormConfig, RmsNormConfig
+from ...nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
+from ...nn.transformer.feed_forward import GatedFeedForward
+from ...nn.transformer.mixture_of_experts import MixtureOfExperts
+from ...tensor.torch_bridge.torch_function import lift
+from .configs import DecoderLmConfig, ExpertsPart, GatedPart, PlainPart
 
 
 class DecoderBlock(Module):
@@ -126,3 +129,39 @@ def feed_forward_of(config: DecoderLmConfig, residual: Normal, device: torch.dev
     )
     plain.linear_outer = LinearConfig(d_input=d_ff, d_output=d_model, initializer=residual).init(device)
     return plain
+
+
+class DecoderCache:
+    """The keys and values of each block, in tensors of a fixed size, and which positions are padding.
+
+    Attributes:
+        layers: of each block.
+        padding: bool `[batch, length]`, True where a token is padding.
+    """
+
+    def __init__(self, layers: Sequence[KeyValueCache], padding: Tensor) -> None:
+        self.layers, self.padding = layers, padding
+
+    def append(self, tokens: Tensor, mask_pad: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Note which of the next tokens `[batch, new]` are padding.
+
+        Returns:
+            their positions, int64 `[batch, new]`, and the padding of all slots.
+
+        Raises:
+            ShapeError: another batch, or no room is left; compiled code can't tell the latter.
+        """
+        batch, length = self.padding.shape
+        known = 0 if torch.compiler.is_compiling() else int(self.layers[0].filled)
+        if tokens.shape[0] != batch or known + tokens.shape[1] > length:
+            room = f"[{batch}, sequence <= {length - known}]"
+            raise ShapeError(f"DecoderCache: expected tokens {room} where {known} are cached, got {list(tokens.shape)}")
+        slots = self.layers[0].next_slots(tokens.shape[1])
+        padded = torch.zeros_like(tokens, dtype=torch.bool) if mask_pad is None else mask_pad
+        self.padding.index_copy_(1, slots, padded)
+        return positions_of(self.padding).index_select(1, slots), self.padding
+
+
+def positions_of(mask_pad: Tensor) -> Tensor:
+    """The position of each token, int64 `[batch, sequence]`, where padding does not count."""
+    return ((~mask_pad).cumsum(-1) - 1).clamp(min=0)

@@ -3,19 +3,19 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from ..config import Meta, ModuleConfig
-from ..config.bounds import Size
-from ..errors import ConfigError
-from ..nn.activation.rectifier_configs import ReluConfig
-from ..nn.initializers.configs import Initializer, KaimingUniform
-from ..nn.linear.configs import IdentityConfig
-from ..nn.roles import ActivationConfig, NormalizationConfig
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Size
+from ...errors import ConfigError
+from ...nn.activation.rectifier_configs import ReluConfig
+from ...nn.initializers.configs import Initializer, KaimingUniform
+from ...nn.linear.configs import IdentityConfig
+from ...nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from .mlp import Mlp
+    from .model import Mlp
 
 
-class MlpConfig(ModuleConfig["Mlp"], tag="Mlp", builds=".mlp"):
+class MlpConfig(ModuleConfig["Mlp"], tag="Mlp", builds=".model"):
     """A multi-layer perceptron: linear layers, each but the last followed by norm, activation and dropout.
 
     Attributes:

@@ -3,19 +3,19 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from ..config import Meta, ModuleConfig
-from ..config.bounds import Layers, Positive, Size
-from ..nn.activation.rectifier_configs import ReluConfig
-from ..nn.attention.configs import Buckets, LongestDistance
-from ..nn.roles import ActivationConfig
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Layers, Positive, Size
+from ...nn.activation.rectifier_configs import ReluConfig
+from ...nn.attention.configs import Buckets, LongestDistance
+from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .encoder_decoder import EncoderDecoder
+    from .model import EncoderDecoder
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class EncoderDecoderConfig(ModuleConfig["EncoderDecoder"], tag="EncoderDecoder", builds=".encoder_decoder"):
+class EncoderDecoderConfig(ModuleConfig["EncoderDecoder"], tag="EncoderDecoder", builds=".model"):
     """From one sequence of tokens to another: RMS norm before each part, relative positions, no biases (T5).
 
     Raffel et al. 2020, section 2.1. With `gated` and an untied head it is T5 1.1 (Shazeer 2020).

@@ -3,22 +3,21 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from ..config import Meta, ModuleConfig
-from ..config.bounds import Layers, Size
-from ..nn.activation.rectifier_configs import ReluConfig
-from ..nn.blocks.channel_norms import misfits
-from ..nn.blocks.configs import BasicBlockConfig, BottleneckConfig
-from ..nn.norm.configs import BatchNormConfig
-from ..nn.roles import ActivationConfig, NormalizationConfig
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Layers, Size
+from ...nn.activation.rectifier_configs import ReluConfig
+from ...nn.blocks.configs import BasicBlockConfig, BottleneckConfig, misfits
+from ...nn.norm.configs import BatchNormConfig
+from ...nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from .resnet import ResNet
+    from .model import ResNet
 
 STEM_CHANNELS = 64
 BOTTLENECK_REDUCTION = 4
 
 
-class ResNetConfig(ModuleConfig["ResNet"], tag="ResNet", builds=".resnet"):
+class ResNetConfig(ModuleConfig["ResNet"], tag="ResNet", builds=".model"):
     """A residual network that classifies images (He et al. 2016), 18 to 152 layers by `resnet18()` to `resnet152()`.
 
     Attributes:

@@ -3,19 +3,18 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from ..config import Meta, ModuleConfig
-from ..config.bounds import Layers, Positive, Size
-from ..nn.activation.rectifier_configs import GeluConfig
-from ..nn.roles import ActivationConfig
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Layers, Positive, Size
+from ...nn.activation.rectifier_configs import GeluConfig
+from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .bert import BertEncoder
-    from .bert_heads import BertClassifier, BertMaskedLm
+    from .model import BertClassifier, BertEncoder, BertMaskedLm
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class BertEncoderConfig(ModuleConfig["BertEncoder"], tag="BertEncoder", builds=".bert"):
+class BertEncoderConfig(ModuleConfig["BertEncoder"], tag="BertEncoder", builds=".model"):
     """A bidirectional encoder whose layers normalize the sum of each part and its input (Devlin et al. 2019).
 
     Attributes:
@@ -54,7 +53,7 @@ class BertEncoderConfig(ModuleConfig["BertEncoder"], tag="BertEncoder", builds="
         return {"tokens": ("int64", (1, self.max_sequence_length))}
 
 
-class BertMaskedLmConfig(ModuleConfig["BertMaskedLm"], tag="BertMaskedLm", builds=".bert_heads"):
+class BertMaskedLmConfig(ModuleConfig["BertMaskedLm"], tag="BertMaskedLm", builds=".model"):
     """An encoder with a head that names the token of each position, of masked ones above all (Devlin et al. 2019).
 
     Attributes:
@@ -71,7 +70,7 @@ class BertMaskedLmConfig(ModuleConfig["BertMaskedLm"], tag="BertMaskedLm", build
         return self.encoder.example_inputs()
 
 
-class BertClassifierConfig(ModuleConfig["BertClassifier"], tag="BertClassifier", builds=".bert_heads"):
+class BertClassifierConfig(ModuleConfig["BertClassifier"], tag="BertClassifier", builds=".model"):
     """An encoder with a linear map of its pooled vector to the classes of a sequence (Devlin et al. 2019, section 4.1).
 
     Attributes:

@@ -3,18 +3,18 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
-from ..config import Meta, ModuleConfig
-from ..config.bounds import Size
-from ..nn.activation.rectifier_configs import ReluConfig
-from ..nn.blocks.channel_norms import misfits
-from ..nn.norm.configs import BatchNormConfig
-from ..nn.roles import ActivationConfig, NormalizationConfig
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Size
+from ...nn.activation.rectifier_configs import ReluConfig
+from ...nn.blocks.configs import misfits
+from ...nn.norm.configs import BatchNormConfig
+from ...nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from .unet import UNet
+    from .model import UNet
 
 
-class UNetConfig(ModuleConfig["UNet"], tag="UNet", builds=".unet"):
+class UNetConfig(ModuleConfig["UNet"], tag="UNet", builds=".model"):
     """An encoder and a decoder with connections between equal sizes, for segmentation (Ronneberger et al. 2015).
 
     Attributes:

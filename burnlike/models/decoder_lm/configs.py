@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ..config import Config, Meta, ModuleConfig
-from ..config.bounds import EvenSize, Layers, NotNegative, Positive, Size
-from ..nn.activation.rectifier_configs import GeluConfig, SiLUConfig
-from ..nn.attention.scaling_configs import RotaryScaling
-from ..nn.roles import ActivationConfig
+from ...config import Config, Meta, ModuleConfig
+from ...config.bounds import EvenSize, Layers, NotNegative, Positive, Size
+from ...nn.activation.rectifier_configs import GeluConfig, SiLUConfig
+from ...nn.attention.scaling_configs import RotaryScaling
+from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .decoder_lm import DecoderLm
+    from .model import DecoderLm
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
@@ -88,7 +88,7 @@ class ExpertsPart(DecoderFeedForward, tag="Experts"):
             yield "n_selected", f"expected at most n_experts ({self.n_experts}), got {self.n_selected}"
 
 
-class DecoderLmConfig(ModuleConfig["DecoderLm"], tag="DecoderLm", builds=".decoder_lm"):
+class DecoderLmConfig(ModuleConfig["DecoderLm"], tag="DecoderLm", builds=".model"):
     """A decoder-only transformer, by default: RMS norm before each part, rotary positions, SwiGLU, tied output head.
 
     Attributes:

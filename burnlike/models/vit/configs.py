@@ -3,19 +3,19 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from ..config import Meta, ModuleConfig
-from ..config.bounds import Layers, NotNegative, Size
-from ..nn.activation.rectifier_configs import GeluConfig
-from ..nn.padding import Size2d, each
-from ..nn.roles import ActivationConfig
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Layers, NotNegative, Size
+from ...nn.activation.rectifier_configs import GeluConfig
+from ...nn.padding import Size2d, each
+from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .vit import VisionTransformer
+    from .model import VisionTransformer
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
-class VisionTransformerConfig(ModuleConfig["VisionTransformer"], tag="VisionTransformer", builds=".vit"):
+class VisionTransformerConfig(ModuleConfig["VisionTransformer"], tag="VisionTransformer", builds=".model"):
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
