@@ -54,19 +54,17 @@ from .activation.rectifiers import (
     Threshold as Threshold,
     ThresholdedRelu as ThresholdedRelu,
 )
-from .activation.shrinks import (
-    HardShrink as HardShrink,
-    Shrink as Shrink,
-    SoftShrink as SoftShrink,
-    Tanhshrink as Tanhshrink,
-)
 from .activation.sigmoids import (
+    HardShrink as HardShrink,
     HardSigmoid as HardSigmoid,
     Hardtanh as Hardtanh,
     LogSigmoid as LogSigmoid,
+    Shrink as Shrink,
     Sigmoid as Sigmoid,
+    SoftShrink as SoftShrink,
     Softsign as Softsign,
     Tanh as Tanh,
+    Tanhshrink as Tanhshrink,
 )
 from .attention.caches import KeyValueCache as KeyValueCache
 from .attention.causal_attention import CausalAttention as CausalAttention
@@ -89,11 +87,11 @@ from .attention.multi_head_attention import (
     MhaOutput as MhaOutput,
     MultiHeadAttention as MultiHeadAttention,
 )
-from .attention.positional_encoding import (
+from .attention.positions import (
     PositionalEncoding as PositionalEncoding,
+    RelativePositionBias as RelativePositionBias,
     generate_sinusoids as generate_sinusoids,
 )
-from .attention.relative_position_bias import RelativePositionBias as RelativePositionBias
 from .attention.rotary_encoding import RotaryEncoding as RotaryEncoding
 from .attention.scaling_configs import (
     DynamicScaling as DynamicScaling,
@@ -112,10 +110,9 @@ from .blocks.configs import (
     SqueezeExciteConfig as SqueezeExciteConfig,
 )
 from .blocks.conv_norm import ConvNorm2d as ConvNorm2d, DepthwiseSeparableConv2d as DepthwiseSeparableConv2d
-from .blocks.layer_scale import LayerScale as LayerScale
 from .blocks.patch_embedding import PatchEmbedding as PatchEmbedding
 from .blocks.residual import BasicBlock as BasicBlock, Bottleneck as Bottleneck
-from .blocks.squeeze_excite import SqueezeExcite as SqueezeExcite
+from .blocks.scales import LayerScale as LayerScale, SqueezeExcite as SqueezeExcite
 from .containers.configs import (
     GraphConfig as GraphConfig,
     NodeConfig as NodeConfig,
@@ -147,8 +144,12 @@ from .conv.conv import (
     ConvTranspose3d as ConvTranspose3d,
 )
 from .conv.deform_conv2d import DeformConv2d as DeformConv2d
-from .conv.fold import Fold4d as Fold4d, Unfold4d as Unfold4d
-from .conv.pixel_shuffle import PixelShuffle as PixelShuffle, PixelUnshuffle as PixelUnshuffle
+from .conv.windows import (
+    Fold4d as Fold4d,
+    PixelShuffle as PixelShuffle,
+    PixelUnshuffle as PixelUnshuffle,
+    Unfold4d as Unfold4d,
+)
 from .dropout.configs import (
     DropoutConfig as DropoutConfig,
     DropPathConfig as DropPathConfig,
@@ -174,7 +175,6 @@ from .interpolate.configs import Interpolate1dConfig as Interpolate1dConfig, Int
 from .interpolate.interpolate import Interpolate1d as Interpolate1d, Interpolate2d as Interpolate2d
 from .linear.configs import IdentityConfig as IdentityConfig, LinearConfig as LinearConfig
 from .linear.linear import Identity as Identity, Linear as Linear
-from .loss.binary_cross_entropy import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
 from .loss.configs import (
     BinaryCrossEntropyLossConfig as BinaryCrossEntropyLossConfig,
     CosineEmbeddingLossConfig as CosineEmbeddingLossConfig,
@@ -195,8 +195,7 @@ from .loss.configs import (
     SoftMarginLossConfig as SoftMarginLossConfig,
     TripletMarginLossConfig as TripletMarginLossConfig,
 )
-from .loss.cross_entropy import CrossEntropyLoss as CrossEntropyLoss
-from .loss.ctc import CTCLoss as CTCLoss
+from .loss.cross_entropy import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss, CrossEntropyLoss as CrossEntropyLoss
 from .loss.likelihoods import (
     GaussianNLLLoss as GaussianNLLLoss,
     KLDivLoss as KLDivLoss,
@@ -211,7 +210,7 @@ from .loss.margins import (
     TripletMarginLoss as TripletMarginLoss,
 )
 from .loss.residuals import HuberLoss as HuberLoss, LpLoss as LpLoss, MseLoss as MseLoss, SmoothL1Loss as SmoothL1Loss
-from .loss.rnnt import RNNTLoss as RNNTLoss
+from .loss.sequences import CTCLoss as CTCLoss, RNNTLoss as RNNTLoss
 from .norm.batch_norm import BatchNorm as BatchNorm
 from .norm.configs import (
     BatchNormConfig as BatchNormConfig,

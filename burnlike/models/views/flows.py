@@ -13,7 +13,7 @@ from ...nn.containers.configs import (
     SequentialConfig,
     named_parts,
 )
-from ...nn.containers.sources import item_path, places_of
+from ...nn.containers.graph_problems import item_path, places_of
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,8 +12,18 @@ from .rectifier_configs import GeluConfig
 if TYPE_CHECKING:
     from .gated import GLU, GatedLinear, SwiGlu
     from .rectifiers import PRelu, RRelu
-    from .shrinks import HardShrink, Shrink, SoftShrink, Tanhshrink
-    from .sigmoids import HardSigmoid, Hardtanh, LogSigmoid, Sigmoid, Softsign, Tanh
+    from .sigmoids import (
+        HardShrink,
+        HardSigmoid,
+        Hardtanh,
+        LogSigmoid,
+        Shrink,
+        Sigmoid,
+        SoftShrink,
+        Softsign,
+        Tanh,
+        Tanhshrink,
+    )
 
 
 class SigmoidConfig(ActivationConfig["Sigmoid"], tag="Sigmoid", builds=".sigmoids"):
@@ -60,11 +70,11 @@ class SoftsignConfig(ActivationConfig["Softsign"], tag="Softsign", builds=".sigm
     """x / (1 + |x|)."""
 
 
-class TanhshrinkConfig(ActivationConfig["Tanhshrink"], tag="Tanhshrink", builds=".shrinks"):
+class TanhshrinkConfig(ActivationConfig["Tanhshrink"], tag="Tanhshrink", builds=".sigmoids"):
     """x - tanh(x)."""
 
 
-class HardShrinkConfig(ActivationConfig["HardShrink"], tag="HardShrink", builds=".shrinks"):
+class HardShrinkConfig(ActivationConfig["HardShrink"], tag="HardShrink", builds=".sigmoids"):
     """x where |x| > lambd, 0 elsewhere.
 
     Attributes:
@@ -74,7 +84,7 @@ class HardShrinkConfig(ActivationConfig["HardShrink"], tag="HardShrink", builds=
     lambd: NotNegative = 0.5
 
 
-class SoftShrinkConfig(ActivationConfig["SoftShrink"], tag="SoftShrink", builds=".shrinks"):
+class SoftShrinkConfig(ActivationConfig["SoftShrink"], tag="SoftShrink", builds=".sigmoids"):
     """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
 
     Attributes:
@@ -84,7 +94,7 @@ class SoftShrinkConfig(ActivationConfig["SoftShrink"], tag="SoftShrink", builds=
     lambd: NotNegative = 0.5
 
 
-class ShrinkConfig(ActivationConfig["Shrink"], tag="Shrink", builds=".shrinks"):
+class ShrinkConfig(ActivationConfig["Shrink"], tag="Shrink", builds=".sigmoids"):
     """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Activations with a limit on one side or both."""
+"""Activations with a limit on one side or both, and those that take small values to 0, or nearly so."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from ...tensor.torch_bridge.torch_function import lift
 from ..layer import OfEachElement
-from .configs import HardSigmoidConfig, HardtanhConfig
+from .configs import HardShrinkConfig, HardSigmoidConfig, HardtanhConfig, ShrinkConfig, SoftShrinkConfig
 
 
 class Sigmoid(OfEachElement):
@@ -74,3 +74,55 @@ class Softsign(OfEachElement):
     """
 
     operation = functional.softsign
+
+
+class Tanhshrink(OfEachElement):
+    """x - tanh(x).
+
+    Torch: `nn.Tanhshrink`.
+    """
+
+    operation = functional.tanhshrink
+
+
+class HardShrink(OfEachElement, config=HardShrinkConfig):
+    """x where |x| > lambd, 0 elsewhere.
+
+    Torch: `nn.Hardshrink`.
+    """
+
+    lambd: float
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.hardshrink(x, self.lambd)
+
+
+class SoftShrink(OfEachElement, config=SoftShrinkConfig):
+    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
+
+    Torch: `nn.Softshrink`.
+    """
+
+    lambd: float
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.softshrink(x, self.lambd)
+
+
+class Shrink(OfEachElement, config=ShrinkConfig):
+    """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
+
+    Torch: -.
+    """
+
+    lambd: float
+    bias: float
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        if self.bias == self.lambd:
+            return functional.softshrink(x, self.lambd)
+        large = functional.hardshrink(x, self.lambd)
+        return large - large.detach().sign() * self.bias

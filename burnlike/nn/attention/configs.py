@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .causal_attention import CausalAttention
     from .cross_attention import CrossAttention
     from .multi_head_attention import MultiHeadAttention
-    from .positional_encoding import PositionalEncoding
-    from .relative_position_bias import RelativePositionBias
+    from .positions import PositionalEncoding, RelativePositionBias
     from .rotary_encoding import RotaryEncoding
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
@@ -72,9 +71,7 @@ class RotaryEncodingConfig(ModuleConfig["RotaryEncoding"], tag="RotaryEncoding",
         return RotaryEncoding(self, device, scaling)
 
 
-class PositionalEncodingConfig(
-    ModuleConfig["PositionalEncoding"], tag="PositionalEncoding", builds=".positional_encoding"
-):
+class PositionalEncodingConfig(ModuleConfig["PositionalEncoding"], tag="PositionalEncoding", builds=".positions"):
     """Positions as sinusoids that are added (Vaswani et al. 2017).
 
     Attributes:
@@ -93,9 +90,7 @@ class PositionalEncodingConfig(
             yield "max_timescale", f"expected {least}, got {self.max_timescale}"
 
 
-class RelativePositionBiasConfig(
-    ModuleConfig["RelativePositionBias"], tag="RelativePositionBias", builds=".relative_position_bias"
-):
+class RelativePositionBiasConfig(ModuleConfig["RelativePositionBias"], tag="RelativePositionBias", builds=".positions"):
     """Positions as numbers that attention adds to its scores, by head and range of distances (Raffel et al. 2020).
 
     Attributes:

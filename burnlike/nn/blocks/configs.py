@@ -1,24 +1,24 @@
 """The configs of blocks of vision models. Imports no torch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...config import ModuleConfig
 from ...config.bounds import Finite, Size
+from ...config.registry import tag_of
+from ...errors import ConfigError
 from ..activation.configs import SigmoidConfig
 from ..activation.rectifier_configs import ReluConfig
 from ..initializers.configs import Initializer, KaimingNormal, KaimingUniform
-from ..norm.configs import BatchNormConfig
+from ..norm.configs import BatchNormConfig, LayerNormConfig, RmsNormConfig
 from ..padding import PaddingConfig2d, Size2d
 from ..roles import ActivationConfig, NormalizationConfig
-from .channel_norms import misfits
 
 if TYPE_CHECKING:
     from .conv_norm import ConvNorm2d, DepthwiseSeparableConv2d
-    from .layer_scale import LayerScale
     from .patch_embedding import PatchEmbedding
     from .residual import BasicBlock, Bottleneck
-    from .squeeze_excite import SqueezeExcite
+    from .scales import LayerScale, SqueezeExcite
 
 HE_NORMAL = KaimingNormal(gain=2**0.5, fan_out_only=True)
 """For convolutions before a ReLU (He et al. 2015, eq. 14)."""
@@ -42,7 +42,7 @@ class PatchEmbeddingConfig(ModuleConfig["PatchEmbedding"], tag="PatchEmbedding",
     initializer: Initializer = KaimingUniform()
 
 
-class SqueezeExciteConfig(ModuleConfig["SqueezeExcite"], tag="SqueezeExcite", builds=".squeeze_excite"):
+class SqueezeExciteConfig(ModuleConfig["SqueezeExcite"], tag="SqueezeExcite", builds=".scales"):
     """Channels scaled by what the whole image says of them (Hu et al. 2018, section 3).
 
     Attributes:
@@ -58,7 +58,7 @@ class SqueezeExciteConfig(ModuleConfig["SqueezeExcite"], tag="SqueezeExcite", bu
     gate: ActivationConfig = SigmoidConfig()
 
 
-class LayerScaleConfig(ModuleConfig["LayerScale"], tag="LayerScale", builds=".layer_scale"):
+class LayerScaleConfig(ModuleConfig["LayerScale"], tag="LayerScale", builds=".scales"):
     """x * gamma, gamma learned, for each element of the last dimension (Touvron et al. 2021, eq. 4).
 
     Attributes:
@@ -177,3 +177,20 @@ class BottleneckConfig(ModuleConfig["Bottleneck"], tag="Bottleneck", builds=".re
             yield "reduction", f"expected a divisor of channels.1 ({self.channels[1]}), got {self.reduction}"
         else:
             yield from misfits(self.norm, self.channels[1] // self.reduction, self.channels[1])
+
+
+def misfits(norm: NormalizationConfig, *channels: int) -> Iterator[tuple[str, str]]:
+    """The rules that `norm`, a field of a config, breaks as a normalization of images with these channels."""
+    if isinstance(norm, LayerNormConfig | RmsNormConfig):
+        yield (
+            "norm",
+            f"expected a normalization of channels, as BatchNorm, GroupNorm or InstanceNorm, got {tag_of(type(norm))}, "
+            "which normalizes the last dimension",
+        )
+        return
+    for count in channels:
+        try:
+            norm.with_num_features(count)
+        except ConfigError as error:
+            yield "norm", f"it has to fit {count} channels: {error}"
+            return

@@ -8,11 +8,10 @@ from ...config.bounds import Layers
 from ...config.key_paths import KeyPathError, joined, steps_of
 from ...config.registry import tag_of
 from ...errors import ConfigError, Problem
-from .graph_problems import graph_problems
+from .graph_problems import Sources, graph_problems, sources_of
 from .input_counts import gives_several, input_counts, takes_tensors
 from .names import NAMED, name_problem
 from .neighbours import chain_sizes, sizes_after
-from .sources import Sources, sources_of
 
 if TYPE_CHECKING:
     from .graph import Graph

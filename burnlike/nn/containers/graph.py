@@ -12,7 +12,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..layer import expect_shape
 from ..torch_counterpart import AnyLibrary
 from .configs import GraphConfig
-from .sources import item_path, places_of
+from .graph_problems import item_path, places_of
 
 
 class Source(NamedTuple):

@@ -1,10 +1,10 @@
 """What is wrong with a graph: names, sources, the number of inputs, nodes that nothing needs. Imports no torch."""
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from ...config import ModuleConfig
+from ...config import Meta, ModuleConfig
 from ...config.registry import tag_of
 from ...errors import nearest
 from ..embedding.configs import EmbeddingConfig
@@ -12,7 +12,6 @@ from ..linear.configs import LinearConfig
 from .input_counts import input_counts
 from .names import name_problem
 from .neighbours import Sizes, sizes_after
-from .sources import item_path, places_of
 
 if TYPE_CHECKING:
     from .configs import GraphConfig, NodeConfig
@@ -130,3 +129,40 @@ def _count_problems(path: str, layer: ModuleConfig, given: int) -> Problems:
     if given < least or (most is not None and given > most):
         expected = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
         yield path, f"expected {expected} input{'s' * (expected != '1')}, got {given}; `from:` lists them"
+
+
+Sources: TypeAlias = (
+    str | Annotated[tuple[str, ...], Meta(min_length=1)] | Annotated[dict[str, str], Meta(min_length=1)] | None
+)
+"""One source, several in order, or several by the names of the layer's arguments; None is the node before."""
+
+
+def item_path(source: str) -> tuple[str, tuple[str, ...]]:
+    """The name in a source and the items after it: `lstm.1.hidden` is `("lstm", ("1", "hidden"))`."""
+    name, *items = source.split(".")
+    return name, tuple(items)
+
+
+def sources_of(sources: Sources, before: str) -> list[tuple[str, str]]:
+    """Pairs of an argument, empty for one that is given by its order, and the source of its value."""
+    match sources:
+        case None:
+            return [("", before)]
+        case str():
+            return [("", sources)]
+        case dict():
+            return [*sources.items()]
+    return [("", source) for source in sources]
+
+
+def places_of(path: str, sources: Sources) -> Iterator[tuple[str, str]]:
+    """Each source with its path in the config, where the whole stands at `path`."""
+    match sources:
+        case None:
+            return
+        case str():
+            yield path, sources
+        case dict():
+            yield from ((f"{path}.{name}", source) for name, source in sources.items())
+        case _:
+            yield from ((f"{path}.{place}", source) for place, source in enumerate(sources))

@@ -23,8 +23,7 @@ from ..padding import (
 if TYPE_CHECKING:
     from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
     from .deform_conv2d import DeformConv2d
-    from .fold import Fold4d, Unfold4d
-    from .pixel_shuffle import PixelShuffle, PixelUnshuffle
+    from .windows import Fold4d, PixelShuffle, PixelUnshuffle, Unfold4d
 
 
 class _ConvConfig(ModuleConfig[Built]):
@@ -206,7 +205,7 @@ def _divided(channels_in: int, channels_out: int, groups: int, name: str = "grou
         yield name, f"expected a divisor of both channels ({channels_in} and {channels_out}), got {groups}"
 
 
-class Unfold4dConfig(ModuleConfig["Unfold4d"], tag="Unfold4d", builds=".fold"):
+class Unfold4dConfig(ModuleConfig["Unfold4d"], tag="Unfold4d", builds=".windows"):
     """Windows of an image as columns of a matrix (im2col).
 
     Attributes:
@@ -222,7 +221,7 @@ class Unfold4dConfig(ModuleConfig["Unfold4d"], tag="Unfold4d", builds=".fold"):
     padding: SizeOrZero2d = 0
 
 
-class Fold4dConfig(ModuleConfig["Fold4d"], tag="Fold4d", builds=".fold"):
+class Fold4dConfig(ModuleConfig["Fold4d"], tag="Fold4d", builds=".windows"):
     """An image from the columns of a matrix (col2im): where windows overlap, their elements are added.
 
     Attributes:
@@ -249,7 +248,7 @@ class Fold4dConfig(ModuleConfig["Fold4d"], tag="Fold4d", builds=".fold"):
                 )
 
 
-class PixelShuffleConfig(ModuleConfig["PixelShuffle"], tag="PixelShuffle", builds=".pixel_shuffle"):
+class PixelShuffleConfig(ModuleConfig["PixelShuffle"], tag="PixelShuffle", builds=".windows"):
     """Groups of channels as the pixels of a larger image (Shi et al. 2016).
 
     Attributes:
@@ -259,7 +258,7 @@ class PixelShuffleConfig(ModuleConfig["PixelShuffle"], tag="PixelShuffle", build
     upscale_factor: Size
 
 
-class PixelUnshuffleConfig(ModuleConfig["PixelUnshuffle"], tag="PixelUnshuffle", builds=".pixel_shuffle"):
+class PixelUnshuffleConfig(ModuleConfig["PixelUnshuffle"], tag="PixelUnshuffle", builds=".windows"):
     """Squares of pixels as channels of a smaller image, the inverse of PixelShuffle (Shi et al. 2016).
 
     Attributes:

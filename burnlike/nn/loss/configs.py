@@ -6,9 +6,7 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Finite, NotNegative, Positive, at_most
 
 if TYPE_CHECKING:
-    from .binary_cross_entropy import BinaryCrossEntropyLoss
-    from .cross_entropy import CrossEntropyLoss
-    from .ctc import CTCLoss
+    from .cross_entropy import BinaryCrossEntropyLoss, CrossEntropyLoss
     from .likelihoods import GaussianNLLLoss, KLDivLoss, PoissonNllLoss
     from .margins import (
         CosineEmbeddingLoss,
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
         TripletMarginLoss,
     )
     from .residuals import HuberLoss, LpLoss, MseLoss, SmoothL1Loss
-    from .rnnt import RNNTLoss
+    from .sequences import CTCLoss, RNNTLoss
 
 Reduction = Literal["mean", "sum", "batch_mean", "auto"]
 """How the values of a loss become one: their mean, their sum, their sum divided by the first size, or as the loss has
@@ -49,7 +47,7 @@ class CrossEntropyLossConfig(ModuleConfig["CrossEntropyLoss"], tag="CrossEntropy
 
 
 class BinaryCrossEntropyLossConfig(
-    ModuleConfig["BinaryCrossEntropyLoss"], tag="BinaryCrossEntropyLoss", builds=".binary_cross_entropy"
+    ModuleConfig["BinaryCrossEntropyLoss"], tag="BinaryCrossEntropyLoss", builds=".cross_entropy"
 ):
     """Minus the logarithm of the probability of the target, yes or no.
 
@@ -144,7 +142,7 @@ class GaussianNLLLossConfig(ModuleConfig["GaussianNLLLoss"], tag="GaussianNLLLos
     full: bool = False
 
 
-class CTCLossConfig(ModuleConfig["CTCLoss"], tag="CTCLoss", builds=".ctc"):
+class CTCLossConfig(ModuleConfig["CTCLoss"], tag="CTCLoss", builds=".sequences"):
     """Connectionist temporal classification (Graves et al. 2006): all alignments of a target with a longer sequence.
 
     Attributes:
@@ -156,7 +154,7 @@ class CTCLossConfig(ModuleConfig["CTCLoss"], tag="CTCLoss", builds=".ctc"):
     zero_infinity: bool = False
 
 
-class RNNTLossConfig(ModuleConfig["RNNTLoss"], tag="RNNTLoss", builds=".rnnt"):
+class RNNTLossConfig(ModuleConfig["RNNTLoss"], tag="RNNTLoss", builds=".sequences"):
     """The transducer's loss (Graves 2012): all alignments of a target with a sequence.
 
     Attributes:

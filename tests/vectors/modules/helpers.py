@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from burnlike import nn
-from burnlike.nn.attention.positional_encoding import generate_sinusoids
+from burnlike.nn.attention.positions import generate_sinusoids
 from burnlike.nn.interpolate.interpolate import calculate_output_size
 from burnlike.nn.padding import both_ends, each, equal_ends
 

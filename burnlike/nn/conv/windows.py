@@ -1,14 +1,14 @@
-"""Windows of an image as columns of a matrix, and back."""
+"""Windows of an image as columns of a matrix, channels as pixels, and both back."""
 
 from torch import Tensor
 from torch.nn import functional
 
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import ChangesRank
+from ..call_types import ChangesRank, KeepsType
 from ..layer import ConfiguredLayer, expect_shape, shape_error
 from ..padding import each, expect_window, shown_size, span, window_counts
-from .configs import Fold4dConfig, Unfold4dConfig
+from .configs import Fold4dConfig, PixelShuffleConfig, PixelUnshuffleConfig, Unfold4dConfig
 
 
 class _Windows(ChangesRank, ConfiguredLayer):
@@ -73,3 +73,49 @@ class Fold4d(_Windows, config=Fold4dConfig):
         if x.shape[1] % taps:
             raise shape_error(self, f"[batch, channels * {taps}, {rows * columns}]", list(x.shape))
         return functional.fold(x, self.output_size, kernel, self.dilation, padding, stride)
+
+
+class PixelShuffle(KeepsType, ConfiguredLayer, config=PixelShuffleConfig):
+    """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]` (Shi et al. 2016, eq. 4).
+
+    Channel c * r * r + i * r + j gives the pixels (y * r + i, x * r + j) of channel c.
+
+    Torch: `nn.PixelShuffle`.
+    """
+
+    upscale_factor: int
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]`.
+
+        Raises:
+            ShapeError: x has another rank, or channels that are no multiple of r * r.
+        """
+        square = self.upscale_factor**2
+        expect_shape(self, x, "batch", f"channels * {square}", "height", "width")
+        if x.shape[1] % square:
+            raise shape_error(self, f"[batch, channels * {square}, height, width]", list(x.shape))
+        return functional.pixel_shuffle(x, self.upscale_factor)
+
+
+class PixelUnshuffle(KeepsType, ConfiguredLayer, config=PixelUnshuffleConfig):
+    """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`: PixelShuffle undone.
+
+    Torch: `nn.PixelUnshuffle`.
+    """
+
+    downscale_factor: int
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`.
+
+        Raises:
+            ShapeError: x has another rank, or a height or width that is no multiple of r.
+        """
+        factor = self.downscale_factor
+        expect_shape(self, x, "batch", "channels", f"height * {factor}", f"width * {factor}")
+        if x.shape[2] % factor or x.shape[3] % factor:
+            raise shape_error(self, f"[batch, channels, height * {factor}, width * {factor}]", list(x.shape))
+        return functional.pixel_unshuffle(x, factor)
