@@ -18,7 +18,7 @@ from burnlike.errors import RecordError, RecordIOError
 from burnlike.module import agree_ids, params
 from burnlike.optim import AdamWConfig, GradientsParams
 from burnlike.record import BFloat16Precision, DistributedRecorder, Record, load, open_record, save
-from burnlike.record.distributed import one_directory, recorder
+from burnlike.record.distributed import recorder, shared_directory
 
 from .own_modules import Extra, OwnEntries, Transposed, filled, is_same
 
@@ -84,7 +84,7 @@ def save_on_full_disk(module: nn.Module, path: Path, full: bool) -> None:
 
 def not_shared(record: Record, folder: Path) -> dict[str, object]:
     """What a save says where rank 1 sees another directory, and where its file vanishes; all ranks say the same."""
-    rank, waits_s, write_parts = dist.get_rank(), one_directory._WAITS_S, recorder._write_parts
+    rank, waits_s, write_parts = dist.get_rank(), shared_directory._WAITS_S, recorder._write_parts
     (folder / f"node {rank}").mkdir()
 
     def vanish(directory: Path, tensors: dict[str, torch.Tensor]) -> dict[str, int]:
@@ -93,7 +93,7 @@ def not_shared(record: Record, folder: Path) -> dict[str, object]:
             (directory / name).unlink()
         return sizes
 
-    one_directory._WAITS_S = (0.0, 0.01)
+    shared_directory._WAITS_S = (0.0, 0.01)
     try:
         elsewhere = f"rank 1 looked at {platform.node()}:{folder / 'node 1' / '.partial-no-'}"
         texts = (f"{folder / 'node 0' / '.partial-no-'}", elsewhere, "; all nodes need one file system")
@@ -103,7 +103,7 @@ def not_shared(record: Record, folder: Path) -> dict[str, object]:
         recorder._write_parts = vanish
         lost = refused("rank 0 misses shard-00002", lambda: DistributedRecorder().save(record, folder / "no"))
     finally:
-        one_directory._WAITS_S, recorder._write_parts = waits_s, write_parts
+        shared_directory._WAITS_S, recorder._write_parts = waits_s, write_parts
     return {"apart": apart and not list((folder / f"node {rank}").iterdir()), "lost": lost}
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from burnlike.errors import RecordError, RecordMismatchError
 from burnlike.module import ParamGroup
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, init_from, load, open_record, save
-from burnlike.record.tools.changing import rename
+from burnlike.record.tools.renaming import rename
 from burnlike.train import TrainingState
 
 from .own_modules import MODULES, Extra, ExtraTensor, OwnEntries, Renamed, Transposed, filled, is_same, quantized

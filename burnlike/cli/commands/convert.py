@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.description = (
         "Write a record in another format, in other types or under other names, in a few megabytes of memory. OUT is"
         " replaced when the new file is whole; nothing is lost: values, ids, ties and metadata are kept."
@@ -82,9 +81,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the record at `args.input` to `args.output`, whole or not at all, in a few megabytes of memory.
 
-    Returns:
-        0.
-
     Raises:
         RecordIOError: a file can't be read or written.
         RecordFormatError: the input is damaged, or of no format that is known.
@@ -99,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     precision, module = precision_of(args), model_to_convert(args)
     layout = layout_of(args, module)
     record = open_file(args.input, layout, args.top_level_key)
-    from ...record.tools.changing import rename, with_ids
+    from ...record.tools.renaming import rename, with_ids
 
     record = rename(record, rules) if rules else record
     if layout is not None and not is_nameless(args.input):

@@ -18,7 +18,7 @@ from ..values import ENTRY
 from .bincode_reader import read_item, take_envelope
 from .dtypes import dtype_bytes
 from .envelope import KEYS, EnvelopeFormat, metadata_of, no_text, told_states
-from .fill import Fill
+from .layout_filler import LayoutFiller
 
 _REMEDY = (
     "bincode carries no names: give the layout, that of a module (burnlike.record.layout_of; burnlike.record.load takes"
@@ -44,7 +44,7 @@ class Bincode(EnvelopeFormat):
             raise RecordError(f"the record has no layout; {_REMEDY}")
         check_layout(layout)
         metadata = metadata_of(outline, self.recorder)
-        writer = _Writer(Fill(outline))
+        writer = _Writer(LayoutFiller(outline))
         segments = [b"".join(_text(metadata[key]) for key in KEYS), *writer.write(layout, "")]
         writer.fill.check_tensors()
         left = [name for name in writer.fill.unplaced() if name != "paths"]  # of optimizers: Burn keeps only ids
@@ -87,7 +87,7 @@ class Bincode(EnvelopeFormat):
 
 
 class _Writer:
-    def __init__(self, fill: Fill) -> None:
+    def __init__(self, fill: LayoutFiller) -> None:
         self.fill = fill
 
     def write(self, layout: Layout, path: str) -> Iterator[Segment]:

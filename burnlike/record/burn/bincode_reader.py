@@ -16,8 +16,8 @@ from ..outline import Outline, StoredTensor
 from ..values import flat
 from .dtypes import BOOL_STORES, bool_has_store, numbered_dtypes, read_dtype
 from .envelope import KEYS
-from .gathered import Gathered
 from .state_layouts import is_id
+from .tensor_collector import TensorCollector
 
 _NUMBERS = {251: "<H", 252: "<I", 253: "<Q"}  # a first byte below these is the number
 _LONGEST_LABEL = 4096
@@ -93,7 +93,7 @@ def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
     return Outline(found.entries, found.ids, found.aliases, plain, layout=known)
 
 
-def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: Gathered) -> StoredTensor:
+def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: TensorCollector) -> StoredTensor:
     """A tensor: its bytes, its shape and the number of its dtype."""
     count = take_number(cursor)
     start = cursor.position
@@ -124,7 +124,7 @@ class _Reader:
     def __init__(self, cursor: Cursor, version: tuple[int, int]) -> None:
         self.cursor = cursor
         self.version = version
-        self.found = Gathered(cursor.source.path, "the file is damaged, or the layout is that of another model")
+        self.found = TensorCollector(cursor.source.path, "the file is damaged, or the layout is that of another model")
         self._budget = cursor.source.budget
 
     def read(self, layout: Layout, path: str) -> tuple[Layout, Any]:

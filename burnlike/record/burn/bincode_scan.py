@@ -9,7 +9,7 @@ from ..bytes.budget import CONTAINER
 from ..bytes.source import Cursor, Source
 from ..outline import Outline, StoredTensor
 from .bincode_reader import take_envelope, take_tensor, take_text, version_of
-from .gathered import Gathered
+from .tensor_collector import TensorCollector
 
 # An id with its length in front: 13 characters, or the 36 of a UUID in Burn's oldest files.
 _ID = re.compile(rb"\x0d[0-9a-v]{13}|\x24[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -44,8 +44,8 @@ class _Scanner:
     source: Source
     version: tuple[int, int]
 
-    def run(self, position: int) -> Gathered:
-        found = Gathered(self.source.path)
+    def run(self, position: int) -> TensorCollector:
+        found = TensorCollector(self.source.path)
         while (begin := self._next_id(position)) is not None:
             count = len(found.entries) + len(found.aliases)
             cursor = Cursor(self.source, begin, _FIRST_WINDOW)
@@ -87,7 +87,7 @@ class _Scanner:
     def _tensor(self, cursor: Cursor, name: str) -> StoredTensor | None:
         """The tensor at the cursor, if one that has elements can be there."""
         try:
-            tensor = take_tensor(cursor, name, self.version, Gathered(self.source.path))
+            tensor = take_tensor(cursor, name, self.version, TensorCollector(self.source.path))
         except RecordFormatError:
             return None
         if not tensor.stored_bytes:

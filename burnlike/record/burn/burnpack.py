@@ -2,7 +2,7 @@
 
 A file is `NRUB`, the version (2 bytes), the length of the metadata (4 bytes), the metadata (CBOR), zeros up to a
 multiple of 256, and the tensors' bytes, each at a multiple of 256 from there; all numbers are little-endian. What the
-names mean is told in `pack_record.py` and `pack_optimizer.py`.
+names mean is told in `burnpack_records.py` and `burnpack_optimizers.py`.
 """
 
 import struct
@@ -18,9 +18,9 @@ from ..bytes.source import Source
 from ..formats import Format
 from ..outline import Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
 from . import cbor
+from .burnpack_content import Pack, Scalar
+from .burnpack_records import outline_of_pack, pack_of
 from .dtypes import burn_dtype, read_dtype
-from .pack import Pack, Scalar
-from .pack_record import outline_of_pack, pack_of
 
 MAGIC = b"NRUB"
 VERSION = 1

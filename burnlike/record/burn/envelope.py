@@ -14,8 +14,8 @@ from ..formats import Format
 from ..metadata import FORMAT_VERSION
 from ..outline import Outline, StoredTensor, kind_of_name
 from ..values import from_json, to_json
-from .gathered import differing
-from .items import Make, item_of, outline_of_item
+from .record_tree import Make, item_of, outline_of_item
+from .tensor_collector import differing
 
 VERSION = "0.21.0"
 """Of burn-core, whose files these are."""

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 from ...errors import RecordFormatError
 from ..bytes.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
 from ..bytes.source import Source
-from .items import Blob, has_values
 from .json_numbers import BYTES_PER_STEP, bytes_of, runs
+from .record_tree import Blob, has_values
 
 _WINDOW_BYTES = 1 << 16
 _SPACE = 0x20

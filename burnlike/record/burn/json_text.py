@@ -10,9 +10,9 @@ from ..bytes.source import Source
 from ..outline import Outline, Payload, Segment
 from .dtypes import burn_dtype
 from .envelope import EnvelopeFormat, artifact_of, no_text, outline_of_artifact
-from .items import Blob, TensorLeaf
 from .json_numbers import Numbers, TextTensor
 from .json_reader import JsonReader
+from .record_tree import Blob, TensorLeaf
 
 _INDENT = 2
 

@@ -16,7 +16,7 @@ from ..bytes.source import Cursor, Source
 from ..outline import Outline, Payload, Segment
 from .dtypes import burn_dtype
 from .envelope import EnvelopeFormat, artifact_of, no_text, outline_of_artifact
-from .items import Blob, TensorLeaf, has_values
+from .record_tree import Blob, TensorLeaf, has_values
 
 _pack = msgspec.msgpack.encode
 _TENSOR = TensorCost(memory=3600, steps=500, file_bytes=8)

@@ -6,7 +6,6 @@ refused on all. What a step and a byte are taken for is measured; `tests/record/
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
 
 from ...errors import ArgumentError, RecordFormatError
@@ -91,9 +90,7 @@ class ReadLimits:
         _limits.set((*_limits.get(), self))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _limits.set(_limits.get()[:-1])
 
 

@@ -37,7 +37,7 @@ from ..safetensors.header import read_header
 from ..saving.writing import plain_tensor
 from ..state_dict.entries import entries_of
 from ..state_dict.wrapper_subclasses import kept_tensors
-from .one_directory import fingerprint, not_one_directory, not_the_same_files
+from .shared_directory import fingerprint, not_one_directory, not_the_same_files
 from .tensors import DistributedTensors
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from ...errors import ArgumentError, CheckpointError, TrainingError
 from ...module import agree_ids
 from ...nn.joint_batch import JointBatch, join
 from ...record import Record
-from ...record.distributed.one_directory import fingerprints, not_one_directory, not_the_same_files
+from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..checkpoint.distributed import FollowingCheckpointer, write_sharded
 from .configs import DistributedConfig

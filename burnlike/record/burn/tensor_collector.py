@@ -14,7 +14,7 @@ _STEP_BYTES = 1 << 20
 Pairs = Sequence[tuple[StoredTensor, StoredTensor]]
 
 
-class Gathered:
+class TensorCollector:
     """The tensors read so far; errors end with `reason`, what may be wrong with the file.
 
     Attributes:

@@ -15,7 +15,7 @@ from .. import metadata
 from ..bytes.budget import Budget
 from ..layout import Layout, join, tag_of
 from ..outline import Outline, TensorEntry
-from .pack import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
+from .burnpack_content import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .state_layouts import id_of, leaves_of, state_layout
 
 _RANK = "__rank"

@@ -12,9 +12,9 @@ from ..layout import SCALARS, Layout, join, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from ..values import flat
 from .dtypes import read_dtype
-from .fill import Fill, is_scalar
-from .gathered import Gathered
+from .layout_filler import LayoutFiller, is_scalar
 from .state_layouts import is_id, is_optimizer_record
+from .tensor_collector import TensorCollector
 
 _MOST_PARTS = 100
 
@@ -44,14 +44,14 @@ def item_of(outline: Outline, finite: bool = False) -> tuple[Any, dict[str, Any]
 
     The tree has maps, lists, plain values, None and `TensorLeaf`s. In a `finite` format None stands for inf and nan.
     """
-    fill = Fill(outline, finite)
+    fill = LayoutFiller(outline, finite)
     layout = default_layout(outline) if outline.layout is None else known_layout(outline.layout)
     item = _build(fill, layout, "")
     fill.check_tensors()
     return item, fill.unplaced()
 
 
-def _build(fill: Fill, layout: Layout, path: str) -> Any:
+def _build(fill: LayoutFiller, layout: Layout, path: str) -> Any:
     if isinstance(layout, str):
         return _leaf(fill, layout, path)
     match tag_of(layout):
@@ -73,7 +73,7 @@ def _build(fill: Fill, layout: Layout, path: str) -> Any:
             return {"V1": {f"Rank{fill.rank(layout, path)}": _build(fill, layout["$state"], path)}}
 
 
-def _leaf(fill: Fill, leaf: str, path: str) -> Any:
+def _leaf(fill: LayoutFiller, leaf: str, path: str) -> Any:
     if leaf in ("param", "tensor"):
         name = fill.tensor(path)
         return TensorLeaf(name, fill.outline.ids.get(name) if leaf == "param" else None)
@@ -151,7 +151,7 @@ class _Reader:
         self.make = make or (
             lambda blob, name, dtype, shape, stored_as: StoredTensor(name, dtype, shape, source, blob.start, stored_as)
         )
-        self.found = Gathered(source.path)
+        self.found = TensorCollector(source.path)
 
     def read(self, item: Any) -> Outline:
         states = states_of(item)

@@ -21,7 +21,7 @@ _RANGES = {
 _TYPES = {"f64": float, "f32": float, "bool": bool, "str": str}
 
 
-class Fill:
+class LayoutFiller:
     """The tensors and values of a record by their paths, and which of them have got a place.
 
     In a `finite` format, which has no inf and nan, None stands for these.

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from burnlike.record import Record, SafetensorsRecorder
-from burnlike.record.distributed import one_directory
-from burnlike.record.distributed.one_directory import fingerprints, not_one_directory, not_the_same_files
+from burnlike.record.distributed import shared_directory
+from burnlike.record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
 
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(one_directory, "_WAITS_S", (0.0, 0.001))
+    monkeypatch.setattr(shared_directory, "_WAITS_S", (0.0, 0.001))
 
 
 def alone(value: Any) -> list[Any]:
@@ -32,12 +32,14 @@ def test_files_of_another_run_with_the_same_sizes_are_told(tmp_path: Path) -> No
         saved(1.0 if name == "old" else 2.0, tmp_path / name)
     assert not_the_same_files(tmp_path / "there", fingerprints(tmp_path / "here"), alone) == ""
     problem = not_the_same_files(tmp_path / "old", fingerprints(tmp_path / "here"), alone)
-    assert f"rank 0 misses a.safetensors, b.safetensors at {one_directory._place(tmp_path / 'old')}, or has" in problem
+    assert (
+        f"rank 0 misses a.safetensors, b.safetensors at {shared_directory._place(tmp_path / 'old')}, or has" in problem
+    )
 
 
 def test_all_files_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(one_directory.time, "sleep", waits.append)
+    monkeypatch.setattr(shared_directory.time, "sleep", waits.append)
     assert "rank 0 misses 0, 1, 10" in not_the_same_files(tmp_path, {str(it): "" for it in range(1000)}, alone)
     assert waits == [0.0, 0.001]
 
@@ -52,7 +54,7 @@ def test_a_process_that_sees_no_directory_tells_what_rank_0_told(place: str, tmp
         return [(".seen-0", "written", "") if len(value) == 3 else (True, "host:/run"), value]
 
     problem = not_one_directory(tmp_path / "run" / "checkpoints", 1, gather)
-    assert f"rank 1 looked at {one_directory._place(tmp_path / 'run' / 'checkpoints')}; all nodes need" in problem
+    assert f"rank 1 looked at {shared_directory._place(tmp_path / 'run' / 'checkpoints')}; all nodes need" in problem
 
 
 def test_nothing_stays_of_the_proof(tmp_path: Path) -> None:

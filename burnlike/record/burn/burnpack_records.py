@@ -15,12 +15,12 @@ from .. import metadata
 from ..bytes.source import Source
 from ..layout import Layout, LayoutOf, known_layout, tag_of
 from ..outline import Outline, StoredTensor
-from . import pack_optimizer
+from . import burnpack_optimizers
+from .burnpack_content import LEAVES, Pack, Scalar, flat, has_tag, nested, scalar_of
 from .envelope import told_states
-from .gathered import differing
-from .items import default_layout, item_of
-from .pack import LEAVES, Pack, Scalar, flat, has_tag, nested, scalar_of
+from .record_tree import default_layout, item_of
 from .state_layouts import is_optimizer_record, leaves_of, normal
+from .tensor_collector import differing
 
 
 def pack_of(outline: Outline) -> Pack:
@@ -28,8 +28,8 @@ def pack_of(outline: Outline) -> Pack:
     if made_when_asked:
         outline = replace(outline, layout=known_layout(outline.layout) if outline.values else None)
     if is_optimizer_record(outline):
-        pack, rest = pack_optimizer.pack_of(outline)
-        derived = pack_optimizer.layout_of(pack)
+        pack, rest = burnpack_optimizers.pack_of(outline)
+        derived = burnpack_optimizers.layout_of(pack)
     else:
         pack, rest = _pack_of(outline)
         derived = _layout_of(pack)
@@ -56,7 +56,7 @@ def _pack_of(outline: Outline) -> tuple[Pack, Outline]:
     tensors = {it: outline.entries[outline.aliases.get(it, it)] for it in (*names, *tied)}
     ids = {it: outline.ids[entry.name].value for it, entry in tensors.items() if entry.name in outline.ids}
     pack = Pack(tensors, tied, ids, scalars=scalars)
-    if pack_optimizer.is_optimizer(pack):  # names that only look like it
+    if burnpack_optimizers.is_optimizer(pack):  # names that only look like it
         pack, values = replace(pack, scalars={}), outline.values
     aliases = {it: name for it, name in outline.aliases.items() if it not in copies}
     return pack, replace(outline, ids={}, aliases=aliases, values=values)
@@ -119,8 +119,8 @@ def _shown(outline: Outline) -> Any:
 
 def outline_of_pack(pack: Pack, source: Source) -> Outline:
     path, budget = source.path, source.budget
-    if pack_optimizer.is_optimizer(pack):
-        return pack_optimizer.outline_of(pack, path, budget)
+    if burnpack_optimizers.is_optimizer(pack):
+        return burnpack_optimizers.outline_of(pack, path, budget)
     declared = metadata.aliases_of(pack.metadata, path, budget)
     found = _Tensors(path)
     for name, entry in pack.tensors.items():
