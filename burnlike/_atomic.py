@@ -15,7 +15,6 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from .errors import RecordIOError
@@ -101,9 +100,7 @@ class AtomicFile:
         self._temporary = ""
         sync_directory(os.path.dirname(self.path))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._temporary:
             with contextlib.suppress(OSError):
                 os.unlink(self._temporary)
@@ -179,9 +176,7 @@ class AtomicDirectory:
         self.path = self.target
         sync_directory(self.target.parent)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.path != self.target:
             shutil.rmtree(self.path, ignore_errors=True)
         if self._descriptor >= 0:
