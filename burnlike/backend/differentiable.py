@@ -5,7 +5,7 @@ same operands, over the backend (`torch_calls`), and differentiates that: each s
 function of the backend's tables.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from ..errors import BackendError
 from .tables import map_ops
 from .torch_calls import resting, through
 from .torch_calls.fourier import REFERENCES
+from .torch_calls.tables import tensors_in
 
 # Their results don't depend on the operand's values, or are meant to have no history.
 WITHOUT_HISTORY = frozenset(
@@ -64,11 +65,11 @@ class _Tracked:
         if torch.compiler.is_compiling():
             return self.function(*args, **kwargs)
         with resting():
-            tracked = [it for it in _tensors((args, tuple(kwargs.values()))) if it.requires_grad]
+            tracked = [it for it in tensors_in((args, kwargs)) if it.requires_grad]
             if not tracked or self.has_no_history or not torch.is_grad_enabled():
                 return self._untracked(args, kwargs)
             result = self._with_its_own(args, kwargs)
-        floats = [it for it in _tensors(result) if it.is_floating_point()]
+        floats = [it for it in tensors_in(result) if it.is_floating_point()]
         if not floats or any(isinstance(it.grad_fn, BackwardCFunction) for it in floats):
             return result
         if self.reference is None:
@@ -111,7 +112,7 @@ class _Call:
             return next(following) if value is _OPERAND else value
 
         args, kwargs = _mapped((self.args, self.kwargs), filled)
-        return [it for it in _tensors(self.tracked.reference(*args, **kwargs)) if it.is_floating_point()]
+        return [it for it in tensors_in(self.tracked.reference(*args, **kwargs)) if it.is_floating_point()]
 
 
 _OPERAND = object()
@@ -147,16 +148,6 @@ class _Derived(Function):
 
 
 _alias: Any = torch.ops.aten.alias.default
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:

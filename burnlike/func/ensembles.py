@@ -112,15 +112,9 @@ def _member(module: M, index: int, remembered: EnsembleMember) -> M:
         for name, kept in remembered.ids.get(path, {}).items():
             change_field(part, name, {"id": kept})
         for name, kept in remembered.metas.get(path, {}).items():
-            meta = Meta(**kept)
-            set_meta(
-                part,
-                name,
-                name=None if meta_of(part, name).hole else meta.name,
-                load_mapper=meta.load_mapper,
-                save_mapper=meta.save_mapper,
-                own_id=meta.own_id,
-            )
+            it = Meta(**kept)
+            label = None if meta_of(part, name).hole else it.name
+            set_meta(part, name, name=label, load_mapper=it.load_mapper, save_mapper=it.save_mapper, own_id=it.own_id)
     return new
 
 
@@ -130,11 +124,7 @@ def _remembered(member: nn.Module) -> EnsembleMember:
         found = {path: {name: of[name][key] for name in of if key in of[name]} for path, of in fields.items()}
         return {path: names for path, names in found.items() if names}
 
-    return EnsembleMember(
-        kept("id"),
-        kept("meta"),
-        member.__dict__.get("_burnlike_stack_members"),
-    )
+    return EnsembleMember(kept("id"), kept("meta"), member.__dict__.get("_burnlike_stack_members"))
 
 
 def _check_same_leaves(first: list[Leaf], other: list[Leaf], number: int) -> None:

@@ -18,7 +18,7 @@ from ...errors import BackendError
 from ...ops._function import references
 from . import activation, backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape
 from .composed import Composed
-from .tables import TRANSLATIONS, WRITES, Tables
+from .tables import TRANSLATIONS, WRITES, Tables, tensors_in
 
 _SUBJECTS = (activation, backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape)
 """The files whose translations are registered by being imported."""
@@ -112,7 +112,7 @@ class _OverBackend(TorchDispatchMode):
     def _translated(self, func: Any, translation: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         _refuse_subclasses(args, kwargs)
         kwargs = {key: it for key, it in kwargs.items() if key not in _LAYOUT}
-        operands = list(_tensors((args, tuple(kwargs.values()))))
+        operands = list(tensors_in((args, kwargs)))
         plain, named = _plain(args), {key: _plain(it) for key, it in kwargs.items()}
         with torch.no_grad():
             try:
@@ -189,17 +189,9 @@ _LAYOUT = ("memory_format", "layout", "pin_memory", "non_blocking")
 
 def _refuse_subclasses(args: Any, kwargs: dict[str, Any]) -> None:
     """Refuse tensors of classes that compute in a way of their own, such as DTensor."""
-    for it in _tensors((args, tuple(kwargs.values()))):
+    for it in tensors_in((args, kwargs)):
         if type(it) not in (Tensor, torch.nn.Parameter, torch.nn.Buffer):
             raise BackendError(f"{type(it).__name__}: a backend that is not torch's takes plain tensors and parameters")
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
 
 
 def _plain(value: Any) -> Any:

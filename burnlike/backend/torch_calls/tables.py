@@ -1,7 +1,7 @@
 """The tables of one backend as the translations use them, and how operands become what the tables take."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -82,6 +82,15 @@ class Tables:
         if tensor.ndim == 0 or len(shape) == 0:
             return tensor.reshape(tuple(shape))
         return tensor if tuple(shape) == tuple(tensor.shape) else self.of(tensor).reshape(tensor, list(shape))
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in nested lists, tuples and values of dicts."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from tensors_in(item)
 
 
 def kind_of(dtype: torch.dtype) -> Callable[[Any], Any]:
