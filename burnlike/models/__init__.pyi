@@ -46,5 +46,8 @@ from .unet.configs import UNetConfig as UNetConfig
 from .unet.model import UNet as UNet
 from .vit.configs import VisionTransformerConfig as VisionTransformerConfig
 from .vit.model import VisionTransformer as VisionTransformer
-from .weights.table import WeightTable as WeightTable
-from .weights.tables import weight_table as weight_table, weight_tables as weight_tables
+from .weights.table import (
+    WeightTable as WeightTable,
+    weight_table as weight_table,
+    weight_tables as weight_tables,
+)

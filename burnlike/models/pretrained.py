@@ -22,8 +22,7 @@ from ..record.recorder import recorder_for
 from .conversion import converted, record_to
 from .pretrained_description import DTYPES, Description, describe
 from .vit.configs import VisionTransformerConfig
-from .weights.table import WeightTable
-from .weights.tables import weight_table
+from .weights.table import WeightTable, weight_table
 
 _WEIGHTS_NAME, _OLD_WEIGHTS_NAME = "model.safetensors", "pytorch_model.bin"
 _TENSORS_OF_ONE = 4

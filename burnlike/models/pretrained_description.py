@@ -14,8 +14,7 @@ from ..config import ModuleConfig
 from ..errors import ConfigError, ConfigIOError, RecordError, nearest
 from .weights.harmless import KEYS
 from .weights.options import Options, is_backbone, refuse_others, shown
-from .weights.table import WeightTable
-from .weights.tables import weight_tables
+from .weights.table import WeightTable, weight_tables
 
 _NAME = "config.json"
 _MOST_BYTES = 16 * 2**20

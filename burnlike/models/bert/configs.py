@@ -1,17 +1,16 @@
 """The configs of encoders in the layout of BERT. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ...config import Meta, ModuleConfig
+from ...config import ModuleConfig
 from ...config.bounds import Layers, Positive, Size
 from ...nn.activation.rectifier_configs import GeluConfig
+from ...nn.attention.configs import Probability
 from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
     from .model import BertClassifier, BertEncoder, BertMaskedLm
-
-Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class BertEncoderConfig(ModuleConfig["BertEncoder"], tag="BertEncoder", builds=".model"):

@@ -1,18 +1,17 @@
 """The config of the decoder-only language model and of its parts. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from ...config import Config, Meta, ModuleConfig
+from ...config import Config, ModuleConfig
 from ...config.bounds import EvenSize, Layers, NotNegative, Positive, Size
 from ...nn.activation.rectifier_configs import GeluConfig, SiLUConfig
+from ...nn.attention.configs import Probability
 from ...nn.attention.scaling_configs import RotaryScaling
 from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
     from .model import DecoderLm
-
-Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class DecoderPositions(Config):

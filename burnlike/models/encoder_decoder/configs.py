@@ -1,18 +1,16 @@
 """The config of encoder-decoders. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ...config import Meta, ModuleConfig
+from ...config import ModuleConfig
 from ...config.bounds import Layers, Positive, Size
 from ...nn.activation.rectifier_configs import ReluConfig
-from ...nn.attention.configs import Buckets, LongestDistance
+from ...nn.attention.configs import Buckets, LongestDistance, Probability
 from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
     from .model import EncoderDecoder
-
-Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class EncoderDecoderConfig(ModuleConfig["EncoderDecoder"], tag="EncoderDecoder", builds=".model"):

@@ -1,18 +1,17 @@
 """The config of vision transformers. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from ...config import Meta, ModuleConfig
+from ...config import ModuleConfig
 from ...config.bounds import Layers, NotNegative, Size
 from ...nn.activation.rectifier_configs import GeluConfig
+from ...nn.attention.configs import Probability
 from ...nn.padding import Size2d, each
 from ...nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
     from .model import VisionTransformer
-
-Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class VisionTransformerConfig(ModuleConfig["VisionTransformer"], tag="VisionTransformer", builds=".model"):

@@ -1,12 +1,20 @@
-"""Tables of weights: which tensor of a model is which in the files of another library. Imports no torch."""
+"""Tables of weights: which tensor of a model is which in the files of another library. Imports no torch.
 
+Each file of this folder that has a `WeightTable` is found.
+"""
+
+import importlib
+import pkgutil
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from ...config import ModuleConfig
+from ...errors import RecordError, nearest
 from ...nn.tensor_source import TensorRecipe, TensorSource
+from . import __path__ as folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +91,24 @@ class WeightTable:
         if any(re.fullmatch(expression, name) for expression in self.ignored):
             return True
         return any(name.startswith(head) and not any(it.startswith(head) for it in used) for head in self.heads)
+
+
+@cache
+def weight_tables() -> Mapping[str, WeightTable]:
+    """The tables by their names."""
+    modules = [importlib.import_module(f"{__package__}.{it.name}") for it in pkgutil.iter_modules(folder)]
+    found = [it for module in modules for it in vars(module).values() if isinstance(it, WeightTable)]
+    return {it.name: it for it in sorted(found, key=lambda table: table.name)}
+
+
+def weight_table(name: str) -> WeightTable:
+    """The table of that name; a RecordError if there is none."""
+    if name not in weight_tables():
+        known = ", ".join(weight_tables())
+        raise RecordError(
+            f"there are no weights called '{name}'{nearest(name, [*weight_tables()])}; expected one of {known}"
+        )
+    return weight_tables()[name]
 
 
 def _sources(theirs: str | TensorSource | Sequence[str]) -> list[TensorSource]:
