@@ -6,7 +6,7 @@ this layout.
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
@@ -106,7 +106,7 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
 
 def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
     """The aliases among the texts, unchecked."""
-    return _aliases(texts, path, budget) if texts.get(_FORMAT) in _READABLE else {}
+    return _Reader(texts, {}, path, budget).aliases() if texts.get(_FORMAT) in _READABLE else {}
 
 
 def decode(
@@ -123,89 +123,82 @@ def decode(
             f"{path}: expected burnlike.format {' or '.join(_READABLE)}, got {version!r}; a newer burnlike wrote it:"
             " update"
         )
-    aliases = _aliases(texts, path, budget)
+    reader = _Reader(texts, entries, path, budget)
+    aliases = reader.aliases()
     for alias, name in aliases.items():
         if alias in entries or name not in entries:
             raise RecordFormatError(f"{path}: {_ALIASES} ties {alias!r} to {name!r}, which the tensors contradict")
-    return Outline(
-        entries,
-        _decode_ids(texts, entries, path, budget),
-        aliases,
-        load_values(texts.get(_VALUES, "{}"), f"{path}: {_VALUES}", budget),
-        _decode_states(texts, entries, path, budget),
-        _decode_layout(texts, path, budget),
-        others,
-        "safetensors",
-        version,
-    )
+    ids, values = reader.ids(), load_values(texts.get(_VALUES, "{}"), f"{path}: {_VALUES}", budget)
+    states, layout = reader.states(), reader.layout()
+    return Outline(entries, ids, aliases, values, states, layout, others, "safetensors", version)
 
 
-def _aliases(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
-    try:
-        return text_map(texts.get(_ALIASES, "{}").encode(), budget)
-    except NotThisError as error:
-        raise _damaged(path, _ALIASES, error) from error
+class _Reader(NamedTuple):
+    texts: Mapping[str, str]
+    entries: Mapping[str, TensorEntry]
+    path: str
+    budget: Budget
 
+    def _raw(self, key: str, default: str) -> bytes:
+        return self.texts.get(key, default).encode()
 
-def _decode_ids(
-    texts: Mapping[str, str], entries: Mapping[str, TensorEntry], path: str, budget: Budget
-) -> dict[str, ParamId]:
-    ids: dict[str, ParamId] = {}
-    known: set[int] = set()
-    try:
-        for name, text in text_pairs(texts.get(_IDS, "{}").encode(), budget, _ID_BYTES):
-            entry = entries.get(name)
-            if entry is None:
-                raise RecordFormatError(f"{path}: {_IDS} names {name!r:.80}, which is no tensor of the file")
-            try:
-                param_id = ParamId.parse(text)
-            except ValueError as error:
-                raise RecordFormatError(f"{path}: {_IDS} of {name!r:.80}: {error}") from error
-            if name in ids or param_id.value in known:
-                raise _comes_twice(name, param_id, ids, path)
-            ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
-            known.add(param_id.value)
-    except NotThisError as error:
-        raise _damaged(path, _IDS, error) from error
-    return ids
+    def _damaged(self, key: str, error: NotThisError) -> RecordFormatError:
+        what = str(error)
+        return RecordFormatError(
+            f"{self.path}: {key} {what if what.startswith('is not') else f'is not a map from text to text: it {what}'}"
+        )
 
+    def aliases(self) -> dict[str, str]:
+        try:
+            return text_map(self._raw(_ALIASES, "{}"), self.budget)
+        except NotThisError as error:
+            raise self._damaged(_ALIASES, error) from error
 
-def _damaged(path: str, key: str, error: NotThisError) -> RecordFormatError:
-    what = str(error)
-    return RecordFormatError(
-        f"{path}: {key} {what if what.startswith('is not') else f'is not a map from text to text: it {what}'}"
-    )
+    def ids(self) -> dict[str, ParamId]:
+        ids: dict[str, ParamId] = {}
+        known: set[int] = set()
+        place = f"{self.path}: {_IDS}"
+        try:
+            for name, text in text_pairs(self._raw(_IDS, "{}"), self.budget, _ID_BYTES):
+                entry = self.entries.get(name)
+                if entry is None:
+                    raise RecordFormatError(f"{place} names {name!r:.80}, which is no tensor of the file")
+                try:
+                    param_id = ParamId.parse(text)
+                except ValueError as error:
+                    raise RecordFormatError(f"{place} of {name!r:.80}: {error}") from error
+                if name in ids:
+                    raise RecordFormatError(f"{place} names {name!r:.80} twice")
+                if param_id.value in known:
+                    other = next(it for it, known in ids.items() if known == param_id)
+                    raise RecordFormatError(f"{place} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
+                ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
+                known.add(param_id.value)
+        except NotThisError as error:
+            raise self._damaged(_IDS, error) from error
+        return ids
 
+    def states(self) -> frozenset[str]:
+        try:
+            names = list(texts_of(self._raw(_STATES, "[]"), self.budget, _STATE_BYTES))
+            return frozenset(self.entries[name].name for name in names)
+        except (NotThisError, KeyError) as error:
+            what = f"is not a list of tensors of the file ({error!s:.200})"
+            raise RecordFormatError(f"{self.path}: {_STATES} {what}") from error
 
-def _comes_twice(name: str, param_id: ParamId, ids: Mapping[str, ParamId], path: str) -> RecordFormatError:
-    if name in ids:
-        return RecordFormatError(f"{path}: {_IDS} names {name!r:.80} twice")
-    other = next(it for it, known in ids.items() if known == param_id)
-    return RecordFormatError(f"{path}: {_IDS} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
-
-
-def _decode_states(
-    texts: Mapping[str, str], entries: Mapping[str, TensorEntry], path: str, budget: Budget
-) -> frozenset[str]:
-    try:
-        names = list(texts_of(texts.get(_STATES, "[]").encode(), budget, _STATE_BYTES))
-        return frozenset(entries[name].name for name in names)
-    except (NotThisError, KeyError) as error:
-        raise RecordFormatError(f"{path}: {_STATES} is not a list of tensors of the file ({error!s:.200})") from error
-
-
-def _decode_layout(texts: Mapping[str, str], path: str, budget: Budget) -> Any:
-    if _LAYOUT not in texts:
-        return None
-    try:
-        budget.take(0, len(texts[_LAYOUT]))  # each part of it is checked
-        layout = load_json(texts[_LAYOUT].encode(), budget)
-        check_layout({} if layout is None else layout)
-    except RecordError as error:
-        raise RecordFormatError(f"{path}: {_LAYOUT}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise RecordFormatError(f"{path}: {_LAYOUT} is not valid JSON ({error})") from error
-    return layout
+    def layout(self) -> Any:
+        if _LAYOUT not in self.texts:
+            return None
+        try:
+            text = self.texts[_LAYOUT]
+            self.budget.take(0, len(text))  # each part of it is checked
+            layout = load_json(text.encode(), self.budget)
+            check_layout({} if layout is None else layout)
+        except RecordError as error:
+            raise RecordFormatError(f"{self.path}: {_LAYOUT}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise RecordFormatError(f"{self.path}: {_LAYOUT} is not valid JSON ({error})") from error
+        return layout
 
 
 def _dump(value: Any) -> str:

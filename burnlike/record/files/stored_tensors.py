@@ -67,11 +67,7 @@ class ShardedTensors(StoredTensors):
 
     @abstractmethod
     def read_into(self, targets: Mapping[str, Tensor]) -> None:
-        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
+        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds."""
 
     def copy_into(self, name: str, target: Tensor) -> None:
         self.read_into({name: target})
@@ -116,20 +112,12 @@ class LazyTensors(StoredTensors):
         return FileValues(entry, self.dtype(name), torch_dtype(entry.stored_as or entry.dtype, name, self.path))
 
     def check_length(self) -> None:
-        """Raise if a file was cut since it was opened.
-
-        Raises:
-            RecordIOError: it is shorter than it was.
-        """
+        """Raise RecordIOError if a file was cut since it was opened."""
         for source in {entry.source for entry in self._entries.values()}:
             source.check_length()
 
     def each_piece(self, name: str, do: Callable[[Tensor], object]) -> None:
-        """Show the values to `do`, piece by piece: flat tensors that last for the call; several threads call it.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
+        """Show the values to `do`, piece by piece: flat tensors that last for the call; several threads call it."""
         found = self.values_of(name)
         count = BLOCK_BYTES // found.stored.itemsize
 
@@ -140,11 +128,7 @@ class LazyTensors(StoredTensors):
         run_steps(range(0, found.numel(), count), read, most_workers=workers)
 
     def chunks(self, name: str) -> Iterator[tuple[Tensor, int]]:
-        """The values in pieces of a few megabytes: flat tensors, valid until the next one, and the index of the first.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
+        """The values in pieces of a few megabytes, and the index of the first: flat tensors, valid until the next one."""
         found = self.values_of(name)
         count = _CHUNK_BYTES // found.stored.itemsize
         buffer = _buffer(min(_CHUNK_BYTES, found.entry.stored_bytes))
@@ -152,11 +136,6 @@ class LazyTensors(StoredTensors):
             yield found.read(first, min(first + count, found.numel()), buffer), first
 
     def copy_into(self, name: str, target: Tensor) -> None:
-        """Read the values into `target`, which has the tensor's shape, in target's type and on its device.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
         target = target.detach()
         dtype = self.dtype(name)
         entry = self._entries[name]
