@@ -128,7 +128,7 @@ class LazyTensors(StoredTensors):
         run_steps(range(0, found.numel(), count), read, most_workers=workers)
 
     def chunks(self, name: str) -> Iterator[tuple[Tensor, int]]:
-        """The values in pieces of a few megabytes, and the index of the first: flat tensors, valid until the next one."""
+        """The values in pieces of a few megabytes, and the index of the first: flat, valid until the next one."""
         found = self.values_of(name)
         count = _CHUNK_BYTES // found.stored.itemsize
         buffer = _buffer(min(_CHUNK_BYTES, found.entry.stored_bytes))
