@@ -1,7 +1,7 @@
 """What ops do with their arguments: checks whose errors say what was expected, what came and what to do; the dtypes of
 autocast; what autograd is told of writes; the halves of gated linear units."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -151,19 +151,3 @@ def halves(gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
 
 def new_output(gate: Tensor, up: Tensor | None) -> Tensor:
     return gate.new_empty(gate.shape if up is not None else (*gate.shape[:-1], gate.shape[-1] // 2))
-
-
-def new_gradients(gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Tensors for the gradients; of halves the first is of both, and the second empty."""
-    return gate.new_empty(gate.shape), gate.new_empty(gate.shape if up is not None else (0,))
-
-
-def gradients_of(reference: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    """What a backward op computes, in plain torch: of its arguments gate and up require gradients."""
-
-    def gradients(grad: Tensor, gate: Tensor, up: Tensor | None, *options: object) -> tuple[Tensor, Tensor]:
-        given = [gate] if up is None else [gate, up]
-        found = torch.autograd.grad(reference(gate, up, *options), given, grad, create_graph=True)
-        return found[0], gate.flatten()[:0] if up is None else found[1]
-
-    return gradients

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._torch_compat.transforms import in_forward_mode, transforming
 from ._arguments import check_memory
-from ._library import WITHOUT_NATIVE
+from ._library import WITHOUT_NATIVE, autograd, fake, op
 
 
 def is_transformed() -> bool:
@@ -104,3 +104,38 @@ def second_derivative(
         return tuple(found)
 
     return backward, save
+
+
+def differentiate(name: str, reference: Callable[..., Tensor], count: int) -> None:
+    """Give an op its derivatives, the second in plain torch, if its backward op takes the gradient and all arguments.
+
+    Args:
+        name: of the op; `<name>_backward` is the other one.
+        reference: the op in plain torch.
+        count: the first so many arguments are tensors with gradients, the last of them may be None; the others are
+            numbers and texts.
+    """
+    backward_op = op(f"{name}_backward")
+
+    @fake(f"{name}_backward")
+    def _(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+        first = arguments[0]
+        return tuple(first.new_empty(0) if it is None else it.new_empty(it.shape) for it in arguments[:count])
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:count])
+        ctx.options = inputs[count:]
+
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        given = ctx.saved_tensors
+        grads = backward_op(grad, *given, *ctx.options)
+        own = (None if it is None else found for it, found in zip(given, grads, strict=True))
+        return *own, *(None for _ in ctx.options)
+
+    def gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+        given = [it for it in arguments[:count] if it is not None]
+        found = torch.autograd.grad(reference(*arguments), given, grad, create_graph=True)
+        return found if len(given) == count else (*found, given[0].flatten()[:0])
+
+    autograd(name, backward, save)
+    autograd(f"{name}_backward", *second_derivative(gradients))

@@ -101,7 +101,7 @@ if CPU.loaded and (_chosen := _env.cpu_isa()) is not None:
 
 
 def op(name: str) -> Callable[..., Any]:
-    """The native op, to be called with what its schema in csrc/library.cpp says."""
+    """The native op, to be called with what its schema in csrc/cpu/<op>.cpp says."""
     if CPU.loaded:
         return getattr(torch.ops.burnlike, name).default
 

@@ -22,7 +22,7 @@ _CODES = (torch.int8, torch.uint8)
 def step_op(define: Callable[P, Step]) -> Callable[P, None]:
     """Make the native op of a step from the function that says what one call of it is.
 
-    The function's parameters are those of the op's schema in csrc/library.cpp, by name and in order: params, grads,
+    The function's parameters are those of the op's schema in csrc/cpu/<op>.cpp, by name and in order: params, grads,
     moments, their scales, times if there are any, numbers; `options` stands for the fields of StepOptions. The op, its
     fake and, by `reference_of`, its reference are made of it.
     """

@@ -155,17 +155,7 @@ def _(
 
 
 @fake("attention_backward")
-def _(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    output: Tensor,
-    logsumexp: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
     return _grad_like(query), _grad_like(key), _grad_like(value)
 
 
@@ -199,20 +189,10 @@ def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, 
     return *grads, None, None, None
 
 
-def _gradients(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    output: Tensor,
-    logsumexp: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, ...]:
-    given = query, key, value
+def _gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+    given, options = arguments[:3], arguments[5:]  # between them the output and the logarithms
     with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivative
-        result = attention_reference(*given, mask, causal, scale)
+        result = attention_reference(*given, *options)
     return torch.autograd.grad(result, given, grad, create_graph=True)
 
 

@@ -1,18 +1,15 @@
 """gelu(x + bias), fused, with gelu(x) = x * Phi(x) (Hendrycks & Gimpel 2016, section 2)."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ..errors import ShapeError
 from ._arguments import Approximate, check_approximate, check_device, check_dtype, check_shape
-from ._function import call, second_derivative
-from ._library import autograd, fake, op
+from ._function import call, differentiate
+from ._library import fake, op
 
 _bias_gelu = op("bias_gelu")
-_bias_gelu_backward = op("bias_gelu_backward")
 
 
 def bias_gelu(x: Tensor, bias: Tensor, approximate: Approximate = "none") -> Tensor:
@@ -66,26 +63,4 @@ def _(x: Tensor, bias: Tensor, approximate: str) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@fake("bias_gelu_backward")
-def _(grad: Tensor, x: Tensor, bias: Tensor, approximate: str) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), bias.new_empty(bias.shape)
-
-
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor, str], output: Tensor) -> None:
-    x, bias, ctx.approximate = inputs
-    ctx.save_for_backward(x, bias)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-    x, bias = ctx.saved_tensors
-    grad_x, grad_bias = _bias_gelu_backward(grad, x, bias, ctx.approximate)
-    return grad_x, grad_bias, None
-
-
-def _gradients(grad: Tensor, x: Tensor, bias: Tensor, approximate: Approximate) -> tuple[Tensor, ...]:
-    y = bias_gelu_reference(x, bias, approximate)
-    return torch.autograd.grad(y, (x, bias), grad, create_graph=True)
-
-
-autograd("bias_gelu", _backward, _save)
-autograd("bias_gelu_backward", *second_derivative(_gradients))
+differentiate("bias_gelu", bias_gelu_reference, 2)

@@ -211,16 +211,8 @@ def _backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     return grad_logits, *(None,) * 7
 
 
-def _gradients(
-    grad: Tensor,
-    logits: Tensor,
-    targets: Tensor,
-    weight: Tensor | None,
-    statistics: Tensor,
-    total_weight: Tensor,
-    *options: Any,
-) -> tuple[Tensor, ...]:
-    loss = _reference(logits, targets, weight, *options)
+def _gradients(grad: Tensor, logits: Tensor, targets: Tensor, weight: Tensor | None, *rest: Any) -> tuple[Tensor, ...]:
+    loss = _reference(logits, targets, weight, *rest[2:])  # the first two are the statistics and the sum of weights
     return torch.autograd.grad(loss, logits, grad, create_graph=True)
 
 

@@ -1,16 +1,13 @@
 """GEGLU, fused: gelu(gate) * up, with gelu(x) = x * Phi(x) (Shazeer 2020, eq. 5)."""
 
-from typing import Any
-
 from torch import Tensor
 from torch.nn import functional
 
-from ._arguments import Approximate, check_approximate, check_glu, gradients_of, halves, new_gradients, new_output
-from ._function import call, second_derivative
-from ._library import autograd, fake, op
+from ._arguments import Approximate, check_approximate, check_glu, halves, new_output
+from ._function import call, differentiate
+from ._library import fake, op
 
 _geglu = op("geglu")
-_geglu_backward = op("geglu_backward")
 
 
 def geglu(gate: Tensor, up: Tensor | None = None, approximate: Approximate = "none") -> Tensor:
@@ -58,21 +55,4 @@ def _(gate: Tensor, up: Tensor | None, approximate: str) -> Tensor:
     return new_output(gate, up)
 
 
-@fake("geglu_backward")
-def _(grad: Tensor, gate: Tensor, up: Tensor | None, approximate: str) -> tuple[Tensor, Tensor]:
-    return new_gradients(gate, up)
-
-
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor | None, str], output: Tensor) -> None:
-    gate, up, ctx.approximate = inputs
-    ctx.save_for_backward(gate, up)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None, None]:
-    gate, up = ctx.saved_tensors
-    grad_gate, grad_up = _geglu_backward(grad, gate, up, ctx.approximate)
-    return grad_gate, None if up is None else grad_up, None
-
-
-autograd("geglu", _backward, _save)
-autograd("geglu_backward", *second_derivative(gradients_of(geglu_reference)))
+differentiate("geglu", geglu_reference, 2)

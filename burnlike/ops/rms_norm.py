@@ -3,17 +3,14 @@
 y = x / sqrt(mean(x^2) + epsilon) * gamma, over the last dimension (Zhang & Sennrich 2019, eq. 4).
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from ._function import call, second_derivative
-from ._library import autograd, fake, op
+from ._function import call, differentiate
+from ._library import fake, op
 from .layer_norm import check_norm
 
 _rms_norm = op("rms_norm")
-_rms_norm_backward = op("rms_norm_backward")
 
 
 def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
@@ -55,25 +52,4 @@ def _(x: Tensor, gamma: Tensor, epsilon: float) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@fake("rms_norm_backward")
-def _(grad: Tensor, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), gamma.new_empty(gamma.shape)
-
-
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
-    x, gamma, ctx.epsilon = inputs
-    ctx.save_for_backward(x, gamma)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-    x, gamma = ctx.saved_tensors
-    grad_x, grad_gamma = _rms_norm_backward(grad, x, gamma, ctx.epsilon)
-    return grad_x, grad_gamma, None
-
-
-def _gradients(grad: Tensor, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, ...]:
-    return torch.autograd.grad(rms_norm_reference(x, gamma, epsilon), (x, gamma), grad, create_graph=True)
-
-
-autograd("rms_norm", _backward, _save)
-autograd("rms_norm_backward", *second_derivative(_gradients))
+differentiate("rms_norm", rms_norm_reference, 2)

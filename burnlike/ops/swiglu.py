@@ -1,16 +1,13 @@
 """SwiGLU, fused: silu(gate) * up, with silu(x) = x * sigmoid(x) (Shazeer 2020, eq. 5)."""
 
-from typing import Any
-
 from torch import Tensor
 from torch.nn import functional
 
-from ._arguments import check_glu, gradients_of, halves, new_gradients, new_output
-from ._function import call, second_derivative
-from ._library import autograd, fake, op
+from ._arguments import check_glu, halves, new_output
+from ._function import call, differentiate
+from ._library import fake, op
 
 _swiglu = op("swiglu")
-_swiglu_backward = op("swiglu_backward")
 
 
 def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor:
@@ -54,20 +51,4 @@ def _(gate: Tensor, up: Tensor | None) -> Tensor:
     return new_output(gate, up)
 
 
-@fake("swiglu_backward")
-def _(grad: Tensor, gate: Tensor, up: Tensor | None) -> tuple[Tensor, Tensor]:
-    return new_gradients(gate, up)
-
-
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor | None], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor | None]:
-    gate, up = ctx.saved_tensors
-    grad_gate, grad_up = _swiglu_backward(grad, gate, up)
-    return grad_gate, None if up is None else grad_up
-
-
-autograd("swiglu", _backward, _save)
-autograd("swiglu_backward", *second_derivative(gradients_of(swiglu_reference)))
+differentiate("swiglu", swiglu_reference, 2)

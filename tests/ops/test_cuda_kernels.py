@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from burnlike.ops import StepOptions, convert_, cross_entropy, gradient_squares_
+from burnlike.ops._library import DERIVATIVES
 
 from .cases import CASES
 from .cuda_emulation import OPS, emulated_ops
@@ -58,12 +59,16 @@ def emulated() -> Iterator[None]:
 
 def _called_op(name: str) -> tuple[Any, str]:
     """What refers to the op in the function that calls it, and by which attribute: a variable of its module or, of a
-    step, of the decorator `step_op`."""
-    module = importlib.import_module(f"burnlike.ops.{name.removesuffix('_').removesuffix('_backward')}")
-    if not name.endswith("_step_"):
-        return module, f"_{name.removesuffix('_')}"
-    run = getattr(module, name)
-    return run.__closure__[run.__code__.co_freevars.index("native")], "cell_contents"
+    step, of the decorator `step_op`; of a backward op also of `differentiate`."""
+    forward = name.removesuffix("_backward")
+    module, attribute = (
+        importlib.import_module(f"burnlike.ops.{forward.removesuffix('_')}"),
+        f"_{name.removesuffix('_')}",
+    )
+    if hasattr(module, attribute):
+        return module, attribute
+    run, variable = (getattr(module, name), "native") if name == forward else (DERIVATIVES[forward][0], "backward_op")
+    return run.__closure__[run.__code__.co_freevars.index(variable)], "cell_contents"
 
 
 @contextmanager
