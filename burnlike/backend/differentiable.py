@@ -21,10 +21,7 @@ from .torch_calls.tables import tensors_in
 
 # Their results don't depend on the operand's values, or are meant to have no history.
 WITHOUT_HISTORY = frozenset(
-    {
-        *("ones_like", "zeros_like", "full_like", "empty_like", "one_hot"),
-        *("detach", "to_host", "quantization_scales"),
-    }
+    {*("ones_like", "zeros_like", "full_like", "empty_like", "one_hot"), *("detach", "to_host", "quantization_scales")}
 )
 
 

@@ -1,6 +1,5 @@
 """Operators that make tensors: constants, counting, random numbers."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor
 
 from ...errors import BackendError
 from .pointwise import add, mul
-from .tables import Tables, at_least_1, like_rank, scalar, translate, translates
+from .tables import Sizes, Tables, at_least_1, like_rank, scalar, translate, translates
 
 CPU = torch.device("cpu")
 
@@ -21,7 +20,7 @@ def _device(device: torch.device | None) -> torch.device:
     return torch.device(device) if device is not None else torch.get_default_device()
 
 
-def _made(t: Tables, size: Sequence[int], value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+def _made(t: Tables, size: Sizes, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
     return t.full(size, value, _float(dtype), _device(device))
 
 
@@ -47,7 +46,7 @@ translate(
 
 
 @translates("full")
-def full(t: Tables, size: Sequence[int], value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
+def full(t: Tables, size: Sizes, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Tensor:
     kinds = {bool: torch.bool, int: torch.int64}
     return t.full(size, value, dtype or kinds.get(type(value), torch.get_default_dtype()), _device(device))
 
@@ -118,7 +117,7 @@ def bernoulli(t: Tables, tensor: Tensor, p: Any = None, *, generator: Any = None
 
 
 def _random(name: str, function: str) -> None:
-    def drawn(t: Tables, size: Sequence[int], dtype: torch.dtype, device: Any, generator: Any) -> Tensor:
+    def drawn(t: Tables, size: Sizes, dtype: torch.dtype, device: Any, generator: Any) -> Tensor:
         no_generator(name, generator)
         made = getattr(t.float, function)(list(size) or [1], 0.0, 1.0, dtype, device)
         return made if len(size) else scalar(made)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .pointwise import add, div, where
 from .shape import cat, expand, permute, region, unsqueeze
-from .tables import Tables, at_least_1, like_rank, translate, translates
+from .tables import Sizes, Tables, at_least_1, like_rank, translate, translates
 
 _UPDATES = {"sum": "Add", "prod": "Mul", "amin": "Min", "amax": "Max", "add": "Add", "multiply": "Mul"}
 
@@ -116,7 +116,7 @@ def select_scatter(t: Tables, tensor: Tensor, src: Tensor, dim: int, index: int)
     return slice_scatter(t, tensor, unsqueeze(t, src, dim % tensor.ndim), dim, index, index + 1)
 
 
-def _zeros(t: Tables, sizes: Sequence[int], like: Tensor) -> Tensor:
+def _zeros(t: Tables, sizes: Sizes, like: Tensor) -> Tensor:
     return t.full(sizes, 0, like.dtype, like.device)
 
 
@@ -231,7 +231,7 @@ def repeat_interleave(
     return t.of(tensor).select(tensor, dim, _repeated(t, counts, tensor.device))
 
 
-def _repeated(t: Tables, counts: Sequence[int], device: torch.device) -> Tensor:
+def _repeated(t: Tables, counts: Sizes, device: torch.device) -> Tensor:
     rows = [place for place, count in enumerate(counts) for _ in range(count)]
     return t.int.from_data(rows, [len(rows)], torch.int64, device)
 

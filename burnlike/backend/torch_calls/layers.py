@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .pointwise import add, mul
 from .shape import transpose
-from .tables import Tables, kind_of, translate, translates
+from .tables import Sizes, Tables, kind_of, translate, translates
 
 
 @translates("mm", "bmm")
@@ -47,11 +47,11 @@ def convolution(
     tensor: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
     transposed: bool,
-    output_padding: Sequence[int],
+    output_padding: Sizes,
     groups: int,
 ) -> Tensor:
     rank = tensor.ndim - 2
@@ -67,12 +67,12 @@ def convolution_backward(
     grad: Tensor,
     tensor: Tensor,
     weight: Tensor,
-    bias_sizes: Sequence[int] | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
+    bias_sizes: Sizes | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
     transposed: bool,
-    output_padding: Sequence[int],
+    output_padding: Sizes,
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -138,7 +138,7 @@ def _weight_gradient(
     return parts[0] if groups == 1 else t.float.cat(parts, 0)
 
 
-def _each(rank: int, *sizes: Sequence[int]) -> list[list[int]]:
+def _each(rank: int, *sizes: Sizes) -> list[list[int]]:
     """Sizes, one for each of `rank` dimensions, of which torch may give one for all."""
     return [list(it) * rank if len(it) == 1 else list(it) for it in sizes]
 
@@ -147,10 +147,10 @@ def _each(rank: int, *sizes: Sequence[int]) -> list[list[int]]:
 def max_pool(
     t: Tables,
     tensor: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
+    kernel_size: Sizes,
+    stride: Sizes = (),
+    padding: Sizes = (0,),
+    dilation: Sizes = (1,),
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
     x = tensor if tensor.ndim == 4 else t.reshape(tensor, [1, *tensor.shape])
@@ -165,9 +165,9 @@ def _avg_pool(name: str, rank: int) -> None:
     def pooled(
         t: Tables,
         tensor: Tensor,
-        kernel_size: Sequence[int],
-        stride: Sequence[int] = (),
-        padding: Sequence[int] = (0,),
+        kernel_size: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = (0,),
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -189,7 +189,7 @@ _avg_pool("avg_pool2d", 2)
 
 def _adaptive_pool(name: str, rank: int) -> None:
     @translates(name, *([f"_{name}"] if rank > 1 else []))
-    def pooled(t: Tables, tensor: Tensor, output_size: Sequence[int]) -> Tensor:
+    def pooled(t: Tables, tensor: Tensor, output_size: Sizes) -> Tensor:
         x = tensor if tensor.ndim == rank + 2 else t.reshape(tensor, [1, *tensor.shape])
         result = getattr(t.module, name)(x, list(output_size))
         return result if x is tensor else t.reshape(result, result.shape[1:])
@@ -201,7 +201,7 @@ for _rank in (1, 2, 3):
 
 @translates("native_layer_norm")
 def native_layer_norm(
-    t: Tables, tensor: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+    t: Tables, tensor: Tensor, shape: Sizes, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     kept = list(tensor.shape[: tensor.ndim - len(shape)])
     rows = t.reshape(tensor, [math.prod(kept), math.prod(shape)])

@@ -7,13 +7,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from ..._torch_compat.dispatch import (
-    COUNTS_AND_SHARES,
-    TorchDispatchMode,
-    current_mode,
-    decomposition_of,
-    schema_of,
-)
+from ..._torch_compat.dispatch import COUNTS_AND_SHARES, TorchDispatchMode, current_mode, decomposition_of, schema_of
 from ...errors import BackendError
 from ...ops._function import references
 from . import activation, backwards, creation, formulas, indexing, layers, pointwise, reductions, resampling, shape

@@ -4,19 +4,19 @@ These take each dimension by itself: y = A x B for matrices A and B that do not 
 makes of the rows of an identity is such a matrix, so the gradient of x is A' g B'.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..._torch_compat.dispatch import decomposition_of, nearest_exact
-from .tables import Tables, translates
+from .tables import Sizes, Tables, translates
 
 Forward = Callable[[Tensor, int], Tensor]
 
 
-def separable_backward(t: Tables, grad: Tensor, size: Sequence[int], forward: Forward) -> Tensor:
+def separable_backward(t: Tables, grad: Tensor, size: Sizes, forward: Forward) -> Tensor:
     """The gradient of an input whose last dimensions are `size`.
 
     Args:
@@ -48,9 +48,7 @@ def _upsample(mode: str, rank: int, *, corners: bool) -> None:
     name = {"_nearest_exact": f"_upsample_nearest_exact{rank}d"}.get(mode, f"{prefix}{rank}d")
 
     @translates("_".join((name, "backward")))
-    def backward(
-        t: Tables, grad: Tensor, output_size: Sequence[int], input_size: Sequence[int], *options: Any
-    ) -> Tensor:
+    def backward(t: Tables, grad: Tensor, output_size: Sizes, input_size: Sizes, *options: Any) -> Tensor:
         align = options[0] if corners else False
         scales = options[1:] if corners else options
 
@@ -79,10 +77,7 @@ def _adaptive_avg_pool(rank: int) -> None:
     def backward(t: Tables, grad: Tensor, tensor: Tensor) -> Tensor:
         sizes = grad.shape[-rank:]
         return separable_backward(
-            t,
-            grad,
-            tensor.shape[-rank:],
-            lambda rows, place: torch.adaptive_avg_pool1d(rows, sizes[place]),
+            t, grad, tensor.shape[-rank:], lambda rows, place: torch.adaptive_avg_pool1d(rows, sizes[place])
         )
 
 
@@ -96,7 +91,7 @@ _MODES |= {"upsample_bilinear": "Bilinear", "upsample_bicubic": "Bicubic"}
 
 def _interpolate(name: str, mode: str) -> None:
     @translates(f"{name}2d")
-    def interpolate(t: Tables, tensor: Tensor, output_size: Sequence[int], *options: Any) -> Tensor:
+    def interpolate(t: Tables, tensor: Tensor, output_size: Sizes, *options: Any) -> Tensor:
         if not tensor.dtype.is_floating_point:
             raise NotImplementedError("of integers")
         corners = bool(options[0]) if mode in ("Bilinear", "Bicubic") else False
@@ -116,12 +111,12 @@ def _padding(kind: str, function: str, rank: int) -> None:
     forward: Any = getattr(aten, f"{kind}_pad1d")
 
     @translates(f"{kind}_pad{rank}d")
-    def padded(t: Tables, tensor: Tensor, padding: Sequence[int]) -> Tensor:
+    def padded(t: Tables, tensor: Tensor, padding: Sizes) -> Tensor:
         pairs = [(padding[place], padding[place + 1]) for place in range(2 * rank - 2, -1, -2)]
         return getattr(t.of(tensor), function)(tensor, pairs)
 
     @translates(f"{kind}_pad{rank}d_backward")
-    def backward(t: Tables, grad: Tensor, tensor: Tensor, padding: Sequence[int]) -> Tensor:
+    def backward(t: Tables, grad: Tensor, tensor: Tensor, padding: Sizes) -> Tensor:
         amounts = [padding[place : place + 2] for place in range(2 * rank - 2, -1, -2)]
         return separable_backward(
             t, grad, tensor.shape[-rank:], lambda rows, place: forward(rows, list(amounts[place]))
@@ -138,9 +133,9 @@ def avg_pool2d_backward(
     t: Tables,
     grad: Tensor,
     tensor: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
+    kernel_size: Sizes,
+    stride: Sizes,
+    padding: Sizes,
     ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .tables import Tables, at_least_1, like_rank, scalar, translate, translates
+from .tables import Sizes, Tables, at_least_1, like_rank, scalar, translate, translates
 
 
 @translates("view", "reshape", "_unsafe_view", "_reshape_copy", "view_copy")
@@ -18,7 +18,7 @@ def reshape(t: Tables, tensor: Tensor, shape: Any) -> Tensor:
 
 
 @translates("permute")
-def permute(t: Tables, tensor: Tensor, dims: Sequence[int]) -> Tensor:
+def permute(t: Tables, tensor: Tensor, dims: Sizes) -> Tensor:
     return tensor.detach() if tensor.ndim == 0 else t.of(tensor).permute(tensor, list(dims))
 
 
@@ -33,14 +33,14 @@ def unsqueeze(t: Tables, tensor: Tensor, dim: int) -> Tensor:
 
 
 @translates("squeeze")
-def squeeze(t: Tables, tensor: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+def squeeze(t: Tables, tensor: Tensor, dim: int | Sizes | None = None) -> Tensor:
     rank = max(tensor.ndim, 1)
     dims = range(rank) if dim is None else [it % rank for it in ([dim] if isinstance(dim, int) else dim)]
     return t.reshape(tensor, [n for place, n in enumerate(tensor.shape) if place not in dims or n != 1])
 
 
 @translates("expand")
-def expand(t: Tables, tensor: Tensor, size: Sequence[int], implicit: bool = False) -> Tensor:
+def expand(t: Tables, tensor: Tensor, size: Sizes, implicit: bool = False) -> Tensor:
     if not size:
         return tensor.detach()
     return t.of(tensor).expand(at_least_1(tensor), list(size))
@@ -71,7 +71,7 @@ def narrow(t: Tables, tensor: Tensor, dim: int, start: int, length: int) -> Tens
     return t.of(tensor).narrow(tensor, dim, start % max(tensor.shape[dim], 1), length)
 
 
-def _split(t: Tables, tensor: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+def _split(t: Tables, tensor: Tensor, sizes: Sizes, dim: int = 0) -> list[Tensor]:
     return list(t.of(tensor).split(tensor, list(sizes), dim))
 
 
@@ -100,7 +100,7 @@ def stack(t: Tables, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 @translates("roll")
-def roll(t: Tables, tensor: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+def roll(t: Tables, tensor: Tensor, shifts: Sizes, dims: Sizes = ()) -> Tensor:
     if not dims:
         flat = t.reshape(tensor, [tensor.numel()])
         return t.reshape(t.of(tensor).roll(flat, list(shifts), [0]), tensor.shape)
@@ -108,7 +108,7 @@ def roll(t: Tables, tensor: Tensor, shifts: Sequence[int], dims: Sequence[int] =
 
 
 @translates("repeat")
-def repeat(t: Tables, tensor: Tensor, times: Sequence[int]) -> Tensor:
+def repeat(t: Tables, tensor: Tensor, times: Sizes) -> Tensor:
     if not times:
         return tensor.clone()
     wide = t.reshape(tensor, [1] * (len(times) - tensor.ndim) + list(tensor.shape))
@@ -127,7 +127,7 @@ def diagonal(t: Tables, tensor: Tensor, offset: int = 0, dim1: int = 0, dim2: in
 
 
 @translates("constant_pad_nd")
-def constant_pad_nd(t: Tables, tensor: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
+def constant_pad_nd(t: Tables, tensor: Tensor, pad: Sizes, value: Any = 0) -> Tensor:
     if tensor.dtype.is_floating_point:
         return t.module.constant_pad(tensor, list(pad), float(value))
     x = t.cast(tensor, torch.int64) if tensor.dtype is torch.bool else tensor
@@ -161,12 +161,7 @@ def pixel_unshuffle(t: Tables, tensor: Tensor, factor: int) -> Tensor:
 
 @translates("_to_copy")
 def to_copy(
-    t: Tables,
-    tensor: Tensor,
-    *,
-    dtype: torch.dtype | None = None,
-    device: torch.device | None = None,
-    **_: Any,
+    t: Tables, tensor: Tensor, *, dtype: torch.dtype | None = None, device: torch.device | None = None, **_: Any
 ) -> Tensor:
     x = at_least_1(tensor)
     result = x if dtype is None else t.cast(x, dtype)

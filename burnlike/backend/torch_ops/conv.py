@@ -1,11 +1,12 @@
 """`ConvOps`, in torch; deformable convolution (Dai et al. 2017; with masks, Zhu et al. 2018) in plain operations."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from ..tables.conv import Sizes
 
 _TRANSPOSE: dict[int, Any] = {3: torch.conv_transpose1d, 4: torch.conv_transpose2d, 5: torch.conv_transpose3d}
 
@@ -22,14 +23,7 @@ class TorchConvOps:
 
     @staticmethod
     def conv2d_weight_backward(
-        tensor: Tensor,
-        weight: Tensor,
-        grad: Tensor,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
-        groups: int,
-        /,
+        tensor: Tensor, weight: Tensor, grad: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, /
     ) -> Tensor:
         return torch.ops.aten.convolution_backward(
             grad, tensor, weight, None, stride, padding, dilation, False, [0, 0], groups, (False, True, False)
@@ -40,11 +34,11 @@ class TorchConvOps:
         tensor: Tensor,
         weight: Tensor,
         bias: Tensor | None,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        padding_out: Sequence[int],
+        stride: Sizes,
+        padding: Sizes,
+        padding_out: Sizes,
         groups: int,
-        dilation: Sequence[int],
+        dilation: Sizes,
         /,
     ) -> Tensor:
         conv = _TRANSPOSE[tensor.ndim]
@@ -65,9 +59,9 @@ class TorchConvOps:
         weight: Tensor,
         mask: Tensor | None,
         bias: Tensor | None,
-        stride: Sequence[int],
-        padding: Sequence[int],
-        dilation: Sequence[int],
+        stride: Sizes,
+        padding: Sizes,
+        dilation: Sizes,
         offset_groups: int,
         /,
     ) -> Tensor:
@@ -91,13 +85,7 @@ class TorchConvOps:
 
 
 def _places(
-    dim: int,
-    kernel: Sequence[int],
-    out_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    like: Tensor,
+    dim: int, kernel: Sizes, out_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, like: Tensor
 ) -> Tensor:
     """Where each tap reads if nothing is moved: `[kh * kw, h_out, w_out]`, along one dimension."""
     taps = torch.arange(kernel[dim], device=like.device, dtype=like.dtype) * dilation[dim] - padding[dim]

@@ -1,11 +1,12 @@
 """`PoolOps`, in torch."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from ..tables.pool import Sizes
 
 _MAX: dict[int, Any] = {3: torch.max_pool1d, 4: torch.max_pool2d, 5: torch.max_pool3d}
 _MAX_WITH_INDICES: dict[int, Any] = {3: F.max_pool1d_with_indices, 4: F.max_pool2d_with_indices}
@@ -21,14 +22,7 @@ class TorchPoolOps:
 
     @staticmethod
     def max_pool(
-        tensor: Tensor,
-        kernel: Sequence[int],
-        stride: Sequence[int],
-        begin: Sequence[int],
-        end: Sequence[int],
-        dilation: Sequence[int],
-        ceil_mode: bool,
-        /,
+        tensor: Tensor, kernel: Sizes, stride: Sizes, begin: Sizes, end: Sizes, dilation: Sizes, ceil_mode: bool, /
     ) -> Tensor:
         pool = _MAX[tensor.ndim]
         if _torch_takes(kernel, begin, end):
@@ -40,11 +34,11 @@ class TorchPoolOps:
     @staticmethod
     def max_pool_with_indices(
         tensor: Tensor,
-        kernel: Sequence[int],
-        stride: Sequence[int],
-        begin: Sequence[int],
-        end: Sequence[int],
-        dilation: Sequence[int],
+        kernel: Sizes,
+        stride: Sizes,
+        begin: Sizes,
+        end: Sizes,
+        dilation: Sizes,
         ceil_mode: bool,
         dtype: torch.dtype,
         /,
@@ -64,17 +58,17 @@ class TorchPoolOps:
         return values, (row * width + column).to(dtype)
 
     @staticmethod
-    def max_pool2d_backward(grad: Tensor, indices: Tensor, size: Sequence[int], /) -> Tensor:
+    def max_pool2d_backward(grad: Tensor, indices: Tensor, size: Sizes, /) -> Tensor:
         zeros = grad.new_zeros(*grad.shape[:2], size[0] * size[1])
         return zeros.scatter_add(2, indices.flatten(2), grad.flatten(2)).reshape(*grad.shape[:2], *size)
 
     @staticmethod
     def avg_pool(
         tensor: Tensor,
-        kernel: Sequence[int],
-        stride: Sequence[int],
-        begin: Sequence[int],
-        end: Sequence[int],
+        kernel: Sizes,
+        stride: Sizes,
+        begin: Sizes,
+        end: Sizes,
         count_include_pad: bool,
         ceil_mode: bool,
         /,
@@ -88,14 +82,7 @@ class TorchPoolOps:
 
     @staticmethod
     def avg_pool2d_backward(
-        grad: Tensor,
-        kernel: Sequence[int],
-        stride: Sequence[int],
-        begin: Sequence[int],
-        end: Sequence[int],
-        count_include_pad: bool,
-        size: Sequence[int],
-        /,
+        grad: Tensor, kernel: Sizes, stride: Sizes, begin: Sizes, end: Sizes, count_include_pad: bool, size: Sizes, /
     ) -> Tensor:
         out_size = grad.shape[2:]
         share = grad * _counts(grad, kernel, stride, begin, end, out_size, size, count_include_pad)
@@ -105,7 +92,7 @@ class TorchPoolOps:
         return torch.constant_pad_nd(spread, amounts).reshape(*grad.shape[:2], *size)
 
 
-def _torch_takes(kernel: Sequence[int], begin: Sequence[int], end: Sequence[int]) -> bool:
+def _torch_takes(kernel: Sizes, begin: Sizes, end: Sizes) -> bool:
     if begin != end:
         return False
     for pad, size in zip(begin, kernel, strict=True):  # noqa: SIM110 (a generator would take longer than the pool)
@@ -114,18 +101,12 @@ def _torch_takes(kernel: Sequence[int], begin: Sequence[int], end: Sequence[int]
     return True
 
 
-def _spans(kernel: Sequence[int], dilation: Sequence[int]) -> list[int]:
+def _spans(kernel: Sizes, dilation: Sizes) -> list[int]:
     return [(size - 1) * gap + 1 for size, gap in zip(kernel, dilation, strict=True)]
 
 
 def _pad(
-    tensor: Tensor,
-    spans: Sequence[int],
-    stride: Sequence[int],
-    begin: Sequence[int],
-    end: Sequence[int],
-    ceil_mode: bool,
-    value: float,
+    tensor: Tensor, spans: Sizes, stride: Sizes, begin: Sizes, end: Sizes, ceil_mode: bool, value: float
 ) -> Tensor:
     """The input with padding, so long that the windows exactly fill it."""
     amounts: list[int] = []
@@ -142,12 +123,12 @@ def _pad(
 
 def _counts(
     like: Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    begin: Sequence[int],
-    end: Sequence[int],
-    out_size: Sequence[int],
-    size: Sequence[int],
+    kernel: Sizes,
+    stride: Sizes,
+    begin: Sizes,
+    end: Sizes,
+    out_size: Sizes,
+    size: Sizes,
     count_include_pad: bool,
 ) -> Tensor:
     """Elements of a window over those that count in its average: what a mean over whole windows is multiplied by."""
