@@ -42,10 +42,7 @@ def _batch_norm(layer: BatchNormNd) -> BatchNormConfig:
 
 
 def _build_batch_norm(made: type[BatchNormNd]) -> Callable[[BatchNorm, torch.device], nn.Module]:
-    def build(layer: BatchNorm, device: torch.device) -> nn.Module:
-        return made(layer.gamma.shape[0], layer.epsilon, layer.momentum, device=device)
-
-    return build
+    return lambda it, device: made(it.gamma.shape[0], it.epsilon, it.momentum, device=device)
 
 
 def _instance_norm(layer: InstanceNormNd) -> InstanceNormConfig:
@@ -55,10 +52,7 @@ def _instance_norm(layer: InstanceNormNd) -> InstanceNormConfig:
 
 
 def _build_instance_norm(made: type[InstanceNormNd]) -> Callable[[InstanceNorm, torch.device], nn.Module]:
-    def build(layer: InstanceNorm, device: torch.device) -> nn.Module:
-        return made(layer.num_channels, layer.epsilon, affine=layer.affine, device=device)
-
-    return build
+    return lambda it, device: made(it.num_channels, it.epsilon, affine=it.affine, device=device)
 
 
 def _one_size(layer: nn.LayerNorm | nn.RMSNorm) -> int:

@@ -98,13 +98,12 @@ def _one_layer(stack: TransformerEncoder | TransformerDecoder, device: torch.dev
     )
 
 
-def _build_encoder(stack: TransformerEncoder, device: torch.device) -> nn.TransformerEncoder:
+def _build_stack(
+    stack: TransformerEncoder | TransformerDecoder, device: torch.device
+) -> nn.TransformerEncoder | nn.TransformerDecoder:
     layer: Any = _one_layer(stack, device)
-    return nn.TransformerEncoder(layer, len(stack.layers), enable_nested_tensor=False)
-
-
-def _build_decoder(stack: TransformerDecoder, device: torch.device) -> nn.TransformerDecoder:
-    layer: Any = _one_layer(stack, device)
+    if isinstance(stack, TransformerEncoder):
+        return nn.TransformerEncoder(layer, len(stack.layers), enable_nested_tensor=False)
     return nn.TransformerDecoder(layer, len(stack.layers))
 
 
@@ -134,37 +133,19 @@ def _tensors(options: Any, ours: str, theirs: str) -> Mapping[str, TensorSource]
     return found
 
 
+_ENCODERS: list[tuple[Any, ...]] = [
+    (nn.TransformerEncoderLayer, _layer_config, _build_layer, _layer_tensors),
+    (nn.TransformerEncoder, _stack_config, _build_stack, _stack_tensors),
+]
+_DECODERS: list[tuple[Any, ...]] = [
+    (nn.TransformerDecoderLayer, _layer_config, _build_layer, _layer_tensors),
+    (nn.TransformerDecoder, _stack_config, _build_stack, _stack_tensors),
+]
 COUNTERPARTS = [
-    Counterpart(
-        "TransformerEncoder",
-        nn.TransformerEncoderLayer,
-        _layer_config,
-        _build_layer,
-        call="one_tensor",
-        tensors_by=_layer_tensors,
-    ),
-    Counterpart(
-        "TransformerEncoder",
-        nn.TransformerEncoder,
-        _stack_config,
-        _build_encoder,
-        call="one_tensor",
-        tensors_by=_stack_tensors,
-    ),
-    Counterpart(
-        "TransformerDecoder",
-        nn.TransformerDecoderLayer,
-        _layer_config,
-        _build_layer,
-        call="other",
-        tensors_by=_layer_tensors,
-    ),
-    Counterpart(
-        "TransformerDecoder",
-        nn.TransformerDecoder,
-        _stack_config,
-        _build_decoder,
-        call="other",
-        tensors_by=_stack_tensors,
-    ),
+    Counterpart(name, theirs, config, build, call=call, tensors_by=tensors)
+    for name, call, rows in (
+        ("TransformerEncoder", "one_tensor", _ENCODERS),
+        ("TransformerDecoder", "other", _DECODERS),
+    )
+    for theirs, config, build, tensors in rows
 ]
