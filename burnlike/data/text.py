@@ -87,11 +87,6 @@ def encode(text: str) -> Tensor:
 
 
 def read_texts(config: TextCorpusConfig) -> tuple[bytes, bytes]:
-    """The training and the validation text.
-
-    Raises:
-        DataError: a path is missing, unreadable, empty or not text.
-    """
     if config.path is None:
         files = [stdlib_files(TRAINING_FILES), stdlib_files(VALIDATION_FILES)]
         if not all(files):

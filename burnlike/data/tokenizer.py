@@ -22,11 +22,6 @@ class TextTokenizer:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file.
-
-        Raises:
-            DataError: it is missing or no such file, or the package is not installed.
-        """
         tokenizers = _package()
         if not path.is_file():
             raise DataError(f"data.tokenizer: there is no file {path}; make one by `burnlike tokenizer`")

@@ -11,11 +11,6 @@ from .splits import Splits, split
 
 
 def digits(config: DigitsConfig) -> Splits:
-    """The images in parts.
-
-    Raises:
-        DataError: scikit-learn is not installed.
-    """
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:

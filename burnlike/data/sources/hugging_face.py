@@ -17,7 +17,8 @@ from .splits import Splits, existing, split
 class HuggingFaceDataset(Fingerprinted):
     """Rows of a `datasets.Dataset`, with tensors for numbers and for images, which are in 0..1.
 
-    Items are mappings of the columns, or with two chosen columns pairs.
+    Items are mappings of the columns, or with two chosen columns pairs. A value that is missing, or an image that has
+    not 8 bits a channel, is a DataError.
     """
 
     draws = False
@@ -46,11 +47,7 @@ class HuggingFaceDataset(Fingerprinted):
         return len(self.dataset)
 
     def __getitem__(self, index: int, /) -> Any:
-        """The row at `index`.
-
-        Raises:
-            DataError: a value is missing, or an image has not 8 bits a channel.
-        """
+        """The row at `index`."""
         row = self.dataset[index]
         for name, value in row.items():
             is_tensor = isinstance(value, torch.Tensor)
@@ -65,11 +62,6 @@ class HuggingFaceDataset(Fingerprinted):
 
 
 def hugging_face(config: HuggingFaceConfig) -> Splits:
-    """The parts of a folder that `save_to_disk` has written.
-
-    Raises:
-        DataError: it is missing or no such data set, or a part or a column is missing.
-    """
     path = existing(config.path, "data.path", "directory")
     try:
         import datasets
@@ -106,12 +98,7 @@ def _part(path: Path, name: str, dataset: Any, columns: Sequence[str], fingerpri
 
 
 def _opened(datasets: Any, path: Path) -> Any:
-    """What `save_to_disk` has written.
-
-    Raises:
-        DataError: the folder is none such, has no rows, names files outside of it, or has files that are not regular.
-            Damaged ones make exceptions of many kinds.
-    """
+    """What `save_to_disk` has written."""
     try:
         for file in path.rglob("*"):
             if not file.is_dir():
@@ -121,7 +108,7 @@ def _opened(datasets: Any, path: Path) -> Any:
         return datasets.load_from_disk(str(path))
     except DataError:
         raise
-    except Exception as error:
+    except Exception as error:  # damaged files make exceptions of many kinds
         raise DataError(f"{path}: expected a folder that `save_to_disk` of datasets has written: {error}") from error
 
 

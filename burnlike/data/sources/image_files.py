@@ -106,11 +106,7 @@ def read_mask(path: Path, size: tuple[int, int] | None) -> Tensor:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any, int]]:
-    """Pillow's module, the image that the file shows, decoded and turned upright, and the class that 255 stands for.
-
-    Raises:
-        DataError: it can't be read. Damaged files make Pillow's parsers raise exceptions of many kinds.
-    """
+    """Pillow's module, the image that the file shows, decoded and turned upright, and the class that 255 stands for."""
     pillow = _pillow()
     try:
         with open_regular(path) as file, pillow.open(file, formats=FORMATS) as image:
@@ -132,7 +128,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, Any, int]]:
             f"{path} can't be read as an image: {error}; more than {pillow.MAX_IMAGE_PIXELS} pixels may be a"
             " decompression bomb. Make it smaller, or set PIL.Image.MAX_IMAGE_PIXELS"
         ) from error
-    except Exception as error:
+    except Exception as error:  # damaged files make Pillow's parsers raise exceptions of many kinds
         raise DataError(f"{path} can't be read as an image: {_reason(error)}") from error
 
 

@@ -79,11 +79,7 @@ class ImageFolderDataset(Fingerprinted):
         return len(self.items)
 
     def __getitem__(self, index: int, /) -> tuple[Tensor, Any]:
-        """The image and its target: a class, or `[height, width]` int64 classes.
-
-        Raises:
-            DataError: a file can't be read.
-        """
+        """The image and its target: a class, or `[height, width]` int64 classes."""
         path, target = self.items[index]
         image = read_image(path, self.mode, self.size)
         if isinstance(target, Path):
@@ -117,11 +113,6 @@ def _by_name(folder: Path) -> dict[Path, Path]:
 def image_splits(
     path: str, masks: str | None, validation_path: str | None, validation_fraction: float, seed: int, **options: Any
 ) -> Splits:
-    """The images of a folder in parts.
-
-    Raises:
-        DataError: a folder is missing, or has not what was expected.
-    """
     roots = {"data.path": path, "data.masks": masks, "data.validation_path": validation_path}
     folders = {name: existing(it, name, "directory") for name, it in roots.items() if it is not None}
 

@@ -22,11 +22,7 @@ class RowFile(Protocol):
     def __init__(self, path: Path) -> None: ...
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        """Read the file.
-
-        Raises:
-            DataError: it is damaged, or no regular file.
-        """
+        """Read the file."""
         ...
 
     def place(self, line: int, column: str) -> str:

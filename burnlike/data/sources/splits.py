@@ -45,11 +45,7 @@ class Splits(Fingerprinted):
 
 
 def split(dataset: Any, fraction: float, seed: int, name: str) -> tuple[SelectionDataset[Any], SelectionDataset[Any]]:
-    """The items to train on and those to validate on, drawn by a seed; each part keeps the order of the items.
-
-    Raises:
-        DataError: there are too few items for two parts.
-    """
+    """The items to train on and those to validate on, drawn by a seed; each part keeps the order of the items."""
     count = len(dataset)
     n_valid = max(1, round(count * fraction))
     if n_valid >= count:
@@ -62,11 +58,7 @@ def split(dataset: Any, fraction: float, seed: int, name: str) -> tuple[Selectio
 
 
 def existing(path: str, field_name: str, kind: Literal["file", "directory"]) -> Path:
-    """The path of a regular file or of a directory, `~` expanded.
-
-    Raises:
-        DataError: there is none.
-    """
+    """The path of a regular file or of a directory, `~` expanded."""
     found = Path(path).expanduser()
     if not found.exists():
         raise DataError(f"{field_name}: there is no file or directory {found.absolute()}; check the path")
@@ -77,11 +69,7 @@ def existing(path: str, field_name: str, kind: Literal["file", "directory"]) -> 
 
 
 def composed(parts: Sequence[Any]) -> Splits:
-    """The data sets that configs have made, one after the other.
-
-    Raises:
-        DataError: their classes differ, or what makes their batches.
-    """
+    """The data sets that configs have made, one after the other."""
     classes = [classes_of(it) for it in parts]
     batchers = [type(it.batcher) for it in parts]
     for place, (its_classes, batcher) in enumerate(zip(classes, batchers, strict=True)):

@@ -24,11 +24,6 @@ class Normalize:
         self.std = torch.tensor(std)
 
     def __call__(self, item: Item) -> Item:
-        """The item with its first part normalized.
-
-        Raises:
-            ShapeError: the image has another number of channels, or the row of columns.
-        """
         image = _first(item, "Normalize")
         for values in (self.mean, self.std):
             if values.numel() not in (1, image.shape[0]):
@@ -47,11 +42,6 @@ class RandomHorizontalFlip:
         self.prob = prob
 
     def __call__(self, item: Item) -> Item:
-        """The item, mirrored or not.
-
-        Raises:
-            ShapeError: it has no image.
-        """
         image = _image(item, "RandomHorizontalFlip")
         if torch.rand(()) >= self.prob:
             return item
@@ -67,11 +57,6 @@ class RandomCrop:
         self.padding = padding
 
     def __call__(self, item: Item) -> Item:
-        """The item, cut.
-
-        Raises:
-            ShapeError: it has no image, or a smaller one.
-        """
         image = _image(item, "RandomCrop")
         height, width = self.size or image.shape[-2:]
         room = [

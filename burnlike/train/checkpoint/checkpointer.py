@@ -37,11 +37,7 @@ class Checkpoint(NamedTuple):
             raise self.damaged(error) from error
 
     def records(self) -> dict[str, Record]:
-        """All records, by name; see `load`.
-
-        Raises:
-            CheckpointError: one is damaged or truncated.
-        """
+        """All records, by name; see `load`."""
         found = {path.stem: self.load(path.stem) for path in sorted(self.path.glob("*.safetensors"))}
         return found | {path.name: DistributedRecorder().load(path) for path in self.path.iterdir() if path.is_dir()}
 

@@ -77,12 +77,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def build_on_meta(config: Any) -> nn.Module:
-    """The module of a config, on the meta device.
-
-    Raises:
-        ConfigError: a tensor of it would have more bytes than 64 bits can count.
-        BurnlikeError: the config can't be built.
-    """
+    """The module of a config, on the meta device."""
     try:
         with torch.device("meta"):
             return config.init("meta")

@@ -30,12 +30,7 @@ class FirstModel(NamedTuple):
 
 
 def first_model(config: TrainConfig) -> FirstModel:
-    """Build the model, with values of its record or drawn ones.
-
-    Raises:
-        RecordError: the record can't be read, or does not fit the model.
-        ConfigError: a pattern of `init_from.skip` matches nothing, or nothing is loaded.
-    """
+    """Build the model, with values of its record or drawn ones."""
     source = config.init_from
     if source is None:
         return FirstModel(config.model.init("cpu"))
@@ -88,11 +83,7 @@ def _wrong_with(report: LoadReport, source: InitFromConfig) -> Iterator[tuple[st
 
 
 def choose_trained(model: nn.Module, config: TrainConfig) -> None:
-    """Freeze what `freeze` and `trainable` say, in place.
-
-    Raises:
-        ConfigError: a pattern matches no parameter, or nothing is left to train.
-    """
+    """Freeze what `freeze` and `trainable` say, in place."""
     for path, message in untrained_problems(model, config):
         raise ConfigError(f"{path}: {message}")
     for param in params(model, "weight") if config.freeze or config.trainable else ():

@@ -33,11 +33,7 @@ class Problem(NamedTuple):
 
 
 def check_batch(config: TrainConfig, data: Any, module: nn.Module) -> None:
-    """Refuse a model that can't be trained on the data; see `batch_problems`.
-
-    Raises:
-        ConfigError: it can't; the message has the path in the config.
-    """
+    """Refuse a model that can't be trained on the data; see `batch_problems`."""
     with suppress(DataError):  # the loader says so in its turn, or leaves bad items out
         for path, message in batch_problems(config, data, module):
             raise ConfigError(f"{path}: {message}")
@@ -83,11 +79,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
 
 
 def first_batch(config: TrainConfig, data: Any) -> Any:
-    """A batch of the configured size on the CPU, which repeats the first items.
-
-    Raises:
-        DataError: an item can't be read, or they make no batch.
-    """
+    """A batch of the configured size on the CPU, which repeats the first items."""
     count = max(1, min(len(data.train), _DIFFERENT_ITEMS))
     makes_batches = data.batcher is None and callable(getattr(data.train, "batch", None))
     items = data.train if makes_batches else FirstItems(data.train)

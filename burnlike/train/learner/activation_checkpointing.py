@@ -27,11 +27,7 @@ class CheckpointedForward:
 
 @contextmanager
 def checkpointed(model: nn.Module) -> Iterator[None]:
-    """Checkpoint the blocks of a model within the `with` block.
-
-    Raises:
-        ConfigError: it has no blocks: modules of one class, with modules in them, side by side.
-    """
+    """Checkpoint the blocks of a model within the `with` block."""
     blocks = blocks_of(model)
     if not blocks:
         raise ConfigError(

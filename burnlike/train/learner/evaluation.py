@@ -65,11 +65,7 @@ def weighted_sum(losses: list[Tensor], sizes: list[int]) -> tuple[float, int]:
 
 
 def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
-    """Give a batch to all metrics.
-
-    Raises:
-        ConfigError: there are metrics, and the task gives no predictions.
-    """
+    """Give a batch to all metrics."""
     comparing = [name for name, metric in metrics.items() if getattr(metric, "compares", True)]
     if comparing and output.predictions is None:
         raise ConfigError(

@@ -94,11 +94,7 @@ class ForeignLoader:
         return {**state, "random": self._random if self.position else None}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to a saved position.
-
-        Raises:
-            DataError: it was saved with another number of batches.
-        """
+        """Go to a saved position."""
         if state["steps_per_epoch"] != self._length:
             raise DataError(
                 f"the saved loader position is one of {state['steps_per_epoch']} batches an epoch, and the loader has"
@@ -116,11 +112,7 @@ def as_loader(loader: Any, device: torch.device, steps_per_epoch: int | None = N
 
 
 def check_ranks(loader: Any, world_size: int) -> None:
-    """Refuse a DataLoader of burnlike that reads for another number of processes.
-
-    Raises:
-        ConfigError: it does: all would train on the same items.
-    """
+    """Refuse a DataLoader of burnlike that reads for another number of processes."""
     if isinstance(loader, DataLoader) and loader.world_size != world_size:
         raise ConfigError(
             f"expected a DataLoader with world_size={world_size}, the number of processes that train together, and with"

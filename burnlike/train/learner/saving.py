@@ -43,11 +43,7 @@ class Saving:
         self._is_told = True
 
     def begin(self) -> None:
-        """Look at what is there, and remove what a killed process was about to remove.
-
-        Raises:
-            CheckpointError: checkpoints of another run are there.
-        """
+        """Look at what is there, and remove what a killed process was about to remove."""
         checkpointer = self._checkpointer
         checkpointer.check(self._learner.step)
         steps = [checkpoint.step for checkpoint in checkpointer.all()]
@@ -89,12 +85,7 @@ class Saving:
         )
 
     def save(self, train: Any, values: Mapping[str, float], *, background: bool) -> None:
-        """Write the checkpoint of this step.
-
-        Raises:
-            TrainingError: the state is not finite, and not worth keeping.
-            CheckpointError: it, or the one before it, can't be written.
-        """
+        """Write the checkpoint of this step."""
         self._check_finite()
         learner = self._learner
         self.strategy.checkpointing(learner.step, values)
@@ -113,9 +104,6 @@ class Saving:
 
         Args:
             wait: for one that is being written.
-
-        Raises:
-            CheckpointError: it can't be written.
         """
         if self._is_told or (self._checkpointer.is_saving and not wait):
             return None

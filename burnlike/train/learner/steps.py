@@ -57,9 +57,6 @@ class _Task:
 def task_of(model: nn.Module, loss: LossFunction | None, task: TrainStep | None) -> Any:
     """What has both `train_step(model, batch)` and `valid_step(model, batch)`: a validation that is not defined is what
     training computes.
-
-    Raises:
-        ConfigError: there is nothing to train with, or there are two.
     """
     if loss is not None and task is not None:
         raise ConfigError("a Learner takes a loss or a task, not both")
@@ -79,13 +76,7 @@ def task_of(model: nn.Module, loss: LossFunction | None, task: TrainStep | None)
 
 
 def output_of(result: Any, batch: Any, *, is_training: bool) -> StepOutput:
-    """What a step gave as a StepOutput, with a scalar loss.
-
-    Raises:
-        ConfigError: its loss is no tensor.
-        ShapeError: the loss is several numbers.
-        AutodiffError: in training, the loss depends on no parameter that is trained.
-    """
+    """What a step gave as a StepOutput, with a scalar loss."""
     output = result if isinstance(result, StepOutput) else StepOutput(result, items_of(batch))
     loss: Any = output.loss
     if not isinstance(loss, Tensor):
@@ -108,12 +99,7 @@ def output_of(result: Any, batch: Any, *, is_training: bool) -> StepOutput:
 
 @contextmanager
 def saying_where(batch: Any, where: Callable[[], str]) -> Iterator[None]:
-    """Say of an index without a row in a table, and of a target that is no class, in which batch it was met.
-
-    Raises:
-        TableIndexError: an index, such as the number of a token, is out of range.
-        TargetError: a target is.
-    """
+    """Say of an index without a row in a table, and of a target that is no class, in which batch it was met."""
     try:
         yield
     except IndexError as error:

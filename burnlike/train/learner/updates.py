@@ -118,11 +118,7 @@ class TorchUpdate:
 def make_update(
     model: nn.Module, optimizer: AnyOptimizer, schedule: Schedule, clipping: GradientClipping | None
 ) -> tuple[Update, AnyLrScheduler[Any] | LRScheduler | None]:
-    """The update of an optimizer, and the schedule, made where a rate was given.
-
-    Raises:
-        ConfigError: the optimizer and the schedule don't fit each other, or a group matches no parameter of the model.
-    """
+    """The update of an optimizer, and the schedule, made where a rate was given."""
     if isinstance(schedule, int | float):
         schedule = ConstantLrConfig(lr=float(schedule)).init()
     if isinstance(optimizer, Lbfgs):

@@ -62,11 +62,7 @@ class ClassCounts(EpochMetric):
         self.counts = self.counts + torch.where(scores.isnan().any(), torch.nan, batch)
 
     def prepare_sync(self, gather: Callable[[Tensor], list[Tensor]]) -> None:
-        """Widen the zeros of a rank without batches to the classes of the others.
-
-        Raises:
-            ShapeError: ranks have different classes.
-        """
+        """Widen the zeros of a rank without batches to the classes of the others."""
         super().prepare_sync(gather)
         sizes = {int(it) for it in gather(torch.tensor(self.counts.shape[1], device=self.device))}
         if len(sizes - {1}) > 1:
@@ -87,11 +83,7 @@ class DecisionCounts(ClassCounts):
         self.config = config
 
     def predicted(self, scores: Tensor) -> Tensor:
-        """Which classes are predicted, of `[n, classes]` scores: `[n, classes]` bool.
-
-        Raises:
-            ShapeError: there are fewer than k classes.
-        """
+        """Which classes are predicted, of `[n, classes]` scores: `[n, classes]` bool."""
         k = self.config.top_k
         if k is None:
             return scores > self.config.limit

@@ -26,11 +26,7 @@ class LogFile:
         self.path = Path(path)
 
     def write(self, text: str) -> None:
-        """Add a line; it is in the file when this returns.
-
-        Raises:
-            RunDirError: the file can't be written.
-        """
+        """Add a line; it is in the file when this returns."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         try:
             with appended_regular(self.path) as file:

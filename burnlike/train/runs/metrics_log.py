@@ -65,9 +65,6 @@ def write_results(run: Path, values: Mapping[str, Mapping[str, float]], said: Ma
     Args:
         values: the loss and the metrics over all of each split, by its name.
         said: what the task says of the model, such as a sample, by its label; numbers or text.
-
-    Raises:
-        RunDirError: the file can't be written.
     """
     found = {"values": {split: dict(it) for split, it in values.items()}, "said": dict(said)}
     text = json.dumps(finite(found), indent=2, default=str, ensure_ascii=False)

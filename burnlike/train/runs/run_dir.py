@@ -126,20 +126,12 @@ class RunDir:
 
 
 def open_or_create(path: str | os.PathLike[str]) -> RunDir:
-    """Take up the run at `path`, or begin one where there is none.
-
-    Raises:
-        RunDirError: other files are there, another process is working on it, or it can't be made.
-    """
+    """Take up the run at `path`, or begin one where there is none."""
     return RunDir.open(path) if (Path(path) / LOCK_NAME).exists() else RunDir.create(path)
 
 
 def next_directory(root: Path, name: str) -> Path:
-    """Make `root/name`, or `root/name-2` and so on, numbered after the last one there is.
-
-    Raises:
-        RunDirError: it can't be made.
-    """
+    """Make `root/name`, or `root/name-2` and so on, numbered after the last one there is."""
     path = root
     number = max((number for number, _ in _runs(root, name)), default=0) + 1
     try:
@@ -156,11 +148,7 @@ def next_directory(root: Path, name: str) -> Path:
 
 
 def newest_directory(root: Path, name: str) -> Path:
-    """The last of the directories that `next_directory` made.
-
-    Raises:
-        CheckpointError: there is none.
-    """
+    """The last of the directories that `next_directory` made."""
     runs = _runs(root, name)
     if not runs:
         raise CheckpointError(f"there is no run of {name} in {root}/; leave out --resume to start one")
@@ -178,11 +166,7 @@ def _runs(root: Path, name: str) -> list[tuple[int, Path]]:
 
 
 def config_of(run: Path) -> Path:
-    """The file of the config that a run was started with.
-
-    Raises:
-        CheckpointError: there is none.
-    """
+    """The file of the config that a run was started with."""
     path = run / CONFIG_NAME
     if not path.is_file():
         raise CheckpointError(

@@ -36,11 +36,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random(state: Mapping[str, Any]) -> None:
-    """Put the generators back; those that the state or the machine lacks are left alone.
-
-    Raises:
-        KeyError, ValueError, TypeError, RuntimeError: the state is damaged.
-    """
+    """Put the generators back; those that the state or the machine lacks are left alone."""
     words = state["python"]
     numpy_state = state.get("numpy")
     torch.set_rng_state(state["torch_cpu"])

@@ -21,11 +21,7 @@ def is_large(part: Any) -> bool:
 
 
 def handling_of(name: str, part: Any) -> Handling:
-    """How to store a small part.
-
-    Raises:
-        RecordError: nothing is known about its type.
-    """
+    """How to store a small part."""
     if isinstance(part, AnyLrScheduler):
         return Handling(part.to_record, part.load_record)
     if (found := stateful.handling_of(part)) is not None:

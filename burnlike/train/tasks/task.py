@@ -64,12 +64,7 @@ class SmoothedTask(Task):
     config: Any
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of a training batch.
-
-        Raises:
-            DataError: the batch has no targets.
-            ShapeError: logits and targets don't fit each other.
-        """
+        """The result of a training batch."""
         return self.step(model, batch, self.config.label_smoothing)
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
@@ -82,11 +77,7 @@ class SmoothedTask(Task):
 
 
 def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
-    """The two parts of a batch: a pair, or a mapping in which the target has a name of its own.
-
-    Raises:
-        DataError: it is neither, or the targets are text.
-    """
+    """The two parts of a batch: a pair, or a mapping in which the target has a name of its own."""
     if isinstance(batch, Mapping):
         if target not in batch:
             raise DataError(f"expected '{target}' among the entries of a batch, got {', '.join(map(str, batch))}")
@@ -107,11 +98,7 @@ def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
 
 
 def call(model: nn.Module, inputs: Any) -> Any:
-    """The model's result: a mapping becomes keyword arguments, a tuple several arguments.
-
-    Raises:
-        DataError: the inputs are text, and the model does not take it.
-    """
+    """The model's result: a mapping becomes keyword arguments, a tuple several arguments."""
     named = inputs if isinstance(inputs, Mapping) else {"": inputs}
     texts = {name: value for name, value in named.items() if _is_text(value)}
     try:

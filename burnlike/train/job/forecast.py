@@ -1,0 +1,105 @@
+"""The disk, host and device memory that a record, its model and the model's training will take."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...config import OptimizerConfig
+from ...optim import AdamWConfig, GradientsParams
+from ...record import Precision, Record
+from ...record.dtypes import torch_dtype
+from ...record.formats import DEFAULT_EXTENSION, Format, format_of_path
+from ...record.recorder import outline_of
+from ...record.tools.forecast import cuda_memory, device_saving_memory, file_size, loading_memory, saving_memory
+
+
+def forecast(
+    record: Record,
+    file_format: Format,
+    module: nn.Module | None = None,
+    optimizer: OptimizerConfig | None = None,
+    *,
+    precision: Precision | None = None,
+    steps: bool = False,
+) -> dict[str, Any]:
+    """How many bytes a record takes as a file, and in memory while it is saved and loaded.
+
+    Args:
+        record: the tensors may be without values, on the meta device.
+        file_format: of the file.
+        module: of the record, on the meta device, for its buffers that records don't hold. It is changed.
+        optimizer: that trains it, AdamW's without.
+        precision: of the file; None stores the tensors as they are.
+        steps: whether gradients and the optimizer's states are counted.
+
+    Returns:
+        The numbers that `burnlike forecast --json` prints.
+    """
+    as_is = outline_of(record, Precision(None), with_values=False)
+    stored = outline_of(record, precision or Precision(None), with_values=False)
+    size = file_size(file_format, stored)
+    sizes = [entry.nbytes for entry in as_is.entries.values()]
+    buffers = saving_memory(size)
+    found: dict[str, Any] = {
+        "format": file_format.extension.removeprefix("."),
+        "tensors": len(sizes),
+        "tensor_bytes": sum(sizes),
+        "file_bytes": size.bytes,
+        "file_bytes_exact": size.exact,
+        "host_bytes": {
+            "save": buffers,
+            "save_from_gpu": device_saving_memory(size),
+            "save_async": buffers + sum(entry.nbytes for entry in stored.entries.values()),
+            "load": sum(sizes) + loading_memory(sum(sizes)),
+        },
+        "gpu_bytes": {"tensors": cuda_memory(sizes), "save": device_saving_memory(size)},
+    }
+    if module is not None:
+        found["gpu_bytes"]["buffers"] = cuda_memory(_unsaved_buffers(module))
+    if steps:
+        gradients, states = _first_step(module or _module_of(record), optimizer or AdamWConfig())
+        moments = (tensor.nbytes for tensor in states.tensors.values())
+        found["gpu_bytes"] |= {"gradients": cuda_memory(gradients), "optimizer": cuda_memory(moments)}
+        # As checkpoints have it: in full precision, as safetensors.
+        full = outline_of(states, Precision(None), with_values=False)
+        found["optimizer_file_bytes"] = file_size(format_of_path(DEFAULT_EXTENSION), full).bytes
+    found["gpu_bytes"]["total"] = sum(found["gpu_bytes"].values())
+    return found
+
+
+def _unsaved_buffers(module: nn.Module) -> Iterator[int]:
+    """Bytes of each buffer that records don't hold."""
+    for part in module.modules():
+        for name in part._non_persistent_buffers_set:
+            buffer = part._buffers[name]
+            if buffer is not None:
+                yield buffer.nbytes
+
+
+def _first_step(module: nn.Module, config: OptimizerConfig) -> tuple[list[int], Record]:
+    """The result of the optimizer's first step, on the meta device: bytes of each gradient, and the states."""
+    for parameter in module.parameters():
+        parameter.grad = parameter.detach() if parameter.requires_grad else None
+    gradients = GradientsParams.from_module(module)
+    optimizer = config.init()
+    optimizer.step(1e-3, module, gradients)
+    return [value.nbytes for value in gradients.values], optimizer.into_record()
+
+
+def _module_of(record: Record) -> nn.Module:
+    """A module with each tensor that may be a trained parameter, floats that are no running statistics, at its path."""
+    root = nn.Module()
+    for entry in outline_of(record, Precision(None), with_values=False).entries.values():
+        if entry.kind != "float" or entry.name in record.states:
+            continue
+        dtype = torch_dtype(entry.dtype, entry.name, record.source)
+        *parents, name = entry.name.split(".")
+        module = root
+        for parent in parents:
+            if parent not in module._modules:
+                module._modules[parent] = nn.Module()
+            module = module.get_submodule(parent)
+        module._parameters[name] = nn.Parameter(torch.empty(entry.shape, dtype=dtype, device="meta"))
+    return root
