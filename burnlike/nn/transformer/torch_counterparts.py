@@ -133,19 +133,13 @@ def _tensors(options: Any, ours: str, theirs: str) -> Mapping[str, TensorSource]
     return found
 
 
-_ENCODERS: list[tuple[Any, ...]] = [
-    (nn.TransformerEncoderLayer, _layer_config, _build_layer, _layer_tensors),
-    (nn.TransformerEncoder, _stack_config, _build_stack, _stack_tensors),
-]
-_DECODERS: list[tuple[Any, ...]] = [
-    (nn.TransformerDecoderLayer, _layer_config, _build_layer, _layer_tensors),
-    (nn.TransformerDecoder, _stack_config, _build_stack, _stack_tensors),
+_ROWS: list[tuple[Any, ...]] = [
+    ("TransformerEncoder", "one_tensor", nn.TransformerEncoderLayer, _layer_config, _build_layer, _layer_tensors),
+    ("TransformerEncoder", "one_tensor", nn.TransformerEncoder, _stack_config, _build_stack, _stack_tensors),
+    ("TransformerDecoder", "other", nn.TransformerDecoderLayer, _layer_config, _build_layer, _layer_tensors),
+    ("TransformerDecoder", "other", nn.TransformerDecoder, _stack_config, _build_stack, _stack_tensors),
 ]
 COUNTERPARTS = [
     Counterpart(name, theirs, config, build, call=call, tensors_by=tensors)
-    for name, call, rows in (
-        ("TransformerEncoder", "one_tensor", _ENCODERS),
-        ("TransformerDecoder", "other", _DECODERS),
-    )
-    for theirs, config, build, tensors in rows
+    for name, call, theirs, config, build, tensors in _ROWS
 ]
