@@ -133,6 +133,5 @@ def expect_shape(layer: object, x: Tensor, *sizes: int | str, name: str = "") ->
 
 
 def shape_error(layer: object, expected: str, got: Any, name: str = "") -> ShapeError:
-    """The error of an input whose shape does not fit."""
     place = f"{type(layer).__name__}: {name}: " if name else f"{type(layer).__name__}: "
     return ShapeError(f"{place}expected {expected}, got {got}")

@@ -31,11 +31,7 @@ class NormalizationConfig(ModuleConfig[Built]):
         raise NotImplementedError(f"{type(self).__name__} does not define num_features")
 
     def with_num_features(self, num_features: int) -> Self:
-        """The same normalization for another number of features.
-
-        Raises:
-            ConfigError: the layer can't have so many.
-        """
+        """The same normalization for another number of features. Raises ConfigError if the layer can't have so many."""
         if self.features:
             return self.replace(**{self.features: num_features})
         raise NotImplementedError(f"{type(self).__name__} does not define with_num_features(num_features)")

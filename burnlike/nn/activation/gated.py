@@ -47,11 +47,7 @@ class GatedLinear(_Gated):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_input] -> [..., d_output]`.
-
-        Raises:
-            ShapeError: the last dimension of x is not `d_input`.
-        """
+        """`[..., d_input] -> [..., d_output]`. Raises ShapeError if the last dimension of x is not `d_input`."""
         expect_shape(self, x, "...", self.linear_inner.weight.shape[0])
         x = for_products(x)
         return self.activation(self.linear_inner(x)) * self.linear_outer(x)

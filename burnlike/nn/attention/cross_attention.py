@@ -17,12 +17,7 @@ from .masks import hidden_keys
 
 
 class CrossAttentionCache:
-    """The keys and values of a context that stays the same.
-
-    Attributes:
-        k: `[batch, n_heads_kv, context, d_head]`.
-        v: `[batch, n_heads_kv, context, d_head]`.
-    """
+    """Keys and values `[batch, n_heads_kv, context, d_head]` of a context that stays the same."""
 
     def __init__(self) -> None:
         self.k, self.v = TensorCache(), TensorCache()
@@ -39,7 +34,6 @@ class CrossAttention(KeepsType, Module):
         query: Linear `d_model -> n_heads * d_head`.
         key: Linear `d_context -> n_heads_kv * d_head`, and so is `value`.
         output: Linear `n_heads * d_head -> d_model`.
-        dropout: of the attention weights.
     """
 
     def __init__(self, config: CrossAttentionConfig, device: torch.device | str | None = None) -> None:
@@ -64,15 +58,12 @@ class CrossAttention(KeepsType, Module):
 
     @lift
     def forward(self, query: Tensor, context: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attend from each position of `query` to those of `context`.
+        """Attend from each position of `query` to those of `context`: `[batch, queries, d_model]`.
 
         Args:
             query: `[batch, queries, d_model]`.
             context: `[batch, keys, d_context]`.
             mask: bool `[batch, keys]`, True where a position of the context is hidden.
-
-        Returns:
-            `[batch, queries, d_model]`.
 
         Raises:
             ShapeError: an input or the mask has another shape.

@@ -33,8 +33,7 @@ class MhaCache:
     """Keys, values and results of earlier positions, for generation.
 
     Attributes:
-        key: `[batch, n_heads, length, d_k]`.
-        value: `[batch, n_heads, length, d_k]`.
+        key, value: `[batch, n_heads, length, d_k]`.
         output: `[batch, length, d_model]`.
         grows: whether keys and values grow with the queries; otherwise they are computed once.
     """
@@ -63,7 +62,6 @@ class MultiHeadAttention(Layer):
 
     Attributes:
         query: Linear `d_model -> d_model`, and so are `key`, `value` and `output`.
-        dropout: of the attention weights.
     """
 
     if TYPE_CHECKING:
@@ -115,11 +113,9 @@ class MultiHeadAttention(Layer):
             DTypeError: a mask is not bool.
         """
         key, value = self._checked(query, key, value)
-        hidden = hidden_keys(self, mask_pad, mask_attn, query.shape[0], query.shape[1], key.shape[1])
-        queries = split_heads(self.query(query), self.n_heads)
-        keys = split_heads(self.key(key), self.n_heads)
-        values = split_heads(self.value(value), self.n_heads)
-        weights, context = attend(queries, keys, values, hidden, self._rules(), need_weights=need_weights)
+        weights, context = self._attend(
+            query, key, value, mask_pad, mask_attn, cache=MhaCache(grows=False), need_weights=need_weights
+        )
         return MhaOutput(weights, self.output(context))
 
     @lift
@@ -152,7 +148,7 @@ class MultiHeadAttention(Layer):
         first = 0 if need_weights else known
         if mask_attn is not None:
             mask_attn = mask_attn[:, first:]
-        weights, context = self._attend_cached(
+        weights, context = self._attend(
             query[:, first:], key, value, mask_pad, mask_attn, cache=cache, need_weights=need_weights
         )
         return MhaOutput(weights, cache.output.append(self.output(context[:, known - first :]), 1))
@@ -180,10 +176,10 @@ class MultiHeadAttention(Layer):
         Returns:
             `[batch, new, d_model]`.
         """
-        _, context = self._attend_cached(query, key, value, mask_pad, mask_attn, cache=cache, need_weights=False)
+        _, context = self._attend(query, key, value, mask_pad, mask_attn, cache=cache, need_weights=False)
         return self.output(context)
 
-    def _attend_cached(
+    def _attend(
         self,
         query: Tensor,
         key: Tensor,
@@ -203,7 +199,14 @@ class MultiHeadAttention(Layer):
             values = cache.value.once(lambda: split_heads(self.value(value), self.n_heads))
         hidden = hidden_keys(self, mask_pad, mask_attn, query.shape[0], query.shape[1], keys.shape[2])
         queries = split_heads(self.query(query), self.n_heads)
-        return attend(queries, keys, values, hidden, self._rules(), need_weights=need_weights)
+        return attend(
+            queries,
+            keys,
+            values,
+            hidden,
+            Rules(self.min_float, self.quiet_softmax, self.dropout),
+            need_weights=need_weights,
+        )
 
     def _checked(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor]:
         expect_shape(self, query, "batch", "queries", self.d_model, name="query")
@@ -216,9 +219,6 @@ class MultiHeadAttention(Layer):
         else:
             expect_shape(self, value, query.shape[0], key.shape[1], self.d_model, name="value")
         return key, value
-
-    def _rules(self) -> Rules:
-        return Rules(self.min_float, self.quiet_softmax, self.dropout)
 
     def custom_content(self, content: Content) -> Content:
         content = content.add("d_model", self.d_model).add("n_heads", self.n_heads).add("d_k", self.d_k)

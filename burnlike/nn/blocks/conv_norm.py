@@ -16,11 +16,6 @@ class ConvNorm2d(KeepsType, AnyLibrary, Module):
 
     Torch: `nn.Conv2d`, `nn.BatchNorm2d` and `nn.ReLU` in an `nn.Sequential`.
     Differs: see each of them.
-
-    Attributes:
-        conv: Conv2d.
-        norm: of its channels.
-        activation: of the norm's result.
     """
 
     def __init__(self, config: ConvNorm2dConfig, device: torch.device | str | None = None) -> None:

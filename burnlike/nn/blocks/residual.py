@@ -17,7 +17,12 @@ from .conv_norm import ConvNorm2d
 
 
 class _Residual(KeepsType, AnyLibrary, Module):
-    """activation(branch(x) + shortcut(x)); the shortcut is x itself, or a convolution of 1 x 1 where shapes differ."""
+    """activation(branch(x) + shortcut(x)).
+
+    Attributes:
+        shortcut: ConvNorm2d of 1 x 1 where channels or stride change the shape, None elsewhere.
+        activation: of the sum.
+    """
 
     def __init__(self, config: BasicBlockConfig | BottleneckConfig, device: torch.device | str | None) -> None:
         super().__init__()
@@ -39,8 +44,6 @@ class BasicBlock(_Residual):
     Torch: -.
 
     Attributes:
-        shortcut: ConvNorm2d of 1 x 1 where channels or stride change the shape, None elsewhere.
-        activation: of the sum.
         first: ConvNorm2d with the stride.
         second: ConvNorm2d, without activation.
     """
@@ -71,8 +74,6 @@ class Bottleneck(_Residual):
     Torch: -.
 
     Attributes:
-        shortcut: ConvNorm2d of 1 x 1 where channels or stride change the shape, None elsewhere.
-        activation: of the sum.
         reduce: ConvNorm2d of 1 x 1 to fewer channels.
         middle: ConvNorm2d of 3 x 3 with the stride.
         expand: ConvNorm2d of 1 x 1 to the channels of the output, without activation.

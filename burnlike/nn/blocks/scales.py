@@ -28,11 +28,7 @@ class LayerScale(KeepsType, AnyLibrary, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`.
-
-        Raises:
-            ShapeError: the last dimension of x is not `d_model`.
-        """
+        """`[..., d_model] -> [..., d_model]`. Raises ShapeError if the last dimension of x is not `d_model`."""
         expect_shape(self, x, "...", self.gamma.shape[0])
         return x * self.gamma
 
@@ -49,8 +45,6 @@ class SqueezeExcite(KeepsType, AnyLibrary, Layer):
     Attributes:
         reduce: Linear `channels -> d_hidden`.
         expand: Linear `d_hidden -> channels`.
-        activation: between them.
-        gate: of the scales.
     """
 
     def __init__(self, config: SqueezeExciteConfig, device: torch.device | str | None = None) -> None:

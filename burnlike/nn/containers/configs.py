@@ -7,6 +7,7 @@ from ...config import Config, Meta, ModuleConfig, field
 from ...config.bounds import Layers
 from ...config.key_paths import KeyPathError, joined, steps_of
 from ...config.registry import tag_of
+from ...config.roles import Built
 from ...errors import ConfigError, Problem
 from .graph_problems import Sources, graph_problems, sources_of
 from .input_counts import gives_several, input_counts, takes_tensors
@@ -49,13 +50,7 @@ def _chain_problems(layers: Parts) -> Iterable[tuple[str, str]]:
     yield from chain_sizes(layers)
 
 
-class SequentialConfig(ModuleConfig["Sequential"], tag="Sequential", builds=".sequential"):
-    """Layers in a row: each gets the output of the one before.
-
-    Attributes:
-        layers: a list of layers, or a mapping that gives each a name.
-    """
-
+class _RowConfig(ModuleConfig[Built]):
     layers: Parts
 
     @property
@@ -65,15 +60,23 @@ class SequentialConfig(ModuleConfig["Sequential"], tag="Sequential", builds=".se
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return first_example(next(iter(named_parts(self.layers).values())), "x")
 
-    def part(self, name: str) -> tuple[str, ModuleConfig] | None:
-        found = named_parts(self.layers).get(name)
-        return None if found is None else (f"layers.{name}", found)
-
     def validate(self) -> Iterable[tuple[str, str]]:
         yield from _chain_problems(self.layers)
 
 
-class ResidualConfig(ModuleConfig["Residual"], tag="Residual", builds=".sequential"):
+class SequentialConfig(_RowConfig["Sequential"], tag="Sequential", builds=".sequential"):
+    """Layers in a row: each gets the output of the one before.
+
+    Attributes:
+        layers: a list of layers, or a mapping that gives each a name.
+    """
+
+    def part(self, name: str) -> tuple[str, ModuleConfig] | None:
+        found = named_parts(self.layers).get(name)
+        return None if found is None else (f"layers.{name}", found)
+
+
+class ResidualConfig(_RowConfig["Residual"], tag="Residual", builds=".sequential"):
     """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) where the shapes differ (eq. 2).
 
     Attributes:
@@ -81,15 +84,7 @@ class ResidualConfig(ModuleConfig["Residual"], tag="Residual", builds=".sequenti
         shortcut: from x to the shape of what the layers give; None where that is the shape of x.
     """
 
-    layers: Parts
     shortcut: ModuleConfig | None = None
-
-    @property
-    def input_counts(self) -> tuple[int, int | None]:
-        return 1, 1
-
-    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        return first_example(next(iter(named_parts(self.layers).values())), "x")
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
         if name == "layers":
@@ -97,7 +92,7 @@ class ResidualConfig(ModuleConfig["Residual"], tag="Residual", builds=".sequenti
         return ("shortcut", self.shortcut) if name == "shortcut" and self.shortcut is not None else None
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        yield from _chain_problems(self.layers)
+        yield from super().validate()
         name, last = [*named_parts(self.layers).items()][-1]
         if gives_several(last):
             yield f"layers.{name}", f"{tag_of(type(last))} gives several values, to which x can't be added; use a Graph"
@@ -157,11 +152,7 @@ class RepeatConfig(ModuleConfig["Repeat"], tag="Repeat", builds=".sequential"):
 
 
 def _put(plain: Any, path: str, value: Any) -> None:
-    """Put a value into plain data of a config.
-
-    Raises:
-        ConfigError: there is no such path.
-    """
+    """Put a value into plain data of a config. Raises ConfigError if there is no such path."""
     try:
         *way, last = steps_of(path)
         for step in way:

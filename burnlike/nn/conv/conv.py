@@ -45,7 +45,12 @@ def initial_weights(
 
 
 class _Conv(KeepsType, Layer):
-    """What the convolutions share. Sizes are ints in one dimension, tuples in more."""
+    """What the convolutions share. Sizes are ints in one dimension, tuples in more.
+
+    Attributes:
+        weight: `[channels_out, channels_in / groups, *kernel_size]`.
+        bias: `[channels_out]` or None.
+    """
 
     _axes: ClassVar[tuple[str, ...]]
     weight: nn.Parameter
@@ -105,10 +110,6 @@ class Conv1d(_Conv):
 
     Torch: `nn.Conv1d`.
     Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; zeros only, no `padding_mode`.
-
-    Attributes:
-        weight: `[channels_out, channels_in / groups, kernel_size]`.
-        bias: `[channels_out]` or None.
     """
 
     _axes = ("length",)
@@ -121,10 +122,6 @@ class Conv2d(_Conv):
 
     Torch: `nn.Conv2d`.
     Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; zeros only, no `padding_mode`.
-
-    Attributes:
-        weight: `[channels_out, channels_in / groups, height, width]`.
-        bias: `[channels_out]` or None.
     """
 
     _axes = ("height", "width")
@@ -135,10 +132,6 @@ class Conv3d(_Conv):
 
     Torch: `nn.Conv3d`.
     Differs: padding is `Valid`, `Same` (odd kernels) or sizes; zeros only, no `padding_mode`.
-
-    Attributes:
-        weight: `[channels_out, channels_in / groups, depth, height, width]`.
-        bias: `[channels_out]` or None.
     """
 
     _axes = ("depth", "height", "width")
@@ -151,7 +144,12 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(KeepsType, Layer):
-    """What the transposed convolutions share. Sizes are ints in one dimension, tuples in more."""
+    """What the transposed convolutions share. Sizes are ints in one dimension, tuples in more.
+
+    Attributes:
+        weight: `[channels_in, channels_out / groups, *kernel_size]`.
+        bias: `[channels_out]` or None.
+    """
 
     _axes: ClassVar[tuple[str, ...]]
     weight: nn.Parameter
@@ -218,10 +216,6 @@ class ConvTranspose1d(_ConvTranspose):
 
     Torch: `nn.ConvTranspose1d`.
     Differs: `padding_out` is torch's `output_padding`, of any size.
-
-    Attributes:
-        weight: `[channels_in, channels_out / groups, kernel_size]`.
-        bias: `[channels_out]` or None.
     """
 
     _axes = ("length",)
@@ -234,10 +228,6 @@ class ConvTranspose2d(_ConvTranspose):
 
     Torch: `nn.ConvTranspose2d`.
     Differs: `padding_out` is torch's `output_padding`, of any size.
-
-    Attributes:
-        weight: `[channels_in, channels_out / groups, height, width]`.
-        bias: `[channels_out]` or None.
     """
 
     _axes = ("height", "width")
@@ -248,10 +238,6 @@ class ConvTranspose3d(_ConvTranspose):
 
     Torch: `nn.ConvTranspose3d`.
     Differs: `padding_out` is torch's `output_padding`, of any size.
-
-    Attributes:
-        weight: `[channels_in, channels_out / groups, depth, height, width]`.
-        bias: `[channels_out]` or None.
     """
 
     _axes = ("depth", "height", "width")

@@ -13,7 +13,6 @@ from .configs import LinearConfig
 
 
 def transposed(weight: Tensor) -> Tensor:
-    """The weight of one layout from that of the other."""
     return weight.mT
 
 
@@ -50,11 +49,7 @@ class Linear(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_input] -> [..., d_output]`.
-
-        Raises:
-            ShapeError: the last dimension of x is not `d_input`.
-        """
+        """`[..., d_input] -> [..., d_output]`. Raises ShapeError if the last dimension of x is not `d_input`."""
         adapted = adapter_of(self, "weight") if "parametrizations" in self._modules else None
         if adapted is not None:
             lora, base = adapted

@@ -31,7 +31,6 @@ class CrossEntropyLoss(GivesLoss, Layer):
         pad_tokens: targets whose rows do not count, or None.
         weights: `[classes]` or None; a constant that moves with the module.
         smoothing: a, or None.
-        logits: whether the inputs are logits.
     """
 
     weights: Tensor | None
@@ -136,7 +135,6 @@ class BinaryCrossEntropyLoss(GivesLoss, Layer):
         weights: `[classes]` or None: the classes are the last dimension, or the targets 0 and 1 if there is only one
             dimension. A constant that moves with the module.
         smoothing: a, or None.
-        logits: whether the inputs are logits.
     """
 
     weights: Tensor | None

@@ -30,12 +30,7 @@ class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=HingeEmbeddingLossCo
 
     @lift
     def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
+        """`[...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(input, target), reduction)
 
     @lift
@@ -56,12 +51,7 @@ class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=MarginRankingLossConf
 
     @lift
     def forward(self, first: Tensor, second: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
+        """`[...], [...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(first, second, target), reduction)
 
     @lift
@@ -121,12 +111,7 @@ class SoftMarginLoss(GivesLoss, Layer):
 
     @lift
     def forward(self, logits: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
+        """`[...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(logits, targets), reduction)
 
     @lift
@@ -148,12 +133,7 @@ class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=TripletMarginLossConf
 
     @lift
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[batch, size]` each `-> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
+        """`[batch, size]` each `-> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(anchor, positive, negative), reduction)
 
     @lift

@@ -61,11 +61,7 @@ class SmoothL1Loss(KeepsType, Module):
 
     @lift
     def forward(self, predictions: Tensor, targets: Tensor) -> Tensor:
-        """`[...], [...] -> [...]`, not reduced.
-
-        Raises:
-            ShapeError: the shapes differ.
-        """
+        """`[...], [...] -> [...]`, not reduced. Raises ShapeError if the shapes differ."""
         expect_equal_shapes(self, predictions, targets)
         return functional.smooth_l1_loss(predictions, targets, reduction="none", beta=self.beta)
 

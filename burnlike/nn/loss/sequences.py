@@ -99,7 +99,6 @@ class CTCLoss(ChangesRank, Module):
 
 
 def expect_class(layer: object, blank: int, classes: int) -> None:
-    """Raise ArgumentError if `blank` is no class."""
     if blank >= classes:
         raise ArgumentError(f"{type(layer).__name__}: blank: expected one of the classes 0..{classes - 1}, got {blank}")
 

@@ -12,7 +12,12 @@ from .configs import GroupNormConfig, InstanceNormConfig
 
 
 class _GroupedNorm(KeepsType, Layer):
-    """What both share: the fields of the config are attributes."""
+    """What both share: the fields of the config are attributes.
+
+    Attributes:
+        gamma: `[num_channels]`, ones at first, or None.
+        beta: `[num_channels]`, zeros at first, or None.
+    """
 
     gamma: nn.Parameter | None
     beta: nn.Parameter | None
@@ -52,10 +57,6 @@ class GroupNorm(_GroupedNorm):
 
     Torch: `nn.GroupNorm`.
     Differs: weights are `gamma` and `beta`.
-
-    Attributes:
-        gamma: `[num_channels]`, ones at first, or None.
-        beta: `[num_channels]`, zeros at first, or None.
     """
 
     def custom_content(self, content: Content) -> Content:
@@ -67,10 +68,6 @@ class InstanceNorm(_GroupedNorm):
 
     Torch: `nn.InstanceNorm1d`, `2d`, `3d`.
     Differs: one class for all ranks; affine by default; no running statistics; weights are `gamma` and `beta`.
-
-    Attributes:
-        gamma: `[num_channels]`, ones at first, or None.
-        beta: `[num_channels]`, zeros at first, or None.
     """
 
     num_features = torch_name("num_channels")

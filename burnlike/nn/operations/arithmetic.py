@@ -22,11 +22,7 @@ class _OfTwo(KeepsType, AnyLibrary, ConfiguredLayer):
 
     @lift
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        """Two tensors of sizes that are equal or 1 `->` one of the larger sizes.
-
-        Raises:
-            ShapeError: sizes differ.
-        """
+        """Two tensors of sizes that are equal or 1 `->` one of the larger sizes. Raises ShapeError if sizes differ."""
         expect_alike(self, (x, other))
         return type(self).operation(x, other)
 
@@ -58,11 +54,7 @@ class MatMul(_OfTwo):
 
     @lift
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
-        """`[..., n, k]` and `[..., k, m] -> [..., n, m]`.
-
-        Raises:
-            ShapeError: there is no such product.
-        """
+        """`[..., n, k]` and `[..., k, m] -> [..., n, m]`. Raises ShapeError if there is no such product."""
         if x.ndim < 2 or other.ndim != x.ndim or x.shape[-1] != other.shape[-2]:
             expected = f"[..., {x.shape[-1] if x.ndim else 'k'}, m] of {max(x.ndim, 2)} dimensions"
             raise shape_error(self, f"{expected} beside {list(x.shape)}", list(other.shape), name="other")
@@ -117,11 +109,7 @@ class Softmax(KeepsType, AnyLibrary, ConfiguredLayer, config=SoftmaxConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]`.
-
-        Raises:
-            ShapeError: x has no dimension `dim`.
-        """
+        """`[...] -> [...]`. Raises ShapeError if x has no dimension `dim`."""
         expect_dim(self, x, self.dim)
         return x.softmax(self.dim)
 
@@ -155,11 +143,7 @@ class Parameter(ChangesRank, AnyLibrary, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, ...] -> [batch, *shape]`.
-
-        Raises:
-            ShapeError: x has no dimension.
-        """
+        """`[batch, ...] -> [batch, *shape]`. Raises ShapeError if x has no dimension."""
         if x.ndim == 0:
             raise shape_error(self, "[batch, ...]", [])
         # A copy, as layers that follow may write to it.

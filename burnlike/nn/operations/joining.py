@@ -106,7 +106,6 @@ class Stack(ChangesRank, AnyLibrary, ConfiguredLayer, config=StackConfig):
 
 
 def expect_dim(layer: Layer, x: Tensor, dim: int) -> None:
-    """Check that an input has a dimension."""
     if not -x.ndim <= dim < x.ndim:
         raise shape_error(layer, f"a dimension {dim}", list(x.shape))
 

@@ -26,7 +26,6 @@ class Gru(KeepsType, Direction):
 
     Attributes:
         update_gate, reset_gate, new_gate: linear transforms of the input and the hidden state.
-        d_hidden, reset_after, gate_activation, hidden_activation, clip: as in `GruConfig`.
     """
 
     _first_gate = "update_gate"

@@ -27,8 +27,6 @@ class Lstm(Direction):
     Attributes:
         input_gate, output_gate, cell_gate: linear transforms of the input and the hidden state.
         forget_gate: likewise, or None with `input_forget`.
-        d_hidden, batch_first, reverse, clip, input_forget, gate_activation, cell_activation, hidden_activation: as in
-            `LstmConfig`.
     """
 
     _first_gate = "input_gate"

@@ -66,7 +66,6 @@ class Direction(Layer):
     """A layer that reads sequences in one direction, step by step.
 
     Attributes:
-        d_hidden: size of the hidden state.
         n_states: how many tensors the state has.
     """
 
@@ -105,8 +104,6 @@ class Bidirectional(Layer):
 
     Attributes:
         reverse: the layer that reads from the end.
-        d_hidden: size of the hidden state of each.
-        batch_first: whether the input is `[batch, sequence, d_input]`, else `[sequence, batch, d_input]`.
     """
 
     _direction: ClassVar[type[ModuleConfig]]
@@ -126,7 +123,6 @@ class Bidirectional(Layer):
         self.batch_first = config.batch_first
 
     def directions(self) -> tuple[Any, Any]:
-        """The layer that reads forwards, and the one that reads from the end."""
         return self.forwards, self.reverse
 
     @property

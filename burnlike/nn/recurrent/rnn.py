@@ -24,7 +24,6 @@ class Rnn(Direction):
 
     Attributes:
         gate: both linear transforms.
-        d_hidden, batch_first, reverse, clip, hidden_activation: as in `RnnConfig`.
     """
 
     _first_gate = "gate"

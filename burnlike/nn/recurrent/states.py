@@ -36,11 +36,7 @@ class LstmState(NamedTuple):
 
     @classmethod
     def new(cls, cell: Tensor, hidden: Tensor) -> Self:
-        """The state of these tensors.
-
-        Raises:
-            ShapeError: their shapes differ.
-        """
+        """The state of these tensors. Raises ShapeError if their shapes differ."""
         if cell.shape != hidden.shape:
             raise ShapeError(
                 f"LstmState: expected cell and hidden of one shape, got {list(cell.shape)} and {list(hidden.shape)}"
@@ -81,11 +77,7 @@ class LstmState(NamedTuple):
         return LstmState(function(self.cell), function(self.hidden))
 
     def squeeze_dim(self, dim: int) -> "LstmState":
-        """Without the dimension `dim`.
-
-        Raises:
-            ShapeError: it has another size than 1.
-        """
+        """Without the dimension `dim`. Raises ShapeError if it has another size than 1."""
         if self.shape[dim] != 1:
             raise ShapeError(f"LstmState: expected size 1 in dimension {dim}, got {list(self.shape)}")
         return self.map_state(lambda tensor: torch.squeeze(tensor, dim))

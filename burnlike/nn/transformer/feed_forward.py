@@ -66,11 +66,7 @@ class GatedFeedForward(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`.
-
-        Raises:
-            ShapeError: the last dimension of x is not `d_model`.
-        """
+        """`[..., d_model] -> [..., d_model]`. Raises ShapeError if the last dimension of x is not `d_model`."""
         expect_shape(self, x, "...", self.linear.weight.shape[1])
         return self.linear(self.gate(x))
 

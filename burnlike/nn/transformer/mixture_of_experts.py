@@ -61,11 +61,7 @@ class MixtureOfExperts(KeepsType, JointLayer, Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`.
-
-        Raises:
-            ShapeError: the last dimension of x is not `d_model`.
-        """
+        """`[..., d_model] -> [..., d_model]`. Raises ShapeError if the last dimension of x is not `d_model`."""
         return self._forward(x).output
 
     @lift

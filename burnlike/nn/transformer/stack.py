@@ -17,7 +17,6 @@ StackConfig = TransformerEncoderConfig | TransformerDecoderConfig
 
 
 def attention_of(config: StackConfig, device: torch.device | str | None) -> MultiHeadAttention:
-    """An attention of a layer."""
     return MultiHeadAttentionConfig(
         d_model=config.d_model,
         n_heads=config.n_heads,
@@ -28,7 +27,6 @@ def attention_of(config: StackConfig, device: torch.device | str | None) -> Mult
 
 
 def feed_forward_of(config: StackConfig, device: torch.device | str | None) -> PositionWiseFeedForward:
-    """The feed-forward part of a layer."""
     return PositionWiseFeedForwardConfig(
         d_model=config.d_model,
         d_ff=config.d_ff,
@@ -39,7 +37,6 @@ def feed_forward_of(config: StackConfig, device: torch.device | str | None) -> P
 
 
 def norm_of(config: StackConfig, device: torch.device | str | None) -> LayerNorm:
-    """A norm of a layer."""
     return LayerNormConfig(d_model=config.d_model, epsilon=config.layer_norm_eps).init(device)
 
 

@@ -34,11 +34,7 @@ class TransformerDecoderLayerAutoregressiveCache:
 
 
 class TransformerDecoderAutoregressiveCache:
-    """What a decoder has computed of earlier positions.
-
-    Attributes:
-        layers: a cache for each layer.
-    """
+    """What a decoder has computed of earlier positions: a cache for each layer."""
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [TransformerDecoderLayerAutoregressiveCache() for _ in range(n_layers)]
@@ -192,7 +188,6 @@ class TransformerDecoder(KeepsType, Stack):
         return target
 
     def new_autoregressive_cache(self) -> TransformerDecoderAutoregressiveCache:
-        """An empty cache."""
         return TransformerDecoderAutoregressiveCache(len(self.layers))
 
     def _check(self, target: Tensor, memory: Tensor) -> None:

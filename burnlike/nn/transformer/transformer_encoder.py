@@ -17,12 +17,7 @@ from .stack import Stack, attention_of, feed_forward_of, new_rows, norm_of
 
 
 class TransformerEncoderLayerAutoregressiveCache:
-    """What an encoder layer has computed of earlier positions.
-
-    Attributes:
-        mha: keys and values.
-        output: `[batch, length, d_model]`.
-    """
+    """What an encoder layer has computed of earlier positions; the output is `[batch, length, d_model]`."""
 
     def __init__(self) -> None:
         self.mha = MhaCache.autoregressive()
@@ -30,11 +25,7 @@ class TransformerEncoderLayerAutoregressiveCache:
 
 
 class TransformerEncoderAutoregressiveCache:
-    """What an encoder has computed of earlier positions.
-
-    Attributes:
-        layers: a cache for each layer.
-    """
+    """What an encoder has computed of earlier positions: a cache for each layer."""
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [TransformerEncoderLayerAutoregressiveCache() for _ in range(n_layers)]
@@ -139,5 +130,4 @@ class TransformerEncoder(KeepsType, Stack):
         return x
 
     def new_autoregressive_cache(self) -> TransformerEncoderAutoregressiveCache:
-        """An empty cache."""
         return TransformerEncoderAutoregressiveCache(len(self.layers))
