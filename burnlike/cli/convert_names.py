@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..errors import RecordError, nearest
-from ..models.weights.tables import weight_tables
+from ..models.weights.table import weight_tables
 from ..record.formats import DEFAULT_EXTENSION
 from .record_options import format_of_file, model_of
 

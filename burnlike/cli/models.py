@@ -17,8 +17,6 @@ from .options import TRAIN_CONFIG
 if TYPE_CHECKING:
     from torch import nn
 
-    from burnlike.record import Record
-
 
 def root_class(root: Node) -> type[Config]:
     """The class that the root of a config file is read as.
@@ -95,47 +93,3 @@ def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ())
 
 def _examples(model: ModuleConfig) -> tuple[Input, ...]:
     return tuple(Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items())
-
-
-def first_step(record: "Record", model: Model | None, module: "nn.Module | None") -> tuple[list[int], "Record"]:
-    """The result of the optimizer's first step, on the meta device: bytes of each gradient, and the states.
-
-    Args:
-        record: whose floating-point tensors are trained, where there is no module.
-        model: says which optimizer; None, or one without, is AdamW.
-        module: whose trainable parameters are trained.
-    """
-    from burnlike.optim import AdamWConfig, GradientsParams
-
-    trained = _module_of(record) if module is None else module
-    for parameter in trained.parameters():
-        parameter.grad = parameter.detach() if parameter.requires_grad else None
-    gradients = GradientsParams.from_module(trained)
-    config = AdamWConfig() if model is None or model.optimizer is None else model.optimizer
-    optimizer = config.init()
-    optimizer.step(1e-3, trained, gradients)
-    return [value.nbytes for value in gradients.values], optimizer.into_record()
-
-
-def _module_of(record: "Record") -> "nn.Module":
-    """A module with each tensor that may be a trained parameter, floats that are no running statistics, at its path."""
-    import torch
-    from torch import nn
-
-    from burnlike.record.dtypes import torch_dtype
-    from burnlike.record.precision import Precision
-    from burnlike.record.recorder import outline_of
-
-    root = nn.Module()
-    for entry in outline_of(record, Precision(None), with_values=False).entries.values():
-        if entry.kind != "float" or entry.name in record.states:
-            continue
-        dtype = torch_dtype(entry.dtype, entry.name, record.source)
-        *parents, name = entry.name.split(".")
-        module = root
-        for parent in parents:
-            if parent not in module._modules:
-                module._modules[parent] = nn.Module()
-            module = module.get_submodule(parent)
-        module._parameters[name] = nn.Parameter(torch.empty(entry.shape, dtype=dtype, device="meta"))
-    return root

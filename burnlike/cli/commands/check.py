@@ -22,7 +22,6 @@ from ..tables import say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.add_argument("files", nargs="+", type=config_file, metavar="CONFIG", help="a YAML file, or a shipped config")
     parser.add_argument(
         "--root",

@@ -16,7 +16,6 @@ EQUAL, DIFFERENT = 0, 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.description = (
         "Compare two records: names, ids, shapes, types, values. Exit status: 0 if they are equal, 1 if they differ,"
         " 2 if one can't be read."

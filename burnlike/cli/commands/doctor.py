@@ -15,7 +15,6 @@ _OPS_OF_RECORDS = ("convert_", "crc32", "read_values_")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -18,7 +18,6 @@ SCHEMAS = {"train.schema.json": TRAIN_CONFIG, "model.schema.json": "burnlike.con
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.description = (
         "Copy the configs that come with burnlike into a directory, to start from, and write the JSON Schemas beside"
         " them by which editors complete and check them."
@@ -29,9 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Copy them, and write the schemas.
-
-    Returns:
-        0.
 
     Raises:
         ConfigIOError: one of the files is there already; nothing was written.

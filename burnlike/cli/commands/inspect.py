@@ -29,7 +29,6 @@ _NAMELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -46,9 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tensors, metadata and values of `args.file`.
-
-    Returns:
-        0.
 
     Raises:
         RecordIOError: the file can't be read.

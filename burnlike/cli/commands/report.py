@@ -13,7 +13,6 @@ _RUNS = Path("runs")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="the directory of a run, or its name in runs/")
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page (default: report.html)")
 

@@ -28,7 +28,6 @@ class Row(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.add_argument(
         "directory", nargs="?", default="runs", metavar="DIR", help="where the runs are (default: runs)"
     )

@@ -11,7 +11,6 @@ from ..tables import say, say_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.add_argument(
         "type", nargs="?", metavar="TYPE", help="a `type:` or the name of a config class (default: TrainConfig)"
     )

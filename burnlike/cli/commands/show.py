@@ -14,7 +14,6 @@ from ..tables import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.add_argument(
         "config", type=config_file, metavar="CONFIG", help="a YAML file of a model or a training, or a shipped config"
     )
@@ -27,9 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tree, and write the drawing.
-
-    Returns:
-        0.
 
     Raises:
         ConfigError: the config is wrong, or the model can't be built or run with the inputs.

@@ -9,7 +9,6 @@ from ..tables import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.description = (
         "Learn byte-pair tokens from a text file or a folder of them, and write tokenizer.json, which"
         " `data: {type: Text, tokenizer: tokenizer.json}` reads. The same text gives the same file."

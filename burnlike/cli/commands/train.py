@@ -27,7 +27,6 @@ _NEWEST = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     names = ", ".join(shipped_jobs())
     parser.add_argument(
         "file",

@@ -19,7 +19,6 @@ _SHOWN = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
     parser.description = (
         "Train the job of CONFIG twice for some steps, with two short epochs: once in one go, and once stopped, killed"
         " and resumed in new processes. Then compare the weights, the optimizer's states, the random generators, the"

@@ -59,7 +59,7 @@ def forecast(
     if module is not None:
         found["gpu_bytes"]["buffers"] = cuda_memory(_unsaved_buffers(module))
     if steps:
-        gradients, states = _first_step(module or _module_of(record), optimizer or AdamWConfig())
+        gradients, states = _first_step(_module_of(record) if module is None else module, optimizer or AdamWConfig())
         moments = (tensor.nbytes for tensor in states.tensors.values())
         found["gpu_bytes"] |= {"gradients": cuda_memory(gradients), "optimizer": cuda_memory(moments)}
         # As checkpoints have it: in full precision, as safetensors.
