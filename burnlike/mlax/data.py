@@ -70,13 +70,9 @@ def check_trainable(data: Any, where: str) -> None:
 
 
 class TreeForm(NamedTuple):
-    """The structure of a DataTree without its tensors.
+    """The structure of one level of a DataTree, without its tensors; `node` is as in `Level`.
 
-    Attributes:
-        type: of the level, `list`, `tuple`, `dict` or that of another pytree.
-        names: of the items.
-        masks: how the id of each tensor differs from that of the whole: a hash of its place.
-        node: what else there is to the level; see `Level`.
+    `masks` says how the id of each tensor differs from that of the whole: by a hash of its place.
     """
 
     type: type

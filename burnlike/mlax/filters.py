@@ -54,12 +54,7 @@ of these."""
 
 
 def as_predicate(f: Filter, module: nn.Module, with_path: bool = False) -> Predicate:
-    """The function that `f` stands for: of a Parameter, and of those at its place in other trees.
-
-    Args:
-        f: the filter.
-        module: the tree it is for.
-        with_path: functions get the path first.
+    """The function that `f` stands for: of a Parameter of `module`, after its path if asked, and those at its place.
 
     Raises:
         ParamPathError: a ParamGroup names a path that `module` does not have.

@@ -24,13 +24,9 @@ from .parameter import Parameter
 
 
 class LeafSlot(NamedTuple):
-    """An attribute that is a parameter, a hole, or not yet initialized.
+    """An attribute that is a parameter, a hole, or not yet initialized: the last two have no `content`.
 
-    Attributes:
-        position: the names from the root to it, as torch has them; the same in trees of one structure.
-        owner: the module whose attribute it is.
-        name: the attribute.
-        content: what the module holds there; None for a hole or an uninitialized parameter.
+    `position` is the names from the root to it, as torch has them; the same in trees of one structure.
     """
 
     position: str
@@ -214,12 +210,7 @@ def counterpart(handle: Parameter, copies: Copies) -> Parameter:
 
 
 def update_references(parts: Iterable[nn.Module], replaced: dict[Tensor, Tensor] | None = None) -> None:
-    """Let the attributes that refer to tensors of a tree follow, after its slots were changed.
-
-    Args:
-        parts: the modules of the tree.
-        replaced: tensor -> the one that took its place.
-    """
+    """Let the attributes of `parts` that refer to tensors of their tree follow; `replaced` maps old tensors to new."""
     for part in parts:
         if replaced:
             rebind_attributes(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)

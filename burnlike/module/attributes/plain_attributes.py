@@ -117,15 +117,7 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
 
 
 def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Container[int]) -> None:
-    """Raise if a plain list has a module or parameter that is not in the tree otherwise.
-
-    Args:
-        fields: the plain lists in the tree.
-        known: addresses of the modules and tensors that are in the tree.
-
-    Raises:
-        ModuleTreeError: there is one: it would be neither trained nor saved.
-    """
+    """Raise ModuleTreeError if a plain list has a part whose address is not among the `known` ones of the tree."""
     for module, name, value in fields:
         for part in _parts_in(value):
             if id(part) not in known:

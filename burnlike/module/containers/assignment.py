@@ -17,10 +17,7 @@ _LOOK_INTO = (nn.Module, Tensor, Param, MarkedConstant, list, tuple, dict)
 def as_module(value: Any, where: str, current: Any = None) -> Any:
     """The module that `value` becomes as a field, or `value` itself if it holds no part of a tree.
 
-    Args:
-        value: what is assigned.
-        where: to, for errors.
-        current: what the field holds: an empty list in place of a ModuleVec is one, too.
+    An empty list is one where `current`, what the field holds, is a ModuleVec. `where` is for errors.
     """
     if not holds_part(value) and not (isinstance(value, list | tuple | dict) and _empties(value, current)):
         return value

@@ -103,31 +103,20 @@ class Content:
         return self
 
     def add(self, name: str, value: Any) -> Self:
-        """Show an attribute: a part of the tree as itself, a constant as a reader writes it (0.00001, 1, text).
-
-        Raises:
-            ArgumentError: there is a single item.
-        """
+        """Show an attribute: a part of the tree as itself, a constant as a reader writes it (0.00001, 1, text)."""
         return self._add(name, self._text(value))
 
     def add_debug(self, name: str, value: Any) -> Self:
         """Show a constant so that types can be told apart: 1e-5, 1.0, "text".
 
         It is `Some(3)` where the class annotates a field of that name as `int | None`.
-
-        Raises:
-            ArgumentError: there is a single item.
         """
         text = debug_text(value)
         optional = value is not None and name in optional_fields(own_class(self._module))
         return self._add(name, f"Some({text})" if optional else text)
 
     def add_single(self, value: Any) -> Self:
-        """Show nothing but `value`.
-
-        Raises:
-            ArgumentError: there are attributes.
-        """
+        """Show nothing but `value`; ArgumentError if there are attributes."""
         if self.attributes:
             raise ArgumentError("Content: a single item can't be added to attributes: choose one of them")
         self.single_item = self._text(value)

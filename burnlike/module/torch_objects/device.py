@@ -6,17 +6,7 @@ from ...errors import DeviceError
 
 
 def find_device(device: torch.device | str | None) -> torch.device:
-    """The device that is meant, if burnlike runs on it and this machine has it.
-
-    Args:
-        device: `cpu`, `cuda`, `cuda:N` or `meta`; None is torch's default device.
-
-    Returns:
-        The device.
-
-    Raises:
-        DeviceError: there is no such device, or it is of another kind; the message says which there are.
-    """
+    """The device that is meant, None for torch's default; DeviceError if there is none, or burnlike can't run on it."""
     if device is None:
         return torch.get_default_device()
     try:

@@ -86,12 +86,7 @@ def freeze(module: M, group: ParamGroup | None = None) -> M:
 
 
 def unfreeze(module: M, group: ParamGroup | None = None) -> M:
-    """Make the parameters of `group`, or all, trainable, in place; returns the module.
-
-    Raises:
-        ParamPathError: the group names a path that the module does not have; nothing is changed.
-        ModuleTreeError: a predicate of the group raised; nothing is changed.
-    """
+    """Make the parameters of `group`, or all, trainable, in place; returns the module. Errors are those of `freeze`."""
     return _set_require_grad(module, group, True)
 
 

@@ -41,21 +41,12 @@ def _tensors(module: nn.Module) -> Collection[Tensor]:
 
 
 def to_device(module: M, device: torch.device | str) -> M:
-    """Move `module` to `device`, in place, and return it. Parameters stay leaves, and trainable.
-
-    Raises:
-        DeviceError: there is no such device.
-    """
+    """Move `module` to `device`, in place, and return it; DeviceError if there is none. Parameters stay leaves."""
     return module.to(find_device(device))
 
 
 def fork(module: M, device: torch.device | str) -> M:
-    """A copy of `module` on `device`, with the same ids and leaves of its own, to be trained there.
-
-    Raises:
-        DeviceError: there is no such device.
-        ModuleTreeError: the tree is sharded by `fully_shard`.
-    """
+    """A copy of `module` on `device`, with the same ids and leaves of its own, to be trained there; see `clone`."""
     target = find_device(device)
     return clone(module).to(target)
 

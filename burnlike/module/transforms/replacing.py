@@ -18,12 +18,7 @@ from ..tree.param import Param
 
 
 def write(param: Param, value: Tensor) -> None:
-    """Give `param` the values of `value`, in its present memory if they fit there.
-
-    Args:
-        param: of a user's module; its tensor stays the same object where torch can do that.
-        value: in memory of its own.
-    """
+    """Give `param` the values of `value`, which is in memory of its own, in the present memory if they fit there."""
     target = param.tensor
     wrapped = is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value)
     if (

@@ -165,14 +165,10 @@ def _keep_intent(module: nn.Module, name: str, before: Tensor, now: Tensor) -> N
 
 
 def rebind_attributes(module: nn.Module, copy_of: CopyOf) -> None:
-    """Let the attributes of `module`, a copy that has those of its original, refer to copies.
+    """Let the attributes of `module`, a copy that has those of its original, refer to copies, as `copy_of` gives them.
 
     Modules, tensors and methods of modules are found also within lists, tuples, dicts and `functools.partial`. What
     holds one of them is a new object; all else stays the same object.
-
-    Args:
-        module: the copy; its registries of parameters, buffers and modules are left as they are.
-        copy_of: the copy of a module or tensor, or the argument itself where it was not copied.
     """
     parts = module.__dict__
     for name in plain_names(parts):

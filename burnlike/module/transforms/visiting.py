@@ -71,15 +71,7 @@ def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], T]) -> l
 
 
 def has_methods(guide: object, verb: str) -> bool:
-    """Whether `guide` has methods for a traversal (`visit_float`, `enter_module`, ...) or is a function.
-
-    Args:
-        guide: what the user gave.
-        verb: `visit` or `map`.
-
-    Raises:
-        MapperError: neither.
-    """
+    """Whether `guide` has methods for `verb`, `visit` or `map` (`enter_module` and others), or is a function."""
     names = [f"{verb}_float", f"{verb}_int", f"{verb}_bool", "enter_module", "exit_module"]
     found = [name for name in names if callable(getattr(guide, name, None))]
     if found and isinstance(guide, type):
@@ -97,11 +89,8 @@ def has_methods(guide: object, verb: str) -> bool:
 def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) -> None:
     """Call `show` with each Param of the tree, and tell `guide` which fields begin and end around it.
 
-    Args:
-        module: any `nn.Module`.
-        guide: its methods `enter_module` and `exit_module` are called, if it has them; each beginning is followed by an
-            end, also if something raises.
-        show: what is done with a Param; a note with the path is added to what it raises.
+    That is by its methods `enter_module` and `exit_module`, if it has them; each beginning is followed by an end, also
+    if something raises. A note with the path is added to what `show` raises.
     """
     enter = getattr(guide, "enter_module", _ignore)
     leave = getattr(guide, "exit_module", _ignore)

@@ -15,14 +15,9 @@ from .traversal import slots_of
 
 
 class Decision(NamedTuple):
-    """The id that a place is to keep.
+    """The id that the attribute `name` of `module` is to keep, and to be noted on `tensor`.
 
-    Attributes:
-        module: the place is an attribute of it.
-        name: of that attribute.
-        id: what it keeps.
-        tied: whether another place has the tensor, too, or had it; None leaves that as it is.
-        tensor: on which the id is noted, if it is.
+    `tied` is whether another place has the tensor, too, or had it; None leaves that as it is.
     """
 
     module: nn.Module
@@ -83,11 +78,7 @@ class Identities:
         return param_id
 
     def tie(self, param: Param, path: str, module: nn.Module, name: str) -> None:
-        """Note that the tensor of `param` is at `path` too, where `module` keeps an id for `name`.
-
-        Raises:
-            DuplicateParamIdError: the program gave the two places different ids.
-        """
+        """Note that the tensor of `param` is at `path` too, where `module` keeps an id for `name`."""
         here, there = place_id(module, name), param.id
         if (module, name) == param.home:
             return

@@ -275,13 +275,7 @@ _NO_NAMES: dict[str, Any] = {}
 
 
 def _ordered_names(module: nn.Module, parts: dict[str, Any], fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The field names, in order, among names of other attributes.
-
-    Args:
-        module: whose fields they are.
-        parts: its `__dict__`.
-        fields: its Fields if they are in order of declaration, else nothing.
-    """
+    """The field names of `module` among others; in the order of its `fields`, where these are given."""
     parameters, buffers, modules = parts["_parameters"], parts["_buffers"], parts["_modules"]
     if not modules and not buffers and (not fields or parameters.keys() <= fields.keys()):
         return fields or parameters

@@ -20,14 +20,7 @@ class Parts(list[Tensor]):
 
 
 def local_state(state: Any, tensor: Tensor) -> Any:
-    """The state of a parameter with, of each tensor that is whole or a DTensor, the part that belongs to this rank's.
-
-    Args:
-        state: a dataclass of tensors of the parameter's shape, or None.
-
-    Returns:
-        The state with this rank's parts; the state itself where it has them.
-    """
+    """The state of a parameter with this rank's part of each tensor that is whole or a DTensor."""
     if state is None or not is_distributed(tensor):
         return state
     return map_tensors(state, lambda value: _local_part(value, tensor))
@@ -35,15 +28,7 @@ def local_state(state: Any, tensor: Tensor) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The way in which a parameter is sharded among ranks, without its values.
-
-    Attributes:
-        mesh: the device mesh.
-        placements: for each of its dimensions.
-        shape: of the whole parameter.
-        stride: likewise.
-        local_shape: of this rank's part.
-    """
+    """How a parameter is sharded: device mesh, placements, shape and stride of the whole, shape of this rank's part."""
 
     mesh: Any
     placements: tuple[Any, ...]
@@ -91,11 +76,7 @@ def whole(tensor: Any) -> Tensor:
 
 
 def summed_over_ranks(sums: Tensor, tensors: Sequence[Any]) -> Tensor:
-    """Sums over the parts of tensors that this rank has as sums over the whole tensors: one reduction for each mesh.
-
-    Args:
-        tensors: DTensors and others, which are taken as whole. What is there several times is counted once.
-    """
+    """Sums over this rank's parts of `tensors` as sums over the whole tensors: one reduction for each mesh."""
     places: dict[Any, list[int]] = {}
     for place, tensor in enumerate(tensors):
         if is_distributed(tensor):

@@ -22,13 +22,8 @@ class Ranks:
     def check(self, module: nn.Module, stepped: Sequence[Param], waits_for_ranks: bool) -> None:
         """Refuse a step that waits for all ranks if some have a gradient that others lack: they would wait for ever.
 
-        Ranks on GPUs are not asked: to know the answer, each step would wait for the device.
-
-        Args:
-            stepped: the parameters that have a gradient on this rank.
-
-        Raises:
-            ArgumentError: there is such a gradient; on every rank.
+        Ranks on GPUs are not asked: to know the answer, each step would wait for the device. It is an ArgumentError on
+        every rank.
         """
         found = weights(module)
         if self._known[0] is not found:

@@ -31,13 +31,7 @@ def needs_norms(rule: GradientClipping | None) -> bool:
 
 
 def squares_of(grads: Sequence[Tensor]) -> Tensor:
-    """The sum of squares of each gradient, of the whole of a sharded one: float64 `[len(grads)]`.
-
-    It is inf or NaN for a gradient with such a value.
-
-    Args:
-        grads: on one device.
-    """
+    """The sum of squares of each gradient, of the whole of a sharded one: float64 `[len(grads)]`, inf or NaN too."""
     if divided := distributed_type() is not None and any(map(is_distributed, grads)):
         grads = added_up(grads)
     parts = [local(grad) for grad in grads] if divided else grads
@@ -79,12 +73,9 @@ def _factor(norm: Tensor, threshold: float) -> Tensor:
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:
-    """The Euclidean norm of each tensor, `[len(tensors)]` in their dtype.
+    """The Euclidean norm of each tensor, `[len(tensors)]` in their dtype; one or more, of one dtype on one device.
 
     Squares are summed in float64: torch's own norms sum them in float32, and of 100 million equal values lose 4 percent
     on a CPU.
-
-    Args:
-        tensors: one or more, of one dtype on one device.
     """
     return squares_of(tensors).sqrt_().to(tensors[0].dtype)

@@ -193,11 +193,7 @@ def _id(param: Param | ParamId) -> ParamId:
 
 
 class MultiGradientsParams:
-    """Gradients of replicas of a module, one container for each.
-
-    Attributes:
-        containers: what each replica gave, whose parameters have the same ids.
-    """
+    """Gradients of replicas of a module, whose parameters have the same ids; one of `containers` for each."""
 
     def __init__(self) -> None:
         self.containers: list[GradientsParams] = []

@@ -18,13 +18,8 @@ class FlatParameters:
     """The parameters of a module end to end, in the order of `params`, frozen ones too.
 
     One without gradient has zeros in the vector of gradients, and is never written. Under `fully_shard` each rank has
-    the whole vectors.
-
-    Attributes:
-        device: where they are.
-        dtype: of the vectors: the widest of the parameters', float32 at least.
-        size: values of a vector.
-        moving: the parameters that are updated; until `choose` none.
+    the whole vectors. Their `dtype` is the widest of the parameters', float32 at least; `moving` are the parameters
+    that are updated, none until `choose`.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -114,19 +114,12 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         return module, loss
 
     def step_closure(self, lr: float, module: nn.Module, closure: Callable[[], Any]) -> Any:
-        """`step` in torch's protocol.
+        """`step` in torch's protocol: `closure` computes the loss and leaves its gradients in `.grad`.
 
-        Args:
-            lr: see `step`.
-            module: what is trained.
-            closure: computes the loss and its gradients, which it leaves in `.grad`. They are taken out after each
-                call, so it need not zero them.
+        They are taken out after each call, so it need not zero them.
 
         Returns:
             What the first call of the closure returned, as torch.optim.LBFGS does.
-
-        Raises:
-            ArgumentError, ShapeError, DeviceError, TrainingError: see `step`.
         """
         losses: list[Any] = []
 

@@ -17,14 +17,7 @@ _CURVATURE = 0.9
 
 
 class Sample(NamedTuple):
-    """The loss at a point of the line.
-
-    Attributes:
-        t: step length, 0 at the start.
-        loss: there.
-        gradient: there, flat.
-        slope: of the loss along the line.
-    """
+    """A step length `t`, 0 at the start, with the loss, its flat gradient and its slope along the line there."""
 
     t: float
     loss: float
@@ -128,13 +121,7 @@ def cubic_interpolate(
 ) -> float:
     """The minimum of the cubic through two points with slopes; Nocedal & Wright 2006, equation 3.59.
 
-    Args:
-        x1, f1, g1: a point, the value and the slope there.
-        x2, f2, g2: another one.
-        bounds: what the result is cut to; None takes the interval between the points.
-
-    Returns:
-        The place of the minimum; the middle of the bounds where there is none.
+    It is cut to `bounds`, or to the interval between the points; where there is none, it is the middle of that.
     """
     lower, upper = bounds or (min(x1, x2), max(x1, x2))
     middle = (lower + upper) / 2

@@ -33,14 +33,7 @@ class AdaptiveMomentum(KernelOptimizer[State]):
     def __init__(
         self, config: AdaptiveMomentumConfig, weight_decay: float, *, coupled: bool = False, cautious: bool = False
     ) -> None:
-        """Make a rule.
-
-        Args:
-            config: factors, and how moments are kept.
-            weight_decay: rate of decay.
-            coupled: the decay goes through the moments, as Adam's.
-            cautious: decay only where parameter and first moment have the same sign.
-        """
+        """Make a rule whose decay is coupled, through the moments as Adam's, or cautious: where signs agree."""
         self.config = config
         self._decay = {"weight_decay": weight_decay, "coupled": coupled, "cautious": cautious}
         self.moments = (

@@ -46,11 +46,7 @@ class OptimizerGroupConfig(Config):
     lr_factor: NotNegative = 1.0
 
     def init_within(self, base: "ModuleOptimizerConfig | None") -> "OptimizerGroup":
-        """The group, in an optimizer with the rule `base`.
-
-        Raises:
-            ConfigError: it has no rule, or its rule has no weight decay to be replaced.
-        """
+        """The group, in an optimizer with the rule `base`; ConfigError if it lacks a rule, or the rule a decay."""
         from .rule_set import OptimizerGroup
 
         config = self.optimizer or base
@@ -92,7 +88,6 @@ class ModuleOptimizerConfig(OptimizerConfig["OptimizerAdaptor[Any]"], Builds[Bui
     """Whether the rule is a `KernelOptimizer`."""
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """Check the groups, and that the rule can round stochastically if it is to."""
         if self.stochastic_rounding and not self.has_kernel:
             yield "stochastic_rounding", "expected false: " + CANNOT_ROUND.format(type(self).__name__)
         for place, group in enumerate(self.groups):
@@ -130,7 +125,6 @@ class OptimizerGroupsConfig(ModuleOptimizerConfig, tag="OptimizerGroups"):
     has_kernel: ClassVar[bool] = True  # as far as it is asked: there is no rule but those of the groups
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """There must be groups, each with a rule."""
         if not self.groups:
             yield "groups", "expected at least one"
         for place, group in enumerate(self.groups):

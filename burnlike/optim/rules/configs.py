@@ -198,7 +198,6 @@ class AdafactorConfig(ModuleOptimizerConfig["Adafactor"], tag="Adafactor", build
     weight_decay: Finite = 0.0
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        """Burn's rules, in Burn's words."""
         for name in ("epsilon_1", "epsilon_2", "clip_threshold"):
             if not (value := getattr(self, name)) > 0:
                 yield name, f"Adafactor {name} must be positive and finite, got {value}"

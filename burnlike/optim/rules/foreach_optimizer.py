@@ -17,14 +17,9 @@ State = TypeVar("State")
 
 
 class ReadyStates(list[Any]):
-    """States that the next step can use as they are: nothing in them has to be converted.
+    """States that the next step can use as they are: nothing in them has to be converted, or even looked into.
 
-    The next step that is given this list need not look into them, which takes as long as the formula where tensors are
-    small.
-
-    Attributes:
-        dtype: of the parameters, and of all that is kept.
-        device: likewise.
+    Looking takes as long as the formula where tensors are small. Parameters and states are of one `dtype` and `device`.
     """
 
     dtype: torch.dtype

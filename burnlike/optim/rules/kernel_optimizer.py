@@ -44,22 +44,14 @@ class ReadyStates(list[Any]):
 
 
 class KernelOptimizer(ListOptimizer[State]):
-    """A rule with a kernel that follows all options of a step.
-
-    Attributes:
-        moments: what the rule keeps of each parameter; set by `__init__`.
-    """
+    """A rule with a kernel that follows all options of a step, and the `moments` that `__init__` says it keeps."""
 
     fused = True
     moments: tuple[Moment, ...]
 
     @abstractmethod
     def first(self, fields: dict[str, Tensor]) -> State:
-        """The state of a parameter before its first step.
-
-        Args:
-            fields: its moments, zeros, and their scales.
-        """
+        """The state before the first step, of the `fields` for the moments, zeros, and for their scales."""
 
     @abstractmethod
     def holder(self, state: State) -> Any:

@@ -106,14 +106,9 @@ def orthogonalized(
 ) -> list[Tensor]:
     """U V^T of the singular value decomposition U S V^T of each matrix, roughly: S becomes about 0.7 to 1.2, not 1.
 
-    X <- a X + (b A + c A A) X with A = X X^T, from X / max(norm of X, epsilon); Jordan et al. 2024, "Muon: An optimizer
-    for hidden layers in neural networks". Matrices of one shape, or of that of the other's transpose, are iterated
-    together.
-
-    Args:
-        coefficients: a, b, c.
-        epsilon: least norm that a matrix is divided by.
-        dtype: of the iterations and of the result.
+    X <- a X + (b A + c A A) X with A = X X^T and the coefficients a, b, c, from X / max(norm of X, epsilon); Jordan et
+    al. 2024, "Muon: An optimizer for hidden layers in neural networks". It is computed in `dtype`; matrices of one
+    shape, or of that of the other's transpose, are iterated together.
     """
     found: list[Tensor] = list(matrices)
     for places in _batches(matrices):

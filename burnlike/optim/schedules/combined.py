@@ -100,15 +100,7 @@ class ModuleLrScheduler(AnyLrScheduler[ModuleLearningRate]):
     grouped: ClassVar[bool] = True
 
     def __init__(self, base: LrScheduler, groups: Sequence[tuple[ParamGroup, LrScheduler]] = ()) -> None:
-        """Make it of schedulers.
-
-        Args:
-            base: of parameters in no group.
-            groups: parameters, and their schedule.
-
-        Raises:
-            ArgumentError: a schedule is in two places.
-        """
+        """Make it of the schedule of parameters in no group, and those of groups; all are different objects."""
         super().__init__()
         self.groups = tuple(group for group, _ in groups)
         self.base, *self.schedulers = each_its_own([base, *(scheduler for _, scheduler in groups)])

@@ -44,14 +44,6 @@ class ModuleLrSchedulerConfig(LrSchedulerConfig, tag="ModuleLrScheduler"):
             yield from _refuse_groups(f"groups.{place}.scheduler", [group.scheduler])
 
     def init(self, num_iters: int | None = None) -> "ModuleLrScheduler":
-        """Make the schedules.
-
-        Args:
-            num_iters: optimizer steps of the whole run, for schedules that take their length from it.
-
-        Raises:
-            ConfigError: a schedule needs a length and has none.
-        """
         from .combined import ModuleLrScheduler
 
         groups = [(group.params, group.scheduler.init(num_iters)) for group in self.groups]
@@ -59,11 +51,7 @@ class ModuleLrSchedulerConfig(LrSchedulerConfig, tag="ModuleLrScheduler"):
 
 
 def _refuse_groups(path: str, configs: Sequence[LrSchedulerConfig]) -> Iterable[tuple[str, str]]:
-    """Refuse schedules by group where one rate is wanted; for `validate`.
-
-    Args:
-        path: of the field; that of a list has `{}` where the number goes.
-    """
+    """Refuse schedules by group where one rate is wanted, for `validate`; `{}` in `path` is the place in a list."""
     for place, config in enumerate(configs):
         if isinstance(config, ModuleLrSchedulerConfig):
             yield path.format(place), "expected one schedule, got ModuleLrScheduler, which has to be the outermost"
@@ -86,14 +74,6 @@ class ComposedLrConfig(LrSchedulerConfig, tag="ComposedLr"):
         yield from _refuse_groups("schedulers.{}", self.schedulers)
 
     def init(self, num_iters: int | None = None) -> "ComposedLr":
-        """Make the schedules.
-
-        Args:
-            num_iters: optimizer steps of the whole run, for schedules that take their length from it.
-
-        Raises:
-            ConfigError: a schedule needs a length and has none.
-        """
         from .combined import ComposedLr
 
         return ComposedLr([config.init(num_iters) for config in self.schedulers], self.reduction)
@@ -123,14 +103,7 @@ class SequentialLrConfig(LrSchedulerConfig, tag="SequentialLr"):
             yield "milestones", f"expected them to increase strictly, got {self.milestones}"
 
     def init(self, num_iters: int | None = None) -> "SequentialLr":
-        """Make the schedules; one without a length of its own gets the steps between its milestones.
-
-        Args:
-            num_iters: optimizer steps of the whole run, for the last schedule.
-
-        Raises:
-            ConfigError: the last schedule needs a length and has none.
-        """
+        """Make the schedules; one without a length of its own gets the steps between its milestones."""
         from .combined import SequentialLr
 
         borders = [0, *self.milestones, num_iters]
@@ -156,14 +129,6 @@ class WarmupLrConfig(LrSchedulerConfig, tag="WarmupLr"):
         yield from _refuse_groups("scheduler", [self.scheduler])
 
     def init(self, num_iters: int | None = None) -> "WarmupLr":
-        """Make the schedule.
-
-        Args:
-            num_iters: optimizer steps of the whole run, the warm-up among them.
-
-        Raises:
-            ConfigError: the schedule needs a length and has none, or the warm-up leaves nothing of the run.
-        """
         from .combined import WarmupLr
 
         if num_iters is not None and num_iters <= self.warmup_steps:

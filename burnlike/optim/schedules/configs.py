@@ -41,14 +41,6 @@ class LinearLrConfig(LrSchedulerConfig, tag="LinearLr"):
     num_iters: Count | None = None
 
     def init(self, num_iters: int | None = None) -> "LinearLr":
-        """Make the schedule.
-
-        Args:
-            num_iters: optimizer steps of the whole run, for a config that leaves its own num_iters out.
-
-        Raises:
-            ConfigError: neither is there.
-        """
         from .simple import LinearLr
 
         steps = self.num_iters or num_iters
@@ -81,14 +73,6 @@ class CosineAnnealingConfig(LrSchedulerConfig, tag="CosineAnnealing"):
             yield "min_lr", f"expected at most initial_lr ({self.initial_lr}), got {self.min_lr}"
 
     def init(self, num_iters: int | None = None) -> "CosineAnnealing":
-        """Make the schedule.
-
-        Args:
-            num_iters: optimizer steps of the whole run, for a config that leaves its own num_iters out.
-
-        Raises:
-            ConfigError: neither says how long the cosine is, or nothing is left of it after the warm-up.
-        """
         from .simple import CosineAnnealing
 
         cosine_steps = self.num_iters

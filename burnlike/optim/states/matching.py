@@ -20,14 +20,9 @@ GROUPS = "param_groups"
 
 @dataclass(slots=True)
 class StateEntry:
-    """The state of one parameter in a record.
+    """The state of one parameter in a record; `path` and `rank` of the parameter are None where the record doesn't say.
 
-    Attributes:
-        id: the parameter's when it was saved.
-        path: likewise; None where the record doesn't say.
-        rank: dimensions of the parameter; None where the record doesn't say.
-        tensors: field -> name of its tensor in the record.
-        values: field -> plain value.
+    `tensors` has the name in the record for each field that is a tensor, `values` the other fields.
     """
 
     id: ParamId
@@ -229,12 +224,8 @@ def options_of_groups(
 ) -> list[Mapping[str, Any]]:
     """For each group of an optimizer the saved options of the group that its parameters were in; none for new ones.
 
-    Args:
-        members: the parameters of each group, by whatever `group_of` knows them by.
-        group_of: parameter -> place of the saved group that it was in.
-
-    Raises:
-        RecordMismatchError: parameters of one group were in groups with different options.
+    `group_of` says in which saved group each of the `members` was. It is a RecordMismatchError if parameters of one
+    group were in groups with different options.
     """
     found = []
     for place, some in enumerate(members):

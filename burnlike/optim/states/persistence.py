@@ -17,11 +17,7 @@ from .torch_rules import as_adaptors
 
 
 class StatefulOptimizer(Optimizer):
-    """An optimizer that keeps, saves and loads the states of its rules; the base of OptimizerAdaptor.
-
-    Attributes:
-        rules: the rule, clipping and factor of the rate of each parameter.
-    """
+    """An optimizer that keeps, saves and loads the states of its `rules`; the base of OptimizerAdaptor."""
 
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
@@ -144,11 +140,7 @@ class StatefulOptimizer(Optimizer):
     ) -> KeptStates:
         """States for `load_record`, checked; nothing is changed yet, so that several parts can be loaded together.
 
-        Args:
-            targets: the parameters with the ids that they will have; None keeps those of the record.
-
-        Raises:
-            RecordMismatchError, RecordIOError: see `load_record`.
+        `targets` are the parameters with the ids that they will have; None keeps those of the record.
         """
         found = as_adaptors(record)
         return read_states(found, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)

@@ -54,16 +54,10 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         skip_non_finite: bool = False,
         stochastic_rounding: bool = False,
     ) -> None:
-        """Make an optimizer without states.
+        """Make an optimizer without states: a rule, or None, for parameters that are in no group, and groups.
 
-        Args:
-            optimizer: the rule of parameters that are in no group; None if there may be none of those.
-            grad_clipping: what is done to gradients first.
-            groups: parameters with rules of their own; of several that match one the last counts.
-            maximize, skip_non_finite, stochastic_rounding: see the attributes.
-
-        Raises:
-            ConfigError: stochastic rounding is asked of a rule that has no kernel.
+        Of several groups that match a parameter the last counts. It is a ConfigError to ask a rule that has no kernel
+        for stochastic rounding.
         """
         super().__init__(RuleSet(optimizer, grad_clipping, tuple(groups)))
         self.maximize = maximize
@@ -130,11 +124,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         return self
 
     def check(self, module: nn.Module) -> None:
-        """Refuse a module that this optimizer can't train, as the first step would.
-
-        Raises:
-            ConfigError: a group matches no parameter, a parameter is in no group, or its rule can't update it.
-        """
+        """Raise ConfigError for a module that this optimizer can't train, as the first step would."""
         found = weights(module)
         if self._checked is not found:
             self.rules.check(module)

@@ -132,14 +132,9 @@ def step_batch(
     grads: Sequence[Tensor],
     options: StepOptions,
 ) -> Sequence[Any]:
-    """Update the parameters of a batch; gives the states after it.
+    """Update the parameters of a batch with their gradients, DTensors where they are; gives the states after it.
 
-    Args:
-        grads: their gradients; DTensors where the parameters are.
-        options: of this rank's parts.
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: a gradient or state does not fit its parameter.
+    An error for a gradient or state that does not fit names the parameter.
     """
     try:
         if not batch.sharded:

@@ -48,13 +48,9 @@ def check_copied(copies: Copies, params: Sequence[Param]) -> None:
 
 @torch.no_grad()
 def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Copies, *, to_evaluate: bool) -> bool:
-    """Put the weights to evaluate with, or those to train with, into `module` and into the copies of its weights.
+    """Put the weights to evaluate or to train with into `module` and into their copies; whether any changed.
 
-    Args:
-        kept: the states; what is taken out of the module is kept in them.
-
-    Returns:
-        Whether anything has changed.
+    What is taken out is kept in the states.
     """
     found = False
     every = params(module, "weight")

@@ -26,15 +26,10 @@ def plan_step(
     zero_grads: bool,
     seed: int | None,
 ) -> tuple[list[StepOptions], Tensor | None]:
-    """Find out what to do; nothing waits for a device.
+    """Find out what to do: the options of each batch, and a tensor with one value; if it is not 0, the step is skipped.
 
-    Args:
-        loss_scale: what the loss was multiplied by.
-        found_inf: change nothing if its one value is not 0.
-        seed: of stochastic rounding, whose last 16 bits are 0 and get the number of the batch; None rounds to nearest.
-
-    Returns:
-        The options of each batch, and a tensor with one value; if it is not 0, the step is skipped.
+    Nothing waits for a device. The last 16 bits of `seed`, of stochastic rounding, are 0 and get the number of the
+    batch; None rounds to nearest.
 
     Raises:
         ArgumentError: the loss scale is a number that is not positive and finite.
@@ -90,14 +85,10 @@ def _found(squares: Sequence[Tensor | None], skip_non_finite: bool, found_inf: T
 
 
 class SkippedSteps:
-    """Counts skipped steps.
+    """Counts skipped steps: `count` those known, `on` those since the last `take_back`, by device, float64 `[1]`.
 
     On CUDA nothing waits: the kernels see whether a step is to be skipped, and subtract from the times of the states
     what `on` has counted. `take_back` brings the states up to date.
-
-    Attributes:
-        count: steps known to be skipped, without those in `on`.
-        on: steps skipped since the last `take_back`, by device: float64 `[1]`.
     """
 
     def __init__(self) -> None:
