@@ -166,21 +166,17 @@ def _value_and_aux(result: Any) -> tuple[Any, Any]:
 
 def _weights(inputs: Inputs, packed: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
     """(tensor within the transform, the caller's) of the weights of all modules."""
-    found = []
-    for known, given in zip(inputs.leaves, packed, strict=True):
-        if known is not None:
-            found.extend(
-                (tensor, leaf.tensor) for leaf, tensor in zip(known, given, strict=True) if leaf.kind == "weight"
-            )
-    return found
+    pairs = [
+        zip(known or (), given if known else (), strict=True)
+        for known, given in zip(inputs.leaves, packed, strict=True)
+    ]
+    return [(tensor, leaf.tensor) for row in pairs for leaf, tensor in row if leaf.kind == "weight"]
 
 
 def _is_tracked(inputs: Inputs) -> list[bool]:
     """Which of the packed tensors are differentiated with respect to: all but non-persistent buffers."""
-    flags = []
-    for found in inputs.leaves:
-        flags.extend([True] if found is None else [leaf.saved for leaf in found])
-    return flags
+    rows = [[True] if found is None else [leaf.saved for leaf in found] for found in inputs.leaves]
+    return [flag for row in rows for flag in row]
 
 
 def _filled(
@@ -188,14 +184,8 @@ def _filled(
 ) -> list[list[Any]]:
     """Several packed pytrees with `tracked` where the flag of a tensor is set, and `others` elsewhere, in order."""
     left, right = iter(tracked), iter(others)
-    tensors = [next(left) if flag else next(right) for flag in flags]
-    position = 0
-    filled = []
-    for values in packed:
-        count = len(tensors_of(values))
-        filled.append(with_tensors(values, tensors[position : position + count]))
-        position += count
-    return filled
+    tensors = iter([next(left) if flag else next(right) for flag in flags])
+    return [with_tensors(values, tensors) for values in packed]
 
 
 def _gradient(inputs: Inputs, packed: Sequence[Any]) -> Any:

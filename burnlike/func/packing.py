@@ -1,6 +1,6 @@
 """Replaces modules in arguments and results by lists of tensors for torch's transforms, and back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,6 +28,11 @@ class Packing:
         self.values, self._spec = tree_flatten(tree, is_leaf=is_module)
         self.leaves: list[list[Leaf] | None] = [leaves(value) if is_module(value) else None for value in self.values]
 
+    def packed_as(self, given: Callable[[Leaf], Tensor]) -> list[Any]:
+        """The leaves, with the list of what is `given` for each tensor in place of each module."""
+        pairs = zip(self.values, self.leaves, strict=True)
+        return [value if found is None else [given(leaf) for leaf in found] for value, found in pairs]
+
     def structure(self, packed: Sequence[Any]) -> Any:
         """`packed`, one value for each leaf, in the form of the pytree."""
         return tree_unflatten(packed, self._spec)
@@ -50,10 +55,7 @@ class Inputs(Packing):
             tensor = leaf.tensor.detach() if cut else leaf.tensor
             return tensor.clone() if leaf.kind == "state" else tensor
 
-        return [
-            value if found is None else [given(leaf) for leaf in found]
-            for value, found in zip(self.values, self.leaves, strict=True)
-        ]
+        return self.packed_as(given)
 
     def tree(self, packed: Sequence[Any]) -> Any:
         """The pytree to call the function with, from `packed` as it is within the transform."""
@@ -81,11 +83,7 @@ class Outputs(Packing):
                 check_no_leak(value)
 
     def packed(self) -> list[Any]:
-        """The leaves, with a list of tensors in place of each module."""
-        return [
-            value if found is None else [leaf.tensor for leaf in found]
-            for value, found in zip(self.values, self.leaves, strict=True)
-        ]
+        return self.packed_as(lambda leaf: leaf.tensor)
 
     def tree(self, packed: Sequence[Any], same: Callable[[int, int, Tensor], Tensor | None]) -> Any:
         """The pytree for the caller, from `packed` as it came out of the transform.
@@ -108,39 +106,25 @@ class Outputs(Packing):
         return self.structure(rebuilt)
 
 
-def grouped(leaves: Sequence[list[Leaf] | None], flat: Sequence[Any]) -> list[Any]:
+def grouped(leaves: Sequence[list[Leaf] | None], flat: Iterable[Any]) -> list[Any]:
     """One value for each leaf from one for each tensor: those of a module as a list."""
-    position = 0
-    groups: list[Any] = []
-    for found in leaves:
-        count = 1 if found is None else len(found)
-        groups.append(flat[position] if found is None else list(flat[position : position + count]))
-        position += count
-    return groups
+    left = iter(flat)
+    return [next(left) if found is None else [next(left) for _ in found] for found in leaves]
 
 
 def tensors_of(packed: Sequence[Any]) -> list[Tensor]:
     """All tensors of packed leaves, in order."""
-    found = []
-    for value in packed:
-        if isinstance(value, list):
-            found.extend(value)
-        elif isinstance(value, Tensor):
-            found.append(value)
-    return found
+    rows = [value if isinstance(value, list) else [value] for value in packed]
+    return [it for row in rows for it in row if isinstance(it, Tensor)]
 
 
-def with_tensors(packed: Sequence[Any], tensors: Sequence[Tensor]) -> list[Any]:
-    """`packed` with its tensors replaced by `tensors`, as `tensors_of` lists them."""
-    position = 0
-    filled = []
+def with_tensors(packed: Sequence[Any], tensors: Iterable[Tensor]) -> list[Any]:
+    """`packed` with its tensors replaced by the next ones of `tensors`, as `tensors_of` lists them."""
+    left = iter(tensors)
+    filled: list[Any] = []
     for value in packed:
         if isinstance(value, list):
-            filled.append(list(tensors[position : position + len(value)]))
-            position += len(value)
-        elif isinstance(value, Tensor):
-            filled.append(tensors[position])
-            position += 1
+            filled.append([next(left) for _ in value])
         else:
-            filled.append(value)
+            filled.append(next(left) if isinstance(value, Tensor) else value)
     return filled

@@ -40,8 +40,7 @@ def meshgrid(
 ) -> "list[Tensor[B2, D1, K2]]": ...
 @overload
 def meshgrid(
-    tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2]]",
-    options: GridOptions | GridIndexing | GridSparsity = ...,
+    tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", options: GridOptions | GridIndexing | GridSparsity = ...
 ) -> "list[Tensor[B2, D2, K2]]": ...
 @overload
 def meshgrid(

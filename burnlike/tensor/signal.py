@@ -67,10 +67,7 @@ def irfft(
 
 
 def cfft(
-    signal_re: "Tensor[B2, E, Float]",
-    signal_im: "Tensor[B2, E, Float] | torch.Tensor",
-    dim: int,
-    n: int | None = None,
+    signal_re: "Tensor[B2, E, Float]", signal_im: "Tensor[B2, E, Float] | torch.Tensor", dim: int, n: int | None = None
 ) -> "tuple[Tensor[B2, E, Float], Tensor[B2, E, Float]]":
     """The Fourier transform of complex numbers along `dim`: real and imaginary parts. `[.., n, ..] -> [.., n, ..]`.
 

@@ -114,8 +114,7 @@ class ConversionMethods(TensorBase[B, D, K]):
     def __bool__(self) -> "builtins.bool":
         if self.inner.numel() != 1:
             raise TensorValueError(
-                "Bool",
-                f"a tensor of shape {list(self.inner.shape)} has no single truth; reduce it by all() or any()",
+                "Bool", f"a tensor of shape {list(self.inner.shape)} has no single truth; reduce it by all() or any()"
             )
         return self.spec.ops.truth(self.inner)
 

@@ -152,10 +152,7 @@ def assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
         wanted[place : place + 1] = [None] * (len(dims) - len(wanted) + 1)
     if len(wanted) != len(dims):
         count = f"at least {len(pattern) - 1}" if ... in pattern else len(pattern)
-        raise TensorValueError(
-            operation,
-            f"expected {count} dimensions, got {len(dims)} (dims {dims})",
-        )
+        raise TensorValueError(operation, f"expected {count} dimensions, got {len(dims)} (dims {dims})")
     for place, (size, found) in enumerate(zip(wanted, dims, strict=True)):
         if size is not None and size != found:
             raise TensorValueError(operation, f"axis {place} expected {size}, got {found} (dims {dims})")

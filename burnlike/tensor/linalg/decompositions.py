@@ -46,9 +46,7 @@ def det(tensor: Any) -> Any:
     return derive(spec.module.det(tensor.inner), spec)
 
 
-def lu(
-    tensor: "Tensor[B2, E, Float]",
-) -> "tuple[Tensor[B2, E, Float], Tensor[B2, E, Float], Tensor[B2, E, Float]]":
+def lu(tensor: "Tensor[B2, E, Float]") -> "tuple[Tensor[B2, E, Float], Tensor[B2, E, Float], Tensor[B2, E, Float]]":
     """P, L, U with P L U = tensor, by partial pivoting. `[.., R, C] -> [.., R, R], [.., R, k], [.., k, C]`.
 
     k = min(R, C); P permutes rows, L has ones in its diagonal.

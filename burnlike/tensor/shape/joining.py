@@ -87,8 +87,7 @@ class JoiningMethods(TensorBase[B, D, K]):
         rest = size - whole * (chunks - 1)
         if rest < 1:
             raise TensorValueError(
-                "Chunk",
-                f"{size} elements are no {chunks} pieces of {whole}, the last smaller; use split_with_sizes",
+                "Chunk", f"{size} elements are no {chunks} pieces of {whole}, the last smaller; use split_with_sizes"
             )
         return _pieces(self, [whole] * (chunks - 1) + [rest], place)
 

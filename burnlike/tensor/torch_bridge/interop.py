@@ -17,11 +17,9 @@ _DLPACK_NAME = b"dltensor_versioned"
 _FLAGS_OFFSET = 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
 _READ_ONLY = 1
 
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi),
-)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi),
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 
 
