@@ -37,9 +37,7 @@ def add_layer_norm(
         The normalized sum and the sum, each `[..., d]`, contiguous, in x's dtype.
 
     Raises:
-        ShapeError: gamma or beta is not `[d]`, or residual has another shape than x.
-        DTypeError: x, residual, gamma or beta has another dtype.
-        DeviceError: x is on another kind of device, or another tensor is not on x's device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("add_layer_norm", _add_layer_norm, add_layer_norm_reference, _check, x, residual, gamma, beta, epsilon)
 

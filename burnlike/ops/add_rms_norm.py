@@ -35,9 +35,7 @@ def add_rms_norm(x: Tensor, residual: Tensor, gamma: Tensor, epsilon: float = 1e
         The normalized sum and the sum, each `[..., d]`, contiguous, in x's dtype.
 
     Raises:
-        ShapeError: gamma is not `[d]`, or residual has another shape than x.
-        DTypeError: x, residual or gamma has another dtype.
-        DeviceError: x is on another kind of device, or residual or gamma is not on x's device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("add_rms_norm", _add_rms_norm, add_rms_norm_reference, _check, x, residual, gamma, epsilon)
 

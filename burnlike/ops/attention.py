@@ -54,9 +54,7 @@ def attention(
         `[batch, heads, queries, d_head]`, in query's dtype.
 
     Raises:
-        ShapeError: a tensor has another shape.
-        DTypeError: key, value or mask has another dtype.
-        DeviceError: the tensors are on different devices, or on one that is not a CPU or CUDA.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: there are both a mask and `causal`.
     """
     query, key, value = for_products(query), for_products(key), for_products(value)

@@ -32,9 +32,7 @@ def bias_gelu(x: Tensor, bias: Tensor, approximate: Approximate = "none") -> Ten
         (float64 for float64) and rounded once; the bits of that gradient are the same for any number of threads.
 
     Raises:
-        ShapeError: bias is not `[d]`.
-        DTypeError: x or bias has another dtype.
-        DeviceError: x is on another kind of device, or bias is not on x's device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: `approximate` is another word.
     """
     return call("bias_gelu", _bias_gelu, bias_gelu_reference, _check, x, bias, approximate)

@@ -29,10 +29,8 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
             so it can gather what several calls find.
 
     Raises:
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: lists of different lengths, or a target that is not contiguous.
-        ShapeError: a target does not have its source's shape, or `lost` not its own.
-        DTypeError: a tensor has another dtype.
-        DeviceError: a tensor is on another kind of device than cpu and cuda, or not on the first target's.
         AutodiffError: a target requires grad, and gradients are on: call it under `torch.no_grad()`.
     """
     if torch.is_grad_enabled():

@@ -55,9 +55,7 @@ def cross_entropy(
         float32 (float64 for float64) and added in float64. NaN for the mean over no rows.
 
     Raises:
-        ShapeError: logits are not `[n, classes]`, or targets or weight do not fit them.
-        DTypeError: a tensor has another dtype.
-        DeviceError: logits are on another kind of device, or targets or weight are elsewhere.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: an option is out of its range.
         TargetError: a target is no class (on CUDA, as in torch, an assertion on the device, which ends the process's
             use of it).

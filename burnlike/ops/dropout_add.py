@@ -46,9 +46,7 @@ def dropout_add(
         `[...]`, in the residual's dtype.
 
     Raises:
-        ShapeError: the residual does not have x's shape, or the seed is not one number.
-        DTypeError: a tensor has another dtype.
-        DeviceError: x is on another kind of device, or another tensor not on x's device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: the probability is below 0 or above 1.
     """
     if training and probability > 0:

@@ -23,9 +23,7 @@ def gradient_squares_(grads: Sequence[Tensor], squares: Tensor) -> None:
         squares: float64 `[len(grads)]` on that device.
 
     Raises:
-        ShapeError: squares does not have one value for each gradient.
-        DTypeError: a tensor has another dtype.
-        DeviceError: a tensor is on another kind of device than cpu and cuda, or not where `squares` is.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: squares is not contiguous.
         AutodiffError: squares requires grad, and gradients are on: call it under `torch.no_grad()`.
     """

@@ -37,9 +37,7 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor | None = None, epsilon: fl
         `[..., d]`, contiguous, in x's dtype; sums are accumulated in float32 (float64 for float64).
 
     Raises:
-        ShapeError: gamma or beta is not `[d]`.
-        DTypeError: x, gamma or beta has another dtype.
-        DeviceError: x is on another kind of device, or gamma or beta is not on x's device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("layer_norm", _layer_norm, layer_norm_reference, _check, x, gamma, beta, epsilon)
 

@@ -64,9 +64,7 @@ def linear_cross_entropy(
         `[]` in hidden's dtype; float32 of 16 bits within autocast.
 
     Raises:
-        ShapeError: the shapes do not fit each other.
-        DTypeError: a tensor has another dtype.
-        DeviceError: hidden is on another kind of device, or another tensor is elsewhere.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: an option is out of its range, or the reduction is `none`, for which the gradients of each row
             would have to be kept.
         TargetError: a target is no class (on the CPU; on CUDA an assertion on the device).

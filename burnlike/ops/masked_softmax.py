@@ -38,9 +38,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.
         `[..., rows, columns]`, contiguous, in the scores' dtype, computed in float32 (float64 for float64).
 
     Raises:
-        ShapeError: the mask does not broadcast to the scores, or the scores have too few dimensions.
-        DTypeError: scores or mask has another dtype.
-        DeviceError: scores is on another kind of device, or mask is not on its device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("masked_softmax", _masked_softmax, masked_softmax_reference, _check, scores, mask, scale, causal)
 

@@ -27,9 +27,7 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
         `[..., d]`, contiguous, in x's dtype; sums are accumulated in float32 (float64 for float64).
 
     Raises:
-        ShapeError: gamma is not `[d]`.
-        DTypeError: x or gamma has another dtype.
-        DeviceError: x is on another kind of device, or gamma is not on x's device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("rms_norm", _rms_norm, rms_norm_reference, _check, x, gamma, epsilon)
 

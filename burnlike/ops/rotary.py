@@ -45,9 +45,7 @@ def rotary(
         its heads lie beside each other in memory, a view of a contiguous `[batch, sequence, heads, d]`.
 
     Raises:
-        ShapeError: key or a table does not fit query, or has too few rows.
-        DTypeError: a tensor has another dtype.
-        DeviceError: query is on another kind of device, or the others are not on query's device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         AutodiffError: a table requires a gradient; `rotary_reference` has one.
     """
     cos, sin = _rows("cos", cos, query, start), _rows("sin", sin, query, start)

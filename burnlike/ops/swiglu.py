@@ -28,9 +28,7 @@ def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor:
         without `up` is one tensor, `[..., 2 d]`.
 
     Raises:
-        ShapeError: `up` does not have the gate's shape; without it, the last dimension does not have two halves.
-        DTypeError: gate has another dtype, or up not the gate's.
-        DeviceError: gate is on another kind of device, or up is not on the gate's device.
+        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("swiglu", _swiglu, swiglu_reference, _check, gate, up)
 
