@@ -226,7 +226,7 @@ class DataLoader(Generic[Item, Batch]):
         """Batches from worker processes, in their order, on the device."""
         ahead = TorchLoader(
             maker,  # pyright: ignore[reportArgumentType] - a dataset whose indices are requests
-            sampler=_Requests(self, epoch, steps),
+            sampler=(self._request(epoch, step) for step in steps),  # pyright: ignore[reportArgumentType] - read once
             batch_size=None,
             num_workers=min(self.num_workers, len(steps)),
             collate_fn=_same,  # pyright: ignore[reportArgumentType] - what torch would convert stays as it is
@@ -282,21 +282,6 @@ def _permutation(seed: int | None, n_items: int, number: int) -> list[int]:
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
     return torch.randperm(n_items, generator=generator).tolist()
-
-
-class _Requests:
-    """The batches that are to be made, in their order."""
-
-    def __init__(self, loader: DataLoader[Any, Any], epoch: int, steps: range) -> None:
-        self._loader = loader
-        self._epoch = epoch
-        self._steps = steps
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
-    def __iter__(self) -> Iterator[Request]:
-        return (self._loader._request(self._epoch, step) for step in self._steps)
 
 
 def _same(made: Made) -> Made:

@@ -5,20 +5,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...config import MetricConfig
 from ...errors import ShapeError
 from .base import EpochMetric
-from .configs import LearningRateConfig, LossConfig
+from .configs import LossConfig
 
 
 class _Mean(EpochMetric):
     """sum(value * weight) / sum(weight)."""
 
     higher_is_better = LossConfig.higher_is_better
+    title = ""
     total: Tensor
     weight: Tensor
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, config: MetricConfig | None = None) -> None:
+        super().__init__((config.name if config else None) or self.title)
         self.add_sum("total")
         self.add_sum("weight")
 
@@ -37,8 +39,7 @@ class Loss(_Mean):
     Takes the losses of the items, `[n]`, or the mean of a batch and the number of its items.
     """
 
-    def __init__(self, config: LossConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or "Loss")
+    title = "Loss"
 
     def update(self, loss: Tensor, size: int | None = None) -> None:
         """Take a batch.
@@ -63,8 +64,7 @@ class Loss(_Mean):
 class LearningRate(_Mean):
     """The mean learning rate of the steps. Takes the rate of one step: a number, or a scalar tensor."""
 
-    def __init__(self, config: LearningRateConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or "Learning Rate")
+    title = "Learning Rate"
 
     def update(self, rate: Any, *_: Any) -> None:
         value = rate if isinstance(rate, Tensor) else torch.tensor(float(rate), dtype=torch.float64)

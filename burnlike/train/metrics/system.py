@@ -8,6 +8,7 @@ import psutil
 import torch
 from torch import Tensor
 
+from ...config import MetricConfig
 from .base import EpochMetric
 from .configs import CpuMemoryConfig, CpuUseConfig, CudaMemoryConfig, CudaUseConfig, IterationSpeedConfig
 
@@ -19,12 +20,12 @@ class _Timed(EpochMetric):
     """total / seconds over the time between the first and the last update of each epoch."""
 
     compares = False
-
+    title = ""
     total: Tensor
     seconds: Tensor
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, config: MetricConfig | None = None) -> None:
+        super().__init__((config.name if config else None) or self.title)
         self.add_sum("total")
         self.add_sum("seconds")
         self._last: float | None = None
@@ -58,11 +59,9 @@ class _Timed(EpochMetric):
 class IterationSpeed(_Timed):
     """Batches per second, from the end of the first batch on; over several ranks the mean."""
 
+    title = "Iteration Speed"
     unit = "iter/sec"
     higher_is_better = IterationSpeedConfig.higher_is_better
-
-    def __init__(self, config: IterationSpeedConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or "Iteration Speed")
 
     def update(self, *_: Any) -> None:
         if seconds := self.passed():
@@ -72,11 +71,9 @@ class IterationSpeed(_Timed):
 class CpuUse(_Timed):
     """How busy the CPUs of the machine are, in percent of all: the mean over the time since the first update."""
 
+    title = "CPU Usage"
     unit = "%"
     higher_is_better = CpuUseConfig.higher_is_better
-
-    def __init__(self, config: CpuUseConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or "CPU Usage")
 
     def update(self, *_: Any) -> None:
         """Look at the CPUs, at most every 0.2 seconds."""
@@ -92,11 +89,12 @@ class CudaUse(_Timed):
     NaN without a device, or without the package nvidia-ml-py; a warning says which.
     """
 
+    title = "CUDA Usage"
     unit = "%"
     higher_is_better = CudaUseConfig.higher_is_better
 
     def __init__(self, config: CudaUseConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or "CUDA Usage")
+        super().__init__(config)
         self.available = _has_cuda(self) and _has_nvml(self)
 
     def update(self, *_: Any) -> None:
@@ -108,13 +106,13 @@ class _Peak(EpochMetric):
     """The highest of the values of all updates and ranks, in GB (1e9 bytes)."""
 
     compares = False
-
+    title = ""
     unit = "Gb"
     higher_is_better = CpuMemoryConfig.higher_is_better
     highest: Tensor
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, config: MetricConfig | None = None) -> None:
+        super().__init__((config.name if config else None) or self.title)
         self.add_state("highest", torch.full((), -torch.inf, dtype=torch.float64), dist_reduce_fx="max")
 
     def compute(self) -> Tensor:
@@ -127,8 +125,7 @@ class _Peak(EpochMetric):
 class CpuMemory(_Peak):
     """The most memory of the machine that was in use, by all programs."""
 
-    def __init__(self, config: CpuMemoryConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or "CPU Memory")
+    title = "CPU Memory"
 
     def update(self, *_: Any) -> None:
         memory = psutil.virtual_memory()
@@ -138,8 +135,10 @@ class CpuMemory(_Peak):
 class CudaMemory(_Peak):
     """The most memory of the current CUDA device that was in use, by all programs. NaN without a device."""
 
+    title = "CUDA Memory"
+
     def __init__(self, config: CudaMemoryConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or "CUDA Memory")
+        super().__init__(config)
         self.available = _has_cuda(self)
 
     def update(self, *_: Any) -> None:

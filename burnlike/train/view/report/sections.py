@@ -45,34 +45,14 @@ def problems(runs: list[RunFiles], names: list[str]) -> Html | None:
 
 def tiles(summary: LearnerSummary) -> Html:
     """The numbers that matter most of one run."""
-    found = [
-        _tile(it, f"best validation {it.name}") for it in summary.metrics if it.split == "valid" and is_quality(it.name)
-    ]
-    found = found[:4]
+    measured = [it for it in summary.metrics if it.split == "valid" and is_quality(it.name)]
+    found = [(it.best.value, f"best validation {it.name}, epoch {it.best.epoch}") for it in measured[:4]]
     if (loss := summary.find("train", "loss")) is not None:
-        found.append(
-            tag("div", tag("b", format_value(loss.last)), tag("span", "training loss, last epoch"), class_="tile")
-        )
+        found.append((loss.last, "training loss, last epoch"))
     rates = [it for it in summary.metrics if it.name.endswith(RATE)]
-    found += [
-        tag(
-            "div",
-            tag("b", format_value(it.last)),
-            tag("span", f"{it.name.removesuffix(RATE)} per second"),
-            class_="tile",
-        )
-        for it in rates[:1]
-    ]
-    return tag("div", *found, class_="tiles")
-
-
-def _tile(metric: MetricSummary, text: str) -> Html:
-    return tag(
-        "div",
-        tag("b", format_value(metric.best.value)),
-        tag("span", f"{text}, epoch {metric.best.epoch}"),
-        class_="tile",
-    )
+    found += [(it.last, f"{it.name.removesuffix(RATE)} per second") for it in rates[:1]]
+    made = [tag("div", tag("b", format_value(value)), tag("span", text), class_="tile") for value, text in found]
+    return tag("div", *made, class_="tiles")
 
 
 def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSummary]) -> Html:
