@@ -63,11 +63,7 @@ def _content(cell: CellType) -> Any:
 
 
 def why_not(layer: nn.Module, *, whole: bool) -> str:
-    """Why a layer may compute something else than its class, and so than its twin; empty if it does not.
-
-    Args:
-        whole: whether its parts belong to the layer, and are not modules that a derived class has added.
-    """
+    """Why a layer may compute something else than its class; empty if not. `whole`: its class has no added parts."""
     parts = list(layer.modules()) if whole else [layer]
     if any((part.__dict__.get(registry) or {}) for part in parts for registry in HOOKS):
         return "it has hooks, which may rely on its tensors; remove them before"

@@ -150,12 +150,8 @@ class Members:
     def found_again(self, groups: Sequence[dict[str, Any]], found: Sequence[Param]) -> "Members":
         """Put the parameters that the module has now into the groups: by object, else by id, else by path.
 
-        Args:
-            groups: of torch; their `params`, `param_names` and `param_ids` are changed. A parameter that the module
-                no longer has is left out.
-
-        Raises:
-            ConfigError: a group has a tensor that never was the module's.
+        It changes `params`, `param_names` and `param_ids` of the groups. A parameter that the module no longer has is
+        left out; a tensor that never was the module's is a ConfigError.
         """
         by_tensor = {id(param.tensor): param for param in found}
         by_id = {param.id: param for param in found}

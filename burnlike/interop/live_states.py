@@ -142,12 +142,7 @@ def fields_of(optimizer: StatefulOptimizer, param: Param) -> dict[str, Any]:
 
 
 def write_fields(optimizer: StatefulOptimizer, param: Param, fields: Mapping[str, Any]) -> None:
-    """Make `fields` the state of `param`; without fields it has none.
-
-    Raises:
-        RecordMismatchError: they are not those of its rule's states.
-        ArgumentError: a name is no text.
-    """
+    """Make `fields`, which have to be those of its rule's states, the state of `param`; without any it has none."""
     if not fields:
         optimizer.set_state(param, None)
         return

@@ -162,12 +162,7 @@ class _Conversion:
             self._find_inside(module, path, "sequential" if kind is nn.Sequential and place != "program" else "program")
 
     def _find_inside(self, module: nn.Module, path: str, place: Place, without: nn.Module | None = None) -> None:
-        """Look into a module whose tensors stay as they are.
-
-        Args:
-            place: of the modules in it.
-            without: a layer whose tensors and modules are left out.
-        """
+        """Look into a module whose tensors stay; the tensors and modules of the layer `without` are left out."""
         if name := function_around(module, self._originals):
             remedy = "make it a method, or a functools.partial of one"
             self._problem(

@@ -27,7 +27,7 @@ class Registered:
     expect: Callable[[Any], object]
 
     def pair_of(self, layer: nn.Module) -> Counterpart | None:
-        """The pair of the layer of torch's behind it, for an object of either class."""
+        """The pair of the layer of torch's behind an object of either class."""
         is_theirs = type(layer) is self.theirs
         return next((it.of(layer) for it in self.pairs if not is_theirs or it.fits(layer)), None)
 

@@ -57,11 +57,7 @@ class SavedState:
 
 
 def plain_state_dict(state_dict: Mapping[str, Any], random_step: int) -> dict[str, Any]:
-    """A state dict of plain dicts and lists, whose groups name the parameters that have a state.
-
-    Args:
-        random_step: how many steps have rounded stochastically.
-    """
+    """A state dict of plain dicts and lists, with the names of the parameters that have a state."""
     groups = [
         {name: [*value] if isinstance(value, list) else value for name, value in group.items()}
         for group in state_dict["param_groups"]
@@ -76,11 +72,7 @@ def plain_state_dict(state_dict: Mapping[str, Any], random_step: int) -> dict[st
 
 
 def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]) -> SavedState:
-    """Read a state dict, changing nothing.
-
-    Raises:
-        RecordMismatchError: it is none, or says neither ids nor names of its parameters.
-    """
+    """Read a state dict that says the ids or the names of its parameters, changing nothing."""
     states, groups = parts_of(state_dict)
     known = {int(target.id) for target in targets}
     saved: list[SavedParam] = []
@@ -105,11 +97,7 @@ def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]
 
 
 def warn_of_left_out(saved: SavedState, without: Sequence[str]) -> None:
-    """Say which states the checkpoint has and this load could not bring back.
-
-    Args:
-        without: paths of parameters that have no state after the load.
-    """
+    """Name the states that the checkpoint has and this load could not bring back, of the paths `without` one."""
     lost = [path for path in without if path in saved.left_out]
     if lost:
         warnings.warn(
@@ -124,10 +112,7 @@ def warn_of_left_out(saved: SavedState, without: Sequence[str]) -> None:
 def options_for(
     groups: Sequence[Sequence[str]], saved: SavedState, targets: Sequence[StateOwner], report: LoadReport | None
 ) -> list[dict[str, Any]]:
-    """The options that each group of an optimizer is to get: those of the group its parameters were in.
-
-    Args:
-        groups: the ids in each, as texts.
+    """The options that each group of an optimizer, a list of ids, is to get: those of the group its parameters were in.
 
     Raises:
         RecordMismatchError: its parameters were in groups with different options.

@@ -44,24 +44,15 @@ class GroupRule:
 
     @classmethod
     def of(cls, group: int, rule: SimpleOptimizer[Any]) -> "GroupRule":
-        """With the rule's own options."""
         return cls(group, rule, options_of(rule))
 
     def with_options(self, group: Mapping[str, Any]) -> "GroupRule":
-        """This one with the options that one of torch's groups has; itself where they are the same.
-
-        Raises:
-            ConfigError: one is out of range, or the rule has none of that name.
-        """
+        """This one with the options of one of torch's groups, or itself where they are the same."""
         rule = with_options(self.rule, {name: group[name] for name in OPTIONS if group.get(name) is not None})
         return self if rule is self.rule else GroupRule.of(self.group, rule)
 
     def following(self, group: Mapping[str, Any]) -> "GroupRule":
-        """As `with_options`, at little cost where nothing has changed: it is asked in each step.
-
-        Raises:
-            ConfigError: one that the rule has is out of range.
-        """
+        """As `with_options`, at little cost where nothing has changed: it is asked in each step."""
         same = all(group.get(name) == value for name, value in self.options.items())
         return self if same else self.with_options({name: group.get(name) for name in self.options})
 
@@ -95,10 +86,6 @@ def groups_of(rules: RuleSet, module: nn.Module, lr: float, params: Any) -> list
     Args:
         params: None for all parameters of the module, by the groups of the config, the base first; a sequence of
             parameters, or of names with parameters, for some of them; of dicts for groups as torch has them.
-
-    Raises:
-        ArgumentError: there is no parameter.
-        ConfigError: both the config and `params` have groups, or a parameter is not the module's.
     """
     given = None if params is None else list(params)
     if given and isinstance(given[0], Mapping):
@@ -121,14 +108,7 @@ def groups_of(rules: RuleSet, module: nn.Module, lr: float, params: Any) -> list
 
 
 def members_of(module: nn.Module, tensors: Iterable[Any], where: str) -> list[Param]:
-    """The parameters of `module` that these tensors are, each once.
-
-    Args:
-        tensors: or pairs of a name and a tensor; or one tensor.
-
-    Raises:
-        ConfigError: one is not among them.
-    """
+    """The parameters of `module` that these tensors, or pairs of a name and a tensor, are; each once."""
     known, forms = {id(param.tensor): param for param in weights(module)}, sharded_forms()
     found: dict[int, Param] = {}
     for place, item in enumerate([tensors] if isinstance(tensors, Tensor) else tensors):
@@ -144,11 +124,7 @@ def members_of(module: nn.Module, tensors: Iterable[Any], where: str) -> list[Pa
 
 
 def group_in_config(rules: RuleSet, members: Sequence[Param]) -> int:
-    """The one group of the config that all these parameters are in, or BASE.
-
-    Raises:
-        ConfigError: they are in several, or in none where there is no base rule.
-    """
+    """The one group of the config that all these parameters are in, or BASE."""
     places = {last_match(rules.group_params, param) for param in members}
     if len(places) > 1:
         raise ConfigError(
@@ -187,11 +163,7 @@ def options_of(rule: SimpleOptimizer[Any]) -> Options:
 
 
 def with_options(rule: SimpleOptimizer[Any], given: Mapping[str, Any]) -> SimpleOptimizer[Any]:
-    """A rule with other options, or `rule` itself where it has these.
-
-    Raises:
-        ConfigError: it does not have one of them, or a value is out of range.
-    """
+    """A rule with other options, or `rule` itself where it has these."""
     own = options_of(rule)
     missing = next((name for name in given if name not in own), None)
     if missing is not None:

@@ -72,7 +72,6 @@ class TorchLayout:
         return not (report.missing or report.unexpected or report.mismatched)
 
     def report(self, record: Record) -> LoadReport:
-        """What of a record fits."""
         names = {**{name: name for name in record.tensors}, **record.aliases}
         optional = {place.name for path, place in self.places.items() if path in self.tied}
         mismatched: list[Mismatch] = []
@@ -96,12 +95,11 @@ class TorchLayout:
         )
 
     def values(self, path: str, record: Record) -> Tensor:
-        """The values of the module's tensor at `path`, in the record's type."""
         place = self.places[path]
         return place.taken_from(record.tensors[record.aliases.get(place.name, place.name)]).contiguous()
 
     def id_of(self, path: str, record: Record) -> Any:
-        """The id that the record has for the tensor at `path`, if it is one tensor there, too."""
+        """The id that the record has for the tensor at `path`; None if it is a part of a tensor there."""
         place = self.places[path]
         return record.ids.get(record.aliases.get(place.name, place.name)) if place.is_whole else None
 
@@ -172,17 +170,7 @@ def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
 
 
 def expect_fit(report: LoadReport, record: Record, module: nn.Module, library: str) -> None:
-    """Refuse a record that does not fit the module.
-
-    Args:
-        report: what is missing, unexpected and mismatched, in the names of `library`.
-        record: in those names.
-        module: what the record is for.
-        library: such as `torch`.
-
-    Raises:
-        RecordMismatchError: the report lists a problem; the error has it.
-    """
+    """Raise a RecordMismatchError with the report, which is in the names of `library`, if it lists a problem."""
     if not (report.missing or report.unexpected or report.mismatched):
         return
     details = str(report).partition("\n")[2]

@@ -110,13 +110,9 @@ def from_torch_dict(
     state_dict: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], params: Sequence[Param], rules: Sequence[Any],
     maximize: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """The state dict of one of torch's optimizers in the form of a TorchOptimizer's.
+    """The state dict of one of torch's optimizers in the form of a TorchOptimizer's, of `groups` with these `rules`.
 
     The groups have to have the same parameters, in the same order where the dict has no names of them.
-
-    Args:
-        groups: of the TorchOptimizer, with their `rules`.
-        params: of all groups.
 
     Raises:
         RecordMismatchError: it has other groups, other shapes, or options that this optimizer's config contradicts.

@@ -88,16 +88,14 @@ def generate(
     pad_token: int = 0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Add tokens one by one, with `model` in evaluation.
+    """Add tokens one by one, with `model` in evaluation; its mode, and that of each part, is restored at the end.
 
     Args:
-        model: whose mode, and that of each part, is restored at the end.
         next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `tokens` first, then
             one at a time; returns `[batch, vocab_size]`, of the token after them.
         tokens: int64 `[batch, prompt]`.
         max_new_tokens: how many to add at most.
         longest: how many tokens a sequence may have with those that are added; None for any number.
-        temperature, top_k, top_p, stop_tokens, pad_token, generator: see `GenerateOptions`.
 
     Returns:
         int64 `[batch, prompt + up to max_new_tokens]`.

@@ -176,12 +176,7 @@ def _weights_of(directory: str | os.PathLike[str]) -> str:
 
 
 def _on_meta(config: ModuleConfig, weights: Record, path: str) -> nn.Module:
-    """The model on the meta device, within what the weights explain; `path` is of the file that asks for it.
-
-    Raises:
-        ConfigError: it can't be built, has many more tensors than there are, or computes tables that are larger than
-            all of them.
-    """
+    """The model on the meta device; a ConfigError if it needs more tensors or tables than the weights explain."""
     with _built_for(path), torch.device("meta"), _at_most(_TENSORS_OF_ONE * (len(weights.tensors) + 1), path):
         model = config.init("meta")
     tensors = weights.tensors

@@ -42,13 +42,7 @@ class Description:
 
 
 def describe(directory: str | os.PathLike[str], architecture: str | None = None) -> Description:
-    """Read the `config.json` of a directory; see `burnlike.models.pretrained_config`.
-
-    Raises:
-        ConfigIOError: there is none, or it can't be read.
-        RecordError: there is no table for its `model_type`.
-        ConfigError: ours has no such model.
-    """
+    """Read the `config.json` of a directory; see `burnlike.models.pretrained_config`."""
     path = os.path.join(directory, _NAME)
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise ConfigIOError(
@@ -119,7 +113,7 @@ def _table_of(values: Mapping[str, Any], path: str) -> WeightTable:
 
 @contextmanager
 def _naming(path: str, table: WeightTable) -> Iterator[None]:
-    """Name the file in errors, and let what values of other types than a table expects raise be one."""
+    """Name the file in errors, and turn errors of values that the table does not expect into a ConfigError."""
     try:
         yield
     except KeyError as error:

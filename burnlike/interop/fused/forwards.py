@@ -82,7 +82,7 @@ def fused_forward(
 
 
 def code_forward(owner: type[nn.Module], replace: Replace) -> FusedForward | None:
-    """The class's own code with native ops behind what it calls; None where it calls nothing that an op computes."""
+    """The class's own code with native ops behind what it calls; None where no op computes any of it."""
     stock = stock_forward(owner)[1]
     forward = vars(owner)["forward"]
     if isinstance(forward, StockForward) and replace in forward.made:
@@ -96,7 +96,7 @@ def code_forward(owner: type[nn.Module], replace: Replace) -> FusedForward | Non
 
 
 def fuse_code(module: nn.Module, replace: Replace) -> tuple[str, ...]:
-    """Mark a module to run its own code with native ops; gives these."""
+    """Mark a module to run its own code with native ops, and return these."""
     forward = code_forward(stock_forward(type(module))[0], replace)
     if forward is None:
         return ()

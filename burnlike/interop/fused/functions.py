@@ -110,11 +110,8 @@ def causal_lm_loss(
     Args:
         logits: `[batch, sequence, vocab_size]`.
         labels: `[batch, sequence]`, compared with the logits of the token before each.
-        vocab_size: of the logits.
         num_items_in_batch: what the sum of losses is divided by; None for the number of labels that count.
-        ignore_index: of labels that don't.
         shift_labels: in the place of labels: each compared with the logits at its place.
-        keywords: others of transformers' own function.
     """
     if not _takes_lm_loss(logits, labels if shift_labels is None else shift_labels, vocab_size):
         stock = _stock_loss("ForCausalLMLoss")

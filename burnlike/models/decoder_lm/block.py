@@ -69,10 +69,9 @@ class DecoderBlock(Module):
         cache: KeyValueCache | None = None,
         with_balance: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor | None]:
-        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; the arguments are those of CausalAttention.
+        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`, of the arguments of CausalAttention.
 
-        Args:
-            with_balance: also give the balance of a mixture of experts, None without one.
+        With `with_balance` also the balance of a mixture of experts, None without one.
         """
         result = self.forward_balance(x, mask_pad, positions, cache=cache)
         return result if with_balance else result[0]
@@ -100,7 +99,6 @@ class DecoderBlock(Module):
 
 
 def norm_config(config: DecoderLmConfig) -> RmsNormConfig | LayerNormConfig:
-    """The norm of a model's blocks and of its end."""
     kind = RmsNormConfig if config.norm == "RmsNorm" else LayerNormConfig
     return kind(d_model=config.d_model, epsilon=config.norm_epsilon)
 

@@ -27,7 +27,6 @@ def linear(d_input: int, d_output: int, std: float, device: Device) -> Linear:
 
 
 def norm_of(config: EncoderDecoderConfig, device: Device) -> RmsNorm:
-    """The norm before a part."""
     return RmsNormConfig(d_model=config.d_model, epsilon=config.norm_epsilon).init(device)
 
 
@@ -117,7 +116,6 @@ class GatedFeedForward(Module):
 
 
 def feed_forward_of(config: EncoderDecoderConfig, device: Device) -> PlainFeedForward | GatedFeedForward:
-    """The feed-forward part of a layer."""
     return GatedFeedForward(config, device) if config.gated else PlainFeedForward(config, device)
 
 

@@ -69,11 +69,7 @@ class Options(Mapping[str, Any]):
 
 
 def activation_of(values: Mapping[str, Any], default: str, key: str = "hidden_act") -> ActivationConfig:
-    """The activation that transformers calls what stands at a key.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The activation that transformers calls what stands at a key."""
     name = text_of(values, key, default)
     if name not in _ACTIVATIONS:
         hint = nearest(name[:80], [*_ACTIVATIONS])
@@ -83,11 +79,10 @@ def activation_of(values: Mapping[str, Any], default: str, key: str = "hidden_ac
 
 
 def refuse_others(values: Mapping[str, Any], kind: str, **expected: Any) -> None:
-    """Refuse options that a model of ours does not have.
+    """Refuse options that `kind`, a model of ours, does not have.
 
     Args:
         values: the content of `config.json`.
-        kind: the class of ours.
         expected: the value of each option that ours has, which is also its default.
 
     Raises:
@@ -127,11 +122,7 @@ def sizes_of(values: Mapping[str, Any], key: str, default: tuple[int, ...]) -> t
 
 
 def _expect(fits: bool, key: str, expected: str, value: Any) -> Any:
-    """The value at a key.
-
-    Raises:
-        ConfigError: it does not fit.
-    """
+    """The value at a key; a ConfigError if it does not fit."""
     if not fits:
         raise ConfigError(f"{key}: expected {expected}, got {shown(value)}")
     return value

@@ -77,11 +77,7 @@ def rule_in(state_dict: Mapping[str, Any]) -> TorchRule | None:
 
 
 def expect_rule(state_dict: Mapping[str, Any], source: str, got: str, remedy: str) -> TorchRule:
-    """The rule whose state dict it is.
-
-    Raises:
-        RecordMismatchError: it is of an optimizer whose states no rule here has.
-    """
+    """The rule whose state dict it is; a RecordMismatchError if it is of an optimizer whose states no rule here has."""
     rule = rule_in(state_dict)
     if rule is None:
         known = listed([it.name for it in RULES])
@@ -90,11 +86,7 @@ def expect_rule(state_dict: Mapping[str, Any], source: str, got: str, remedy: st
 
 
 def parts_of(state_dict: Any) -> tuple[Mapping[Any, Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The states and the groups of the state dict of an optimizer.
-
-    Raises:
-        RecordMismatchError: it is none.
-    """
+    """The states and the groups of the state dict of an optimizer; a RecordMismatchError if it is none."""
     states = state_dict.get("state") if isinstance(state_dict, Mapping) else None
     groups = state_dict.get("param_groups") if isinstance(state_dict, Mapping) else None
     fits = isinstance(states, Mapping) and all(isinstance(it, Mapping) for it in states.values())
@@ -142,11 +134,7 @@ def from_torch(
 
 
 def to_torch(rule: TorchRule, fields: Mapping[str, Any], path: str, source: str) -> dict[str, Any]:
-    """A state by torch's names; see `from_torch`.
-
-    Raises:
-        RecordMismatchError: it has a field that torch's states don't have.
-    """
+    """A state by torch's names; see `from_torch`."""
     ours = {name: theirs for theirs, name in rule.fields.items() if name}
     derived = ("centered.avg",)  # torch computes it anew
     foreign = [name for name in fields if name not in ours and name not in derived]
@@ -197,11 +185,7 @@ class _Noted(dict[str, Tensor]):
 
 
 def adaptors_state(optimizer: torch.optim.Optimizer, record: Record) -> Callable[[StateEntry, Record], dict[str, Any]]:
-    """A function that reads a state from the record of an OptimizerAdaptor by torch's names of the fields.
-
-    Raises:
-        RecordMismatchError: no OptimizerAdaptor has such states.
-    """
+    """A function that reads a state from the record of an OptimizerAdaptor by torch's names of the fields."""
     source, got = f"{record.source} is that of an OptimizerAdaptor", type(optimizer).__name__
     rule = expect_rule(optimizer.state_dict(), source, got, "a TorchOptimizer takes it by its load_record")
 
