@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from burnlike.cli.main import main
-from burnlike.cli.sweep import split_values, sweep_runs
 from burnlike.errors import ConfigError
+from burnlike.train.job.sweep import split_values, sweep_runs
 
 from ..processes import HANGS_S, wait_until
 from ..train.samples import files_of, metrics_of, write_config

@@ -14,9 +14,9 @@ from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.resume import check_resumable
+from burnlike.train.job.sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
 
 from ..options import add_import_option, add_set_option
-from ..sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
 from ..tables import shell_word
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`burnlike train CONFIG --sweep KEY=VALUE,VALUE`: one run for each combination of values, one after the other."""
+"""Sweeps: one run for each combination of values, one after the other, as `--sweep KEY=VALUE,VALUE` asks for them."""
 
 import itertools
 import math
@@ -8,20 +8,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from burnlike._terminal import one_line, table
-from burnlike.config.file_paths import missing_files
-from burnlike.config.hiding import values_hidden
-from burnlike.config.node import find
-from burnlike.config.overrides import Option, paths_of, reading
-from burnlike.config.tree import read_tree
-from burnlike.config.words import show_text
-from burnlike.errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
-from burnlike.train.job.configs import TrainConfig
-from burnlike.train.job.resume import check_resumable
+from ..._terminal import one_line, table
+from ...config.file_paths import missing_files
+from ...config.hiding import values_hidden
+from ...config.node import find
+from ...config.overrides import Option, paths_of, reading
+from ...config.tree import read_tree
+from ...config.words import show_text
+from ...errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
+from .configs import TrainConfig
+from .resume import check_resumable
 
 if TYPE_CHECKING:
-    from burnlike.train import RunResult
-    from burnlike.train.view.renderers import Renderer
+    from ..view.renderers import Renderer
+    from .job import RunResult
 
 _CLOSING = {"[": "]", "{": "}"}
 _LONGEST_VALUE, _LONGEST_NAME = 40, 200
@@ -154,7 +154,9 @@ def train_all(
 
 
 def _train(config: TrainConfig, path: Path, said: list[str], renderer: "Renderer") -> "RunResult":
-    from burnlike.train import Interrupter, Job, RunDir
+    from ..learner.interrupt import Interrupter
+    from ..runs.run_dir import RunDir
+    from .job import Job
 
     before = path / "config.yaml"
     if before.exists():
@@ -181,7 +183,7 @@ def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | N
         RunDirError: the directory is not empty, or can't be made.
         CheckpointError: there is no such sweep.
     """
-    from burnlike.train.runs.run_dir import LOCK_NAME, newest_directory, next_directory
+    from ..runs.run_dir import LOCK_NAME, newest_directory, next_directory
 
     if resumed is not None:
         folder = Path(resumed) if resumed else newest_directory(runs_root, f"{name}-sweep")
