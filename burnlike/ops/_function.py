@@ -106,18 +106,19 @@ def second_derivative(
     return backward, save
 
 
-def differentiate(name: str, reference: Callable[..., Tensor], count: int) -> None:
+def differentiate(name: str, backward_name: str, reference: Callable[..., Tensor], count: int) -> None:
     """Give an op its derivatives, the second in plain torch, if its backward op takes the gradient and all arguments.
 
     Args:
-        name: of the op; `<name>_backward` is the other one.
+        name: of the op.
+        backward_name: of the other one.
         reference: the op in plain torch.
         count: the first so many arguments are tensors with gradients, the last of them may be None; the others are
             numbers and texts.
     """
-    backward_op = op(f"{name}_backward")
+    backward_op = op(backward_name)
 
-    @fake(f"{name}_backward")
+    @fake(backward_name)
     def _(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
         first = arguments[0]
         return tuple(first.new_empty(0) if it is None else it.new_empty(it.shape) for it in arguments[:count])
@@ -138,4 +139,4 @@ def differentiate(name: str, reference: Callable[..., Tensor], count: int) -> No
         return found if len(given) == count else (*found, given[0].flatten()[:0])
 
     autograd(name, backward, save)
-    autograd(f"{name}_backward", *second_derivative(gradients))
+    autograd(backward_name, *second_derivative(gradients))

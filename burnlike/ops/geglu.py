@@ -53,4 +53,4 @@ def _(gate: Tensor, up: Tensor | None, approximate: str) -> Tensor:
     return new_output(gate, up)
 
 
-differentiate("geglu", geglu_reference, 2)
+differentiate("geglu", "geglu_backward", geglu_reference, 2)

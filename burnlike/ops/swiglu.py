@@ -49,4 +49,4 @@ def _(gate: Tensor, up: Tensor | None) -> Tensor:
     return new_output(gate, up)
 
 
-differentiate("swiglu", swiglu_reference, 2)
+differentiate("swiglu", "swiglu_backward", swiglu_reference, 2)
