@@ -73,22 +73,11 @@ class DecoderBlock(Module):
 
         With `with_balance` also the balance of a mixture of experts, None without one.
         """
-        result = self.forward_balance(x, mask_pad, positions, cache=cache)
-        return result if with_balance else result[0]
-
-    def forward_balance(
-        self,
-        x: Tensor,
-        mask_pad: Tensor | None = None,
-        positions: Tensor | None = None,
-        *,
-        cache: KeyValueCache | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """As `forward`, of torch tensors, with the balance of a mixture of experts, None without one."""
         attended = self.attention(self.norm_attention(x), mask_pad, positions, cache=cache)
         x = x + self.dropout(attended)
         y, balance = self._fed_forward(self.norm_feed_forward(x))
-        return x + self.dropout(y), balance
+        x = x + self.dropout(y)
+        return (x, balance) if with_balance else x
 
     def _fed_forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         if self.gated:
