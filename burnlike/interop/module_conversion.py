@@ -40,17 +40,17 @@ _CONTAINERS = (nn.Module, nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Parame
 def from_torch(module: nn.Module) -> Any:
     """A copy of `module` whose layers of `torch.nn` are those of burnlike, with the same numbers.
 
-    Containers and classes of your own are copied as they are, so that your `forward` goes on to run, with burnlike's
-    layers in place of torch's. `nn.Identity`, `nn.Flatten`, softmaxes and paddings stay. Where methods of your classes
-    read the weight of a linear layer, they get torch's layout. The copy shares no memory with `module`. Kept are
-    dtypes, devices, training mode, `requires_grad`, tied layers and tensors, and the ids that `module` has; where torch
-    has one tensor for several of burnlike's (as gates), these get ids of their own. Gradients are not copied, nor
-    attributes that you gave to layers of torch.
+    Containers and classes of your own are copied as they are: your `forward` runs with burnlike's layers in place of
+    torch's. `nn.Identity`, `nn.Flatten`, softmaxes and paddings stay. Methods of your classes that read the weight of a
+    linear layer get torch's layout. The copy shares no memory with `module`. It keeps dtypes, devices, training mode,
+    `requires_grad`, tied layers and tensors, and the ids that `module` has; where torch has one tensor for several of
+    burnlike's (as gates), these get ids of their own. Gradients are not copied, nor attributes that you gave to layers
+    of torch.
 
-    A layer whose twin is called in another way (`nn.LSTM`, `nn.MultiheadAttention`, ...) is converted only where no
-    code of torch's calling convention is left: as `module` itself; a twin that differs only in arguments beside the
-    first also in `nn.Sequential`. Within a class of your own it is refused, but where `register_twin` names a twin of
-    the class. So are objects whose `forward` is not that of their class.
+    Some layers are called in another way than their twins (`nn.LSTM`, `nn.MultiheadAttention`, ...). Such a layer is
+    converted if it is `module` itself, and in `nn.Sequential` if only arguments beside the first differ. In a class of
+    your own it is refused, unless `register_twin` names a twin of the class. An object whose `forward` is not that of
+    its class is refused, too.
 
     Args:
         module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is converted.

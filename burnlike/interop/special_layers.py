@@ -36,8 +36,7 @@ class WritesIntoInput(nn.Module):
 class ReadWeight:
     """The attribute `weight` of a `Linear`: its transpose for the methods of converted classes, and what they call.
 
-    They were written for torch's layout, as `functional.linear(x, self.qkv.weight)`. All other code gets the
-    parameter, as of any burnlike layer. What stands in the layer's `__dict__` goes before.
+    They were written for torch's layout, as `functional.linear(x, self.qkv.weight)`. All other code gets the parameter.
     """
 
     def __get__(self, layer: Any, owner: type | None = None) -> Any:

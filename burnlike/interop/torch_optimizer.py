@@ -36,10 +36,10 @@ class TorchOptimizer(GroupedOptimizer):
     with names and ids beside, `load_state_dict` goes by id, then by name, never by index alone.
 
     `param_groups` has a group for each group of the config that has parameters, the base first, each with `lr`,
-    `params`, `param_names`, `param_ids`, and what its rule has of torch's options `weight_decay`, `betas`, `eps`,
-    `momentum` and `alpha`; what is written into them takes effect in the next step. Parameters that are moved, cast or
-    wrapped by `fully_shard` after construction are found again by their ids. A step is not compiled: `torch.compile`
-    calls it as it is. Of an LbfgsConfig a TorchLbfgs is made.
+    `params`, `param_names`, `param_ids`, and those of torch's options `weight_decay`, `betas`, `eps`, `momentum` and
+    `alpha` that its rule has; a value written into a group takes effect in the next step. Parameters that are moved,
+    cast or wrapped by `fully_shard` after construction are found again by their ids. A step is not compiled:
+    `torch.compile` calls it as it is. An LbfgsConfig gives a TorchLbfgs.
 
     Example:
         >>> from burnlike.optim import AdamWConfig
@@ -115,7 +115,7 @@ class TorchOptimizer(GroupedOptimizer):
 
     @property
     def state(self) -> LiveStates:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The states by parameter, live: tensors are those that steps update, what is written is taken over."""
+        """The states by parameter: the tensors that steps update, which an assignment replaces."""
         return LiveStates(self._adaptor, self._param_of, self._all_members)
 
     @state.setter
