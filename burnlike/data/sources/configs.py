@@ -17,7 +17,7 @@ Seed = Annotated[int, Meta(ge=0, lt=2**32)]
 Name = Annotated[str, Meta(min_length=1)]
 
 
-class _TableConfig(DatasetConfig):
+class _TableConfig(DatasetConfig["Table"], builds=".tables"):
     path: FilePath
     target: Name
     features: tuple[Name, ...] = ()
@@ -25,20 +25,6 @@ class _TableConfig(DatasetConfig):
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     split_seed: Seed = 0
-
-    def _init(self, rows: str) -> "Table":
-        from .tables import Table
-
-        return Table(
-            self.path,
-            rows,
-            self.features,
-            self.target,
-            is_regression=self.kind == "numbers",
-            validation_path=self.validation_path,
-            validation_fraction=self.validation_fraction,
-            seed=self.split_seed,
-        )
 
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.target in self.features:
@@ -60,27 +46,15 @@ class CsvConfig(_TableConfig, tag="Csv"):
         validation_path: a file for validation; None takes a part of `path`.
         validation_fraction: how large that part is.
         split_seed: by which it is drawn.
+
+    Raises:
+        DataError: by `init`: a file is missing or damaged, a column is missing, or a value is not what it should be;
+            the message names line and column.
     """
-
-    def init(self) -> "Table":
-        """Read the file.
-
-        Raises:
-            DataError: it is missing or damaged, or a value is not what it should be; the message names line and column.
-        """
-        return self._init("csv")
 
 
 class JsonLinesConfig(_TableConfig, tag="JsonLines"):
-    """Objects of JSON, one a line; the fields are those of `Csv`."""
-
-    def init(self) -> "Table":
-        """Read the file.
-
-        Raises:
-            DataError: it is missing or damaged, or a value is not what it should be; the message names line and column.
-        """
-        return self._init("json_lines")
+    """Objects of JSON, one a line; the fields are those of `Csv`, and so are the errors."""
 
 
 class DigitsConfig(DatasetConfig["Splits"], tag="Digits", builds=".digits:digits"):
@@ -108,7 +82,7 @@ class DigitsConfig(DatasetConfig["Splits"], tag="Digits", builds=".digits:digits
         return (64,) if self.flat else (1, 8, 8)
 
 
-class ImageFolderConfig(DatasetConfig, tag="ImageFolder"):
+class ImageFolderConfig(DatasetConfig["Splits"], tag="ImageFolder", builds=".images:image_splits"):
     """A folder with a folder of images for each class; or, with `masks`, images and masks of the same names.
 
     Batches are `(images [n, channels, height, width] float32 in 0..1, targets)`: classes `[n]`, or of pixels
@@ -122,6 +96,9 @@ class ImageFolderConfig(DatasetConfig, tag="ImageFolder"):
         validation_path: a folder for validation; None takes a part of `path`.
         validation_fraction: how large that part is.
         split_seed: by which it is drawn.
+
+    Raises:
+        DataError: by `init`: a folder is missing or has no images, an image has no mask, or two masks have one name.
     """
 
     path: FilePath
@@ -141,26 +118,8 @@ class ImageFolderConfig(DatasetConfig, tag="ImageFolder"):
         """Shape of an image; None where the files say it."""
         return None if self.size is None else (3 if self.mode == "RGB" else 1, *self.size)
 
-    def init(self) -> "Splits":
-        """List the images.
 
-        Raises:
-            DataError: a folder is missing or has no images, an image has no mask, or two masks have one name.
-        """
-        from .images import image_splits
-
-        return image_splits(
-            self.path,
-            self.masks,
-            self.validation_path,
-            self.validation_fraction,
-            self.split_seed,
-            mode=self.mode,
-            size=self.size,
-        )
-
-
-class TokensConfig(DatasetConfig, tag="Tokens"):
+class TokensConfig(DatasetConfig["TokenFile"], tag="Tokens", builds=".tokens"):
     """Tokens in a file, as other programs write them; the file may be larger than memory.
 
     Batches are `[n, context_length + 1]` int64.
@@ -171,6 +130,9 @@ class TokensConfig(DatasetConfig, tag="Tokens"):
         validation_path: a file for validation; None takes the end of `path`.
         validation_fraction: how large that part is.
         context_length: tokens that the model sees at once.
+
+    Raises:
+        DataError: by `init`: a file is missing, no file of tokens, or too short.
     """
 
     path: FilePath
@@ -178,16 +140,6 @@ class TokensConfig(DatasetConfig, tag="Tokens"):
     validation_path: FilePath | None = None
     validation_fraction: Fraction = 0.1
     context_length: Size = 128
-
-    def init(self) -> "TokenFile":
-        """Map the files.
-
-        Raises:
-            DataError: one is missing, no file of tokens, or too short.
-        """
-        from .tokens import TokenFile
-
-        return TokenFile(self.path, self.validation_path, self.dtype, self.context_length, self.validation_fraction)
 
 
 class HuggingFaceConfig(DatasetConfig["Splits"], tag="HuggingFace", builds=".hugging_face:hugging_face"):
@@ -220,6 +172,9 @@ class ComposedConfig(DatasetConfig, tag="Composed"):
 
     Attributes:
         datasets: their configs.
+
+    Raises:
+        DataError: by `init`: one can't be read, or they have other classes or batches.
     """
 
     datasets: Annotated[tuple[DatasetConfig, ...], Meta(min_length=1)]
@@ -238,11 +193,6 @@ class ComposedConfig(DatasetConfig, tag="Composed"):
         raise AttributeError(name)
 
     def init(self) -> "Splits":
-        """Read all.
-
-        Raises:
-            DataError: one can't be read, or they have other classes or batches.
-        """
         from .splits import composed
 
         return composed([it.init() for it in self.datasets])

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ...errors import DataError
 from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
+from .configs import ImageFolderConfig
 from .image_files import EXTENSIONS, read_image, read_mask
 from .splits import Splits, existing, split
 
@@ -110,30 +111,30 @@ def _by_name(folder: Path) -> dict[Path, Path]:
     return found
 
 
-def image_splits(
-    path: str, masks: str | None, validation_path: str | None, validation_fraction: float, seed: int, **options: Any
-) -> Splits:
-    roots = {"data.path": path, "data.masks": masks, "data.validation_path": validation_path}
+def image_splits(config: ImageFolderConfig) -> Splits:
+    """The images of a folder in parts."""
+    fraction, seed, options = config.validation_fraction, config.split_seed, {"mode": config.mode, "size": config.size}
+    roots = {"data.path": config.path, "data.masks": config.masks, "data.validation_path": config.validation_path}
     folders = {name: existing(it, name, "directory") for name, it in roots.items() if it is not None}
 
     def dataset(name: str) -> ImageFolderDataset:
-        if masks is None:
+        if config.masks is None:
             return ImageFolderDataset.classification(folders[name], **options)
         return ImageFolderDataset.segmentation(folders[name], folders["data.masks"], **options)
 
     whole = dataset("data.path")
-    valid = None if validation_path is None else dataset("data.validation_path")
+    valid = None if config.validation_path is None else dataset("data.validation_path")
     files = {}
     for name, part in (("data.path", whole), ("data.validation_path", valid)):
         for image, target in [] if part is None else part.items:
             files[f"{name}/{image.relative_to(folders[name]).as_posix()}"] = image
             if isinstance(target, Path):
                 files[f"data.masks/{target.relative_to(folders['data.masks']).as_posix()}"] = target
-    whole.fingerprint = fingerprint = FileFingerprint(files, options, validation_fraction, seed)
+    whole.fingerprint = fingerprint = FileFingerprint(files, options, fraction, seed)
     if valid is None:
-        return Splits(*split(whole, validation_fraction, seed, path), fingerprint=fingerprint)
+        return Splits(*split(whole, fraction, seed, config.path), fingerprint=fingerprint)
     if valid.classes != whole.classes:
         raise DataError(
-            f"{validation_path}: expected the classes of the training, {whole.classes}, got {valid.classes}"
+            f"{config.validation_path}: expected the classes of the training, {whole.classes}, got {valid.classes}"
         )
     return Splits(whole, valid, fingerprint=fingerprint)

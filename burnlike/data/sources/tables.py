@@ -13,10 +13,9 @@ from torch import Tensor
 
 from ...errors import DataError, nearest
 from ..dataset import TensorDataset
+from .configs import CsvConfig, JsonLinesConfig
 from .rows import CsvFile, JsonLinesFile, Row, RowFile
 from .splits import Splits, existing, split
-
-_FILES: dict[str, type[RowFile]] = {"csv": CsvFile, "json_lines": JsonLinesFile}
 
 _EXACT = 2**24
 """Up to this float32 has every whole number."""
@@ -37,33 +36,18 @@ class Table(Splits):
             numbers.
     """
 
-    def __init__(
-        self,
-        path: str,
-        kind: str,
-        features: Sequence[str],
-        target: str,
-        *,
-        is_regression: bool,
-        validation_path: str | None,
-        validation_fraction: float,
-        seed: int,
-    ) -> None:
-        """Read a file, or two.
-
-        Raises:
-            DataError: a file is missing or damaged, a column is missing, or a value is not what it should be; it names
-                the line and the column.
-        """
-        files = [_FILES[kind](existing(path, "data.path", "file"))]
-        if validation_path is not None:
-            files.append(_FILES[kind](existing(validation_path, "data.validation_path", "file")))
+    def __init__(self, config: CsvConfig | JsonLinesConfig) -> None:
+        kind: type[RowFile] = CsvFile if isinstance(config, CsvConfig) else JsonLinesFile
+        target, fraction, seed = config.target, config.validation_fraction, config.split_seed
+        files = [kind(existing(config.path, "data.path", "file"))]
+        if config.validation_path is not None:
+            files.append(kind(existing(config.validation_path, "data.validation_path", "file")))
         tables = [list(file) for file in files]
         for file, rows in zip(files, tables, strict=True):
             if not rows:
                 raise DataError(f"{file.path}: expected at least one row, got none")
         _cell(files[0], *tables[0][0], target)
-        self.features = [*features] or [name for name in tables[0][0][1] if name != target]
+        self.features = [*config.features] or [name for name in tables[0][0][1] if name != target]
         if not self.features or "" in self.features:
             raise DataError(
                 f"{files[0].path}: expected columns beside '{target}', each with a name, got {self.features}; pandas"
@@ -75,18 +59,16 @@ class Table(Splits):
             for part in zip(files, tables, strict=True)
         ]
         self.classes: Sequence[str] | None = None
-        if is_regression:
+        if config.kind == "numbers":
             targets = [_numbers(*part, target, said) for part in zip(files, tables, strict=True)]
         else:
             self.classes, targets = _classes(files, tables, target)
-        digest = hashlib.sha256(
-            repr((self.features, target, self.classes, validation_fraction, seed, len(files))).encode()
-        )
+        digest = hashlib.sha256(repr((self.features, target, self.classes, fraction, seed, len(files))).encode())
         for tensor in (*inputs, *targets):
             digest.update(tensor.numpy().data)
         self.fingerprint = digest.hexdigest()
         made = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, targets, strict=True)]
-        train, valid = made if len(made) == 2 else split(made[0], validation_fraction, seed, path)
+        train, valid = made if len(made) == 2 else split(made[0], fraction, seed, config.path)
         super().__init__(train, valid, fingerprint=self.fingerprint)
 
 

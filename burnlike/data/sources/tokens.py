@@ -10,6 +10,7 @@ from torch import Tensor
 from ..._regular_file import regular_size
 from ...errors import DataError
 from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
+from .configs import TokensConfig
 from .splits import existing
 
 DTYPES = {"uint8": 1, "uint16": 2, "uint32": 4, "int32": 4, "int64": 8}
@@ -91,16 +92,14 @@ class TokenFile(Fingerprinted):
 
     batcher = None
 
-    def __init__(self, path: str, validation_path: str | None, dtype: str, length: int, fraction: float) -> None:
-        """Map the files.
-
-        Raises:
-            DataError: one is missing, no file of tokens, or too short.
-        """
-        files = {"train": existing(path, "data.path", "file")}
-        if validation_path is not None:
-            files["valid"] = existing(validation_path, "data.validation_path", "file")
-        cut = None if validation_path is not None else round(len(_mapped(files["train"], dtype)) * (1 - fraction))
+    def __init__(self, config: TokensConfig) -> None:
+        dtype, length = config.dtype, config.context_length
+        files = {"train": existing(config.path, "data.path", "file")}
+        cut = None
+        if config.validation_path is not None:
+            files["valid"] = existing(config.validation_path, "data.validation_path", "file")
+        else:
+            cut = round(len(_mapped(files["train"], dtype)) * (1 - config.validation_fraction))
         self.fingerprint = FileFingerprint(files, dtype, length, cut)
         self.train = MappedTokens(files["train"], dtype, length, end=cut, fingerprint=self._fingerprint)
         last = files.get("valid", files["train"])
