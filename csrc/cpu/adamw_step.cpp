@@ -6,6 +6,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/step_ops.h"
+#include "isa/adamw_step.h"
 #include "step_engine.h"
 
 namespace burnlike::cpu {
@@ -35,10 +36,8 @@ struct AdamwRule {
   }
 
   template <class Accumulate>
-  void run(
-      const StepKernels<Accumulate>& kernels, const StepValues<Accumulate>& values,
-      const AdamwScalars<Accumulate>& scalars) const {
-    kernels.adamw(values, scalars, arguments.decay, arguments.amsgrad);
+  void run(const StepValues<Accumulate>& values, const AdamwScalars<Accumulate>& scalars) const {
+    adamw_step_kernels()(Accumulate{}).run(values, scalars, arguments.decay, arguments.amsgrad);
   }
 };
 
@@ -50,6 +49,13 @@ void run(StepLists& lists, const AdamwArguments& arguments) {
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "adamw_step_(Tensor(a!)[] params, Tensor(b!)[] grads, Tensor(c!)[] moments_1, Tensor(d!)[] moments_2, "
+      "Tensor(e!)[] max_moments_2, Tensor(f!)[] scales_1, Tensor(g!)[] scales_2, int[] times, float lr, float beta_1, "
+      "float beta_2, float epsilon, float weight_decay, bool coupled, bool cautious, " BURNLIKE_STEP_OPTIONS);
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("adamw_step_", TORCH_BOX(&burnlike::adamw_step_<burnlike::cpu::run>));

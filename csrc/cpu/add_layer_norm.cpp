@@ -16,7 +16,7 @@ CallCounter backward_calls{"add_layer_norm_backward"};
 std::tuple<Tensor, Tensor> add_layer_norm(
     const Tensor& x, const Tensor& residual, const Tensor& gamma, const std::optional<Tensor>& beta, double epsilon) {
   forward_calls.add();
-  const auto found = normalize(&Kernels::layer_norm, x, residual, gamma, beta, epsilon);
+  const auto found = normalize(layer_norm_kernels(), x, residual, gamma, beta, epsilon);
   return {found.y, found.sum};
 }
 
@@ -24,12 +24,20 @@ std::tuple<Tensor, Tensor, Tensor> add_layer_norm_backward(
     const Tensor& grad, const std::optional<Tensor>& grad_total, const Tensor& total, const Tensor& gamma,
     double epsilon) {
   backward_calls.add();
-  const auto found = norm_gradients<LayerNorm>(&Kernels::layer_norm, grad, grad_total, total, gamma, epsilon);
+  const auto found = norm_gradients<LayerNorm>(layer_norm_kernels(), grad, grad_total, total, gamma, epsilon);
   return {found.x, found.gamma, found.beta};
 }
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "add_layer_norm(Tensor x, Tensor residual, Tensor gamma, Tensor? beta, float epsilon) -> (Tensor, Tensor)");
+  library.def(
+      "add_layer_norm_backward(Tensor grad, Tensor? grad_total, Tensor total, Tensor gamma, float epsilon) -> "
+      "(Tensor, Tensor, Tensor)");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("add_layer_norm", TORCH_BOX(&burnlike::cpu::add_layer_norm));

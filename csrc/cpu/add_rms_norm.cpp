@@ -15,7 +15,7 @@ CallCounter backward_calls{"add_rms_norm_backward"};
 
 std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& residual, const Tensor& gamma, double epsilon) {
   forward_calls.add();
-  const auto found = normalize(&Kernels::rms_norm, x, residual, gamma, std::nullopt, epsilon);
+  const auto found = normalize(rms_norm_kernels(), x, residual, gamma, std::nullopt, epsilon);
   return {found.y, found.sum};
 }
 
@@ -23,12 +23,19 @@ std::tuple<Tensor, Tensor> add_rms_norm_backward(
     const Tensor& grad, const std::optional<Tensor>& grad_total, const Tensor& total, const Tensor& gamma,
     double epsilon) {
   backward_calls.add();
-  const auto found = norm_gradients<RmsNorm>(&Kernels::rms_norm, grad, grad_total, total, gamma, epsilon);
+  const auto found = norm_gradients<RmsNorm>(rms_norm_kernels(), grad, grad_total, total, gamma, epsilon);
   return {found.x, found.gamma};
 }
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("add_rms_norm(Tensor x, Tensor residual, Tensor gamma, float epsilon) -> (Tensor, Tensor)");
+  library.def(
+      "add_rms_norm_backward(Tensor grad, Tensor? grad_total, Tensor total, Tensor gamma, float epsilon) -> "
+      "(Tensor, Tensor)");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("add_rms_norm", TORCH_BOX(&burnlike::cpu::add_rms_norm));

@@ -153,6 +153,14 @@ Gradients attention_backward(
 }  // namespace
 }  // namespace burnlike::cpu
 
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool causal, float scale) -> (Tensor, Tensor)");
+  library.def(
+      "attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, "
+      "Tensor? mask, bool causal, float scale) -> (Tensor, Tensor, Tensor)");
+}
+
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("attention", TORCH_BOX(&burnlike::cpu::attention));
   library.impl("attention_backward", TORCH_BOX(&burnlike::cpu::attention_backward));

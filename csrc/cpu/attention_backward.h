@@ -9,7 +9,7 @@
 
 #include "attention_heads.h"
 #include "burnlike/tensors.h"
-#include "kernels.h"
+#include "isa/attention.h"
 #include "products.h"
 
 namespace burnlike::cpu {
@@ -170,7 +170,7 @@ struct AttentionBackward {
     pack(grad, sizes, problem, memory.grad + column * sizes.width);
     pack(key, sizes, problem, memory.key + index * sizes.keys * sizes.width);
     pack(value, sizes, problem, memory.value + index * sizes.keys * sizes.width);
-    const auto dot = kernels().attention(Element{}).dot;
+    const auto dot = attention_kernels()(Element{}).dot;
     const auto of_column = [&](int64_t batch, int64_t head, int64_t place, int64_t row) {
       memory.logsumexp[column + row] = *logsumexp.row(batch, head, place);
       memory.deltas[column + row] = dot(grad.row(batch, head, place), output.row(batch, head, place), sizes.width);
@@ -208,7 +208,7 @@ struct AttentionBackward {
     for (int64_t index = 0; index < count; ++index) {
       if (bias.data != nullptr) read_bias<Accumulate>(bias, sizes, first + index, begin, end, first_query, memory.bias);
       const int64_t values = index * rows * columns;
-      kernels().attention(Element{}).tile({
+      attention_kernels()(Element{}).tile({
           .scores = memory.scores + values,
           .grads = memory.grads + values,
           .scores_low = kTwoParts ? memory.scores_low + values : nullptr,

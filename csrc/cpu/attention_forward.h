@@ -107,7 +107,7 @@ struct AttentionForward {
     if constexpr (kTwoParts) multiply_rest(x, y, rounded, matrices<Product>(memory.scores_low, count, rows, seen));
     for (int64_t row = 0; row < count * rows; ++row) {
       const int64_t place = (begin + row % rows) / sizes.group();
-      const AttentionSum<Accumulate> sum = kernels().attention(Element{}).softmax({
+      const AttentionSum<Accumulate> sum = attention_kernels()(Element{}).softmax({
           .scores = memory.scores + row * seen,
           .scores_low = kTwoParts ? memory.scores_low + row * seen : nullptr,
           .row = memory.row,
@@ -126,7 +126,7 @@ struct AttentionForward {
     }
     for (int64_t row = 0; row < count * rows; ++row) {
       const int64_t offset = row * sizes.width;
-      kernels().attention(Element{}).divide(
+      attention_kernels()(Element{}).divide(
           memory.output + offset, kTwoParts ? memory.output_low + offset : nullptr, memory.sums[row],
           at(output, first + row / rows, begin + row % rows), sizes.width);
     }

@@ -6,7 +6,8 @@
 #include <type_traits>
 
 #include "burnlike/tensors.h"
-#include "kernels.h"
+#include "isa/attention.h"
+#include "isa/convert.h"
 
 namespace burnlike::cpu {
 
@@ -57,7 +58,7 @@ void copy_row(const Source* source, Target* target, int64_t width) {
   if constexpr (std::is_same_v<Source, Target>) {
     std::copy_n(source, width, target);
   } else {
-    const auto& to_target = kernels().convert[static_cast<size_t>(kind_of<Target>)];
+    const auto& to_target = convert_kernels()[static_cast<size_t>(kind_of<Target>)];
     to_target.from[static_cast<size_t>(kind_of<Source>)](source, target, 0, width);
   }
 }

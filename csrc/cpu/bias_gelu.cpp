@@ -9,7 +9,7 @@
 #include "burnlike/calls.h"
 #include "burnlike/row_tensor.h"
 #include "burnlike/rows_check.h"
-#include "kernels.h"
+#include "isa/bias_gelu.h"
 #include "rows.h"
 
 namespace burnlike::cpu {
@@ -19,7 +19,7 @@ CallCounter forward_calls{"bias_gelu"};
 CallCounter backward_calls{"bias_gelu_backward"};
 
 const PerElement<BiasGeluKernels>& table(const std::string& approximate) {
-  return is_tanh(approximate) ? kernels().tanh_bias_gelu : kernels().bias_gelu;
+  return is_tanh(approximate) ? tanh_bias_gelu_kernels() : bias_gelu_kernels();
 }
 
 Tensor bias_gelu(const Tensor& x_any, const Tensor& bias_any, const std::string& approximate) {
@@ -73,6 +73,11 @@ std::tuple<Tensor, Tensor> bias_gelu_backward(
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("bias_gelu(Tensor x, Tensor bias, str approximate) -> Tensor");
+  library.def("bias_gelu_backward(Tensor grad, Tensor x, Tensor bias, str approximate) -> (Tensor, Tensor)");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("bias_gelu", TORCH_BOX(&burnlike::cpu::bias_gelu));

@@ -6,7 +6,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/convert_lists.h"
-#include "kernels.h"
+#include "isa/convert.h"
 #include "list_ranges.h"
 
 namespace burnlike::cpu {
@@ -19,7 +19,7 @@ constexpr int64_t kUnitValues = 64;
 
 void run(const Conversion& conversion, int64_t begin, int64_t end) {
   const auto kernel =
-      kernels().convert[static_cast<size_t>(conversion.target_kind)].from[static_cast<size_t>(conversion.source_kind)];
+      convert_kernels()[static_cast<size_t>(conversion.target_kind)].from[static_cast<size_t>(conversion.source_kind)];
   if (kernel(conversion.source, conversion.target, begin, end)) {
     // Several threads may note the same.
     std::atomic_ref<int32_t>(*conversion.lost).store(1, std::memory_order_relaxed);
@@ -39,5 +39,9 @@ void convert_(StableListHandle targets, StableListHandle sources, const Tensor& 
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("convert_(Tensor(a!)[] targets, Tensor[] sources, Tensor(b!) lost) -> ()");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) { library.impl("convert_", TORCH_BOX(&burnlike::cpu::convert_)); }

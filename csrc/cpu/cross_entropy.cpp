@@ -10,7 +10,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/cross_entropy_check.h"
-#include "kernels.h"
+#include "isa/cross_entropy.h"
 #include "rows.h"
 
 namespace burnlike::cpu {
@@ -101,7 +101,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(
     const Tensor statistics = new_contiguous({rows, 2}, kind_of<Accumulate>, logits);
     const Tensor total_weight = new_contiguous({}, ElementKind::kFloat64, logits);
     const Options<Accumulate> options(logits, weight, ignore_index, label_smoothing, z_loss, soft_cap);
-    const auto forward = kernels().cross_entropy(element).forward;
+    const auto forward = cross_entropy_kernels()(element).forward;
     const Element* logits_data = data_of<Element>(logits);
     Accumulate* statistics_data = mutable_data_of<Accumulate>(statistics);
     Accumulate* loss_data = mutable_data_of<Accumulate>(loss);
@@ -137,7 +137,7 @@ Tensor cross_entropy_backward(
     const Tensor total_weight = as_contiguous(total_weight_any);
     const Tensor grad_logits = new_like(logits);
     const Options<Accumulate> options(logits, weight, ignore_index, label_smoothing, z_loss, soft_cap);
-    const auto backward = kernels().cross_entropy(element).backward;
+    const auto backward = cross_entropy_kernels()(element).backward;
     const Accumulate* grad_data = data_of<Accumulate>(grad);
     const Accumulate* statistics_data = data_of<Accumulate>(statistics);
     const Element* logits_data = data_of<Element>(logits);
@@ -155,6 +155,16 @@ Tensor cross_entropy_backward(
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "cross_entropy(Tensor logits, Tensor targets, Tensor? weight, int ignore_index, float label_smoothing, "
+      "float z_loss, float? soft_cap, str reduction) -> (Tensor, Tensor, Tensor)");
+  library.def(
+      "cross_entropy_backward(Tensor grad, Tensor logits, Tensor targets, Tensor? weight, Tensor statistics, "
+      "Tensor total_weight, int ignore_index, float label_smoothing, float z_loss, float? soft_cap, str reduction) -> "
+      "Tensor");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("cross_entropy", TORCH_BOX(&burnlike::cpu::cross_entropy));

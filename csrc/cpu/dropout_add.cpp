@@ -3,7 +3,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/dropout_add_check.h"
-#include "kernels.h"
+#include "isa/dropout_add.h"
 #include "rows.h"
 
 namespace burnlike::cpu {
@@ -26,7 +26,7 @@ Tensor dropout_add(const Tensor& x_any, const Tensor& residual_any, double proba
   with_element_type(element_kind(x), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
-    const auto& table = kernels().dropout_add(element);
+    const auto& table = dropout_add_kernels()(element);
     const Dropping<Accumulate> drop = dropping_of<Accumulate>(seed, probability);
     const auto run = [&](auto wide, const auto kernel) {
       using Wide = decltype(wide);
@@ -53,7 +53,7 @@ Tensor dropout_add_backward(
   with_element_type(kind, [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
-    const auto& table = kernels().dropout_add(element);
+    const auto& table = dropout_add_kernels()(element);
     const Dropping<Accumulate> drop = dropping_of<Accumulate>(seed, probability);
     const auto run = [&](auto wide, const auto kernel) {
       using Wide = decltype(wide);
@@ -69,6 +69,11 @@ Tensor dropout_add_backward(
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("dropout_add(Tensor x, Tensor residual, float probability, Tensor seed) -> Tensor");
+  library.def("dropout_add_backward(Tensor grad, float probability, Tensor seed, ScalarType dtype) -> Tensor");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("dropout_add", TORCH_BOX(&burnlike::cpu::dropout_add));

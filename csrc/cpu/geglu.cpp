@@ -10,7 +10,7 @@ CallCounter forward_calls{"geglu"};
 CallCounter backward_calls{"geglu_backward"};
 
 const PerElement<GluKernels>& table(const std::string& approximate) {
-  return is_tanh(approximate) ? kernels().tanh_geglu : kernels().geglu;
+  return is_tanh(approximate) ? tanh_geglu_kernels() : geglu_kernels();
 }
 
 Tensor geglu(const Tensor& gate, const std::optional<Tensor>& up, const std::string& approximate) {
@@ -26,6 +26,11 @@ std::tuple<Tensor, Tensor> geglu_backward(
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("geglu(Tensor gate, Tensor? up, str approximate) -> Tensor");
+  library.def("geglu_backward(Tensor grad, Tensor gate, Tensor? up, str approximate) -> (Tensor, Tensor)");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("geglu", TORCH_BOX(&burnlike::cpu::geglu));

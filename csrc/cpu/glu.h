@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "burnlike/glu_tensors.h"
-#include "kernels.h"
+#include "isa/glu.h"
 #include "rows.h"
 
 namespace burnlike::cpu {

@@ -7,7 +7,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/gradient_squares.h"
-#include "kernels.h"
+#include "isa/gradient_squares.h"
 #include "list_ranges.h"
 
 namespace burnlike::cpu {
@@ -23,7 +23,7 @@ void gradient_squares_(StableListHandle grads, const Tensor& squares) {
   std::vector<double> sums(ranges.units());
   ranges.run([&](size_t index, int64_t begin, int64_t end) {
     const GradientValues& tensor = lists.tensors()[index];
-    const SumOfSquares sum_of_squares = kernels().sum_of_squares[static_cast<size_t>(tensor.kind)];
+    const SumOfSquares sum_of_squares = gradient_squares_kernels()[static_cast<size_t>(tensor.kind)];
     const char* values = static_cast<const char*>(tensor.values);
     for (; begin < end; begin += kSquaresTile) {
       sums[ranges.first_unit(index) + begin / kSquaresTile] =
@@ -40,6 +40,10 @@ void gradient_squares_(StableListHandle grads, const Tensor& squares) {
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("gradient_squares_(Tensor[] grads, Tensor(a!) squares) -> ()");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("gradient_squares_", TORCH_BOX(&burnlike::cpu::gradient_squares_));

@@ -3,52 +3,44 @@
 #include <atomic>
 #include <stdexcept>
 
-#include "kernels.h"
+#include "isa/kernel_table.h"
 
 namespace burnlike::cpu {
 namespace {
 
-std::vector<const Kernels*> tables_available() {
-  std::vector<const Kernels*> tables{&default_kernels};
+constexpr const char* kNames[] = {"default", "avx2", "avx512"};
+
+// How many of them this machine can run: each comes with those before it.
+int count_available() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
       __builtin_cpu_supports("pclmul")) {
-    tables.push_back(&avx2_kernels);
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
-      tables.push_back(&avx512_kernels);
-    }
+    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return has_avx512 ? 3 : 2;
   }
 #endif
-  return tables;
+  return 1;
 }
 
-std::atomic<const Kernels*>& chosen() {
-  static std::atomic<const Kernels*> table{tables_available().back()};
-  return table;
+std::atomic<Isa>& chosen() {
+  static std::atomic<Isa> isa{static_cast<Isa>(count_available() - 1)};
+  return isa;
 }
 
 }  // namespace
 
-const Kernels& kernels() { return *chosen().load(std::memory_order_relaxed); }
+Isa isa() { return chosen().load(std::memory_order_relaxed); }
 
-std::vector<std::string> isas_available() {
-  std::vector<std::string> names;
-  for (const Kernels* table : tables_available()) names.emplace_back(table->isa);
-  return names;
-}
+std::vector<std::string> isas_available() { return {kNames, kNames + count_available()}; }
 
-std::string isa_in_use() { return kernels().isa; }
+std::string isa_in_use() { return kNames[static_cast<int>(isa())]; }
 
 void choose_isa(const std::string& name) {
-  const std::vector<const Kernels*> tables = tables_available();
-  if (name.empty()) {
-    chosen() = tables.back();
-    return;
-  }
-  for (const Kernels* table : tables) {
-    if (name == table->isa) {
-      chosen() = table;
+  const int count = count_available();
+  for (int index = 0; index < count; ++index) {
+    if (name == kNames[index] || (name.empty() && index == count - 1)) {
+      chosen() = static_cast<Isa>(index);
       return;
     }
   }

@@ -3,6 +3,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/step_ops.h"
+#include "isa/lion_step.h"
 #include "step_engine.h"
 
 namespace burnlike::cpu {
@@ -21,10 +22,8 @@ struct LionRule {
   }
 
   template <class Accumulate>
-  void run(
-      const StepKernels<Accumulate>& kernels, const StepValues<Accumulate>& values,
-      const LionScalars<Accumulate>& scalars) const {
-    kernels.lion(values, scalars);
+  void run(const StepValues<Accumulate>& values, const LionScalars<Accumulate>& scalars) const {
+    lion_step_kernels()(Accumulate{}).run(values, scalars);
   }
 };
 
@@ -36,6 +35,12 @@ void run(StepLists& lists, const LionArguments& arguments) {
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "lion_step_(Tensor(a!)[] params, Tensor(b!)[] grads, Tensor(c!)[] moments, Tensor(d!)[] scales, float lr, "
+      "float beta_1, float beta_2, float weight_decay, " BURNLIKE_STEP_OPTIONS);
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("lion_step_", TORCH_BOX(&burnlike::lion_step_<burnlike::cpu::run>));

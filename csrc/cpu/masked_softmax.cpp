@@ -7,7 +7,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/masked_softmax_check.h"
-#include "kernels.h"
+#include "isa/masked_softmax.h"
 #include "rows.h"
 
 namespace burnlike::cpu {
@@ -29,7 +29,7 @@ Tensor masked_softmax(const Tensor& scores_any, const std::optional<Tensor>& mas
     using Accumulate = accumulate_t<Element>;
     const SoftmaxForward<Element> pass{
         data_of<Element>(scores), mutable_data_of<Element>(y), hidden, static_cast<Accumulate>(scale)};
-    const auto forward = kernels().masked_softmax(element).forward;
+    const auto forward = masked_softmax_kernels()(element).forward;
     for_rows(scores.numel() / hidden.columns, hidden.columns, [&](int64_t begin, int64_t end) {
       std::vector<Accumulate> scratch(hidden.columns + 128 / sizeof(Accumulate));
       forward(pass, scratch.data(), begin, end);
@@ -54,7 +54,7 @@ Tensor masked_softmax_backward(
     const SoftmaxBackward<Element> pass{
         data_of<Element>(grad), data_of<Element>(y), mutable_data_of<Element>(grad_scores), hidden,
         static_cast<accumulate_t<Element>>(scale)};
-    const auto backward = kernels().masked_softmax(element).backward;
+    const auto backward = masked_softmax_kernels()(element).backward;
     for_rows(
         y.numel() / hidden.columns, hidden.columns, [&](int64_t begin, int64_t end) { backward(pass, begin, end); });
   });
@@ -63,6 +63,11 @@ Tensor masked_softmax_backward(
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("masked_softmax(Tensor scores, Tensor? mask, float scale, bool causal) -> Tensor");
+  library.def("masked_softmax_backward(Tensor grad, Tensor y, Tensor? mask, float scale, bool causal) -> Tensor");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("masked_softmax", TORCH_BOX(&burnlike::cpu::masked_softmax));

@@ -11,7 +11,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/tensors.h"
-#include "kernels.h"
+#include "isa/convert.h"
 
 namespace burnlike::cpu {
 namespace {
@@ -49,7 +49,7 @@ int64_t read_values_(Tensor target, int64_t descriptor, int64_t offset, int64_t 
       0 <= offset && offset <= INT64_MAX - count * width, "read_values_: the offset is negative or too large");
   if (source == static_cast<int64_t>(kind)) return read_all(file, into, count * width, offset);
 
-  const auto convert = kernels().convert[static_cast<size_t>(kind)].from[source];
+  const auto convert = convert_kernels()[static_cast<size_t>(kind)].from[source];
   const int64_t piece = kPieceBytes / width;
   std::vector<char> buffer(static_cast<size_t>(std::min(count, piece) * width));
   for (int64_t begin = 0; begin < count; begin += piece) {
@@ -63,6 +63,10 @@ int64_t read_values_(Tensor target, int64_t descriptor, int64_t offset, int64_t 
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def("read_values_(Tensor(a!) target, int descriptor, int offset, int source) -> int");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("read_values_", TORCH_BOX(&burnlike::cpu::read_values_));

@@ -6,7 +6,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/rotary_check.h"
-#include "kernels.h"
+#include "isa/rotary.h"
 #include "rows.h"
 
 namespace burnlike::cpu {
@@ -61,7 +61,7 @@ std::tuple<Tensor, Tensor> rotary(
         });
       }
     };
-    const auto& table_kernels = kernels().rotary(element);
+    const auto& table_kernels = rotary_kernels()(element);
     if (element_kind(cosine) == kind_of<Element>) {
       run(element, table_kernels.own_tables);
     } else {
@@ -73,5 +73,10 @@ std::tuple<Tensor, Tensor> rotary(
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "rotary(Tensor query, Tensor key, Tensor cos, Tensor sin, bool interleaved, bool inverse) -> (Tensor, Tensor)");
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) { library.impl("rotary", TORCH_BOX(&burnlike::cpu::rotary)); }

@@ -3,6 +3,7 @@
 
 #include "burnlike/calls.h"
 #include "burnlike/step_ops.h"
+#include "isa/sgd_step.h"
 #include "step_engine.h"
 
 namespace burnlike::cpu {
@@ -22,10 +23,8 @@ struct SgdRule {
   }
 
   template <class Accumulate>
-  void run(
-      const StepKernels<Accumulate>& kernels, const StepValues<Accumulate>& values,
-      const SgdScalars<Accumulate>& scalars) const {
-    kernels.sgd(values, scalars, arguments.form, arguments.weight_decay != 0.0);
+  void run(const StepValues<Accumulate>& values, const SgdScalars<Accumulate>& scalars) const {
+    sgd_step_kernels()(Accumulate{}).run(values, scalars, arguments.form, arguments.weight_decay != 0.0);
   }
 };
 
@@ -37,6 +36,12 @@ void run(StepLists& lists, const SgdArguments& arguments) {
 
 }  // namespace
 }  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "sgd_step_(Tensor(a!)[] params, Tensor(b!)[] grads, Tensor(c!)[] velocities, Tensor(d!)[] scales, int[] times, "
+      "float lr, float momentum, float dampening, bool nesterov, float weight_decay, " BURNLIKE_STEP_OPTIONS);
+}
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
   library.impl("sgd_step_", TORCH_BOX(&burnlike::sgd_step_<burnlike::cpu::run>));

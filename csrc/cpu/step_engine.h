@@ -1,7 +1,7 @@
 // A step of any rule over many tensors on the CPU: tiles, threads, and what is done beside the formula.
 //
 // A rule has `prepare(lists)`, which computes what needs more than a value, `scalars<Accumulate>(tensor, position,
-// options)` for one parameter, and `run(kernels, values, scalars)`.
+// options)` for one parameter, and `run(values, scalars)`.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +10,13 @@
 
 #include "burnlike/random.h"
 #include "burnlike/step_lists.h"
-#include "kernels.h"
+#include "isa/step_memory.h"
 #include "list_ranges.h"
 
 namespace burnlike::cpu {
 
 // Values that are loaded, computed and stored at a time: all of a tile stays in a core's first cache.
 inline constexpr int64_t kTileValues = 4 * kBlock;
-
-inline const StepKernels<float>& step_kernels(float) { return kernels().step_float32; }
-inline const StepKernels<double>& step_kernels(double) { return kernels().step_float64; }
 
 // Values of a tensor from a multiple of kBlock on.
 inline char* at(const StepOperand& operand, int64_t index) {
@@ -34,8 +31,7 @@ inline float* scales_at(const StepOperand& operand, int64_t index) {
 template <class Accumulate>
 class Tile {
  public:
-  Tile(const StepTensor& tensor, const StepOptions& options, const StepKernels<Accumulate>& kernels)
-      : tensor_(tensor), options_(options), kernels_(kernels) {}
+  Tile(const StepTensor& tensor, const StepOptions& options) : tensor_(tensor), options_(options) {}
 
   StepValues<Accumulate> load(int64_t begin, int64_t count) {
     StepValues<Accumulate> values{};
@@ -87,7 +83,7 @@ class Tile {
 
   const StepTensor& tensor_;
   const StepOptions& options_;
-  const StepKernels<Accumulate>& kernels_;
+  const StepMemoryKernels<Accumulate>& kernels_ = step_memory_kernels()(Accumulate{});
   alignas(64) Accumulate memory_[kMaxStates + 2][kTileValues];
 };
 
@@ -103,7 +99,6 @@ template <class Accumulate, class Rule>
 void step_values(
     const StepTensor& tensor, size_t position, const StepOptions& options, const Rule& rule, int64_t begin,
     int64_t end) {
-  const StepKernels<Accumulate>& kernels = step_kernels(Accumulate{});
   const auto scalars = rule.template scalars<Accumulate>(tensor, position, options);
   if (is_plain<Accumulate>(tensor, options)) {
     StepValues<Accumulate> values{};
@@ -113,13 +108,13 @@ void step_values(
     for (size_t state = 0; state < kMaxStates; ++state) {
       if (tensor.states[state]) values.states[state] = reinterpret_cast<Accumulate*>(at(tensor.states[state], begin));
     }
-    rule.run(kernels, values, scalars);
+    rule.run(values, scalars);
     return;
   }
-  Tile<Accumulate> tile(tensor, options, kernels);
+  Tile<Accumulate> tile(tensor, options);
   for (; begin < end; begin += kTileValues) {
     const StepValues<Accumulate> values = tile.load(begin, std::min(kTileValues, end - begin));
-    rule.run(kernels, values, scalars);
+    rule.run(values, scalars);
     tile.store(values, begin);
   }
 }

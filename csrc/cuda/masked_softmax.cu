@@ -18,11 +18,25 @@ CallCounter backward_calls{"masked_softmax_backward"};
 template <int kPacks, class Element>
 using Held = accumulate_t<Element>[kPacks][kRowPack<Element>];
 
-// Equal weights for a row of which all is hidden. All threads of the block agree.
+// What a row's exponentials need: the largest score, and whether any is seen. A row of which all is hidden is blind:
+// its weights are equal.
 template <class Accumulate>
-__device__ __forceinline__ bool is_blind(Accumulate largest, bool sees) {
-  return largest == hidden_score<Accumulate>() && __syncthreads_or(sees) == 0;
-}
+struct Scan {
+  Accumulate largest = hidden_score<Accumulate>();
+  bool sees = false;
+  bool is_blind = false;
+
+  __device__ __forceinline__ void add(Accumulate score, bool hidden) {
+    largest = score > largest ? score : largest;
+    sees = sees || !hidden;
+  }
+
+  // Over the block, whose threads all agree.
+  __device__ __forceinline__ void finish(Accumulate* shared) {
+    largest = over_block(largest, shared, Larger{});
+    is_blind = largest == hidden_score<Accumulate>() && __syncthreads_or(sees) == 0;
+  }
+};
 
 template <int kPacks, class Element>
 __global__ void __launch_bounds__(kMaxRowThreads)
@@ -37,24 +51,21 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     auto* y = reinterpret_cast<RowValues<Element>*>(pass.y + row * columns);
     const SeenColumns seen = pass.hidden.row(row);
     Held<kPacks, Element> values;
-    Accumulate largest = hidden_score<Accumulate>();
-    bool sees = false;
+    Scan<Accumulate> scan;
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
       const RowValues<Element> read = pack * lanes < seen.end ? scores[pack] : RowValues<Element>{};
       for (int lane = 0; lane < lanes; ++lane) {
         const int64_t column = pack * lanes + lane;
         const bool hidden = column >= seen.end || seen.hides(column);
         values[index][lane] = seen_score(Accumulate(load(read.values[lane])), pass.scale, hidden);
-        largest = values[index][lane] > largest ? values[index][lane] : largest;
-        sees = sees || !hidden;
+        scan.add(values[index][lane], hidden);
       }
     });
-    largest = over_block(largest, shared, Larger{});
-    const bool blind = is_blind(largest, sees);
+    scan.finish(shared);
     Accumulate sum = 0;
     for_packs<kPacks>(packs, [&](int index, int64_t) {
       for (int lane = 0; lane < lanes; ++lane) {
-        values[index][lane] = blind ? Accumulate(1) : decay(values[index][lane] - largest);
+        values[index][lane] = scan.is_blind ? Accumulate(1) : decay(values[index][lane] - scan.largest);
         sum += values[index][lane];
       }
     });
@@ -80,22 +91,19 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     const auto score = [&](int64_t column) {
       return seen_score(Accumulate(load(scores[column])), pass.scale, seen.hides(column));
     };
-    Accumulate largest = hidden_score<Accumulate>();
-    bool sees = false;
+    Scan<Accumulate> scan;
     for (int64_t column = threadIdx.x; column < seen.end; column += blockDim.x) {
-      const Accumulate value = score(column);
-      largest = value > largest ? value : largest;
-      sees = sees || !seen.hides(column);
+      scan.add(score(column), seen.hides(column));
     }
-    largest = over_block(largest, shared, Larger{});
-    const bool blind = is_blind(largest, sees);
+    scan.finish(shared);
     Accumulate sum = 0;
-    for (int64_t column = threadIdx.x; column < seen.end; column += blockDim.x) sum += decay(score(column) - largest);
+    for (int64_t column = threadIdx.x; column < seen.end; column += blockDim.x)
+      sum += decay(score(column) - scan.largest);
     sum = over_block(sum, shared, Add{});
-    const Accumulate factor = Accumulate(1) / (blind ? static_cast<Accumulate>(columns) : sum);
+    const Accumulate factor = Accumulate(1) / (scan.is_blind ? static_cast<Accumulate>(columns) : sum);
     for (int64_t column = threadIdx.x; column < columns; column += blockDim.x) {
-      const Accumulate weight = column < seen.end ? decay(score(column) - largest) : Accumulate(0);
-      y[column] = store<Element>((blind ? Accumulate(1) : weight) * factor);
+      const Accumulate weight = column < seen.end ? decay(score(column) - scan.largest) : Accumulate(0);
+      y[column] = store<Element>((scan.is_blind ? Accumulate(1) : weight) * factor);
     }
   }
 }

@@ -7,6 +7,31 @@
 
 namespace burnlike::cuda {
 
+// What a forward pass needs of a row, for kernels that keep it in registers and for those that don't: `each(run)` calls
+// `run` with each of the thread's values.
+template <class Norm, class Accumulate, class Each>
+__device__ __forceinline__ Accumulate row_mean(BlockSums<Accumulate>& block, Accumulate count, const Each& each) {
+  Accumulate mean[1] = {};
+  if constexpr (Norm::kCentered) {
+    each([&](auto x) { mean[0] += load(x); });
+    block.add(mean);
+    mean[0] /= count;
+  }
+  return mean[0];
+}
+
+template <class Accumulate, class Each>
+__device__ __forceinline__ Accumulate
+row_scale(BlockSums<Accumulate>& block, Accumulate count, Accumulate epsilon, Accumulate mean, const Each& each) {
+  Accumulate squares[1] = {};
+  each([&](auto x) {
+    const Accumulate centered = load(x) - mean;
+    squares[0] += centered * centered;
+  });
+  block.add(squares);
+  return norm_scale(squares[0], count, epsilon);
+}
+
 template <class Norm, int kPacks, class Element, class Weight>
 __global__ void __launch_bounds__(kMaxRowThreads)
     packed_forward_kernel(const NormForward<Element, Weight> pass, int64_t rows) {
@@ -34,27 +59,17 @@ __global__ void __launch_bounds__(kMaxRowThreads)
       }
       reinterpret_cast<Values*>(pass.sum)[row * packs + pack] = x[index];
     });
-    Accumulate mean[1] = {};
-    if constexpr (Norm::kCentered) {
+    const auto each = [&](auto run) {
       for_packs<kPacks>(packs, [&](int index, int64_t) {
-        for (int lane = 0; lane < lanes; ++lane) mean[0] += load(x[index].values[lane]);
+        for (int lane = 0; lane < lanes; ++lane) run(x[index].values[lane]);
       });
-      block.add(mean);
-      mean[0] /= count;
-    }
-    Accumulate squares[1] = {};
-    for_packs<kPacks>(packs, [&](int index, int64_t) {
-      for (int lane = 0; lane < lanes; ++lane) {
-        const Accumulate centered = load(x[index].values[lane]) - mean[0];
-        squares[0] += centered * centered;
-      }
-    });
-    block.add(squares);
-    const Accumulate scale = norm_scale(squares[0], count, pass.epsilon);
+    };
+    const Accumulate mean = row_mean<Norm>(block, count, each);
+    const Accumulate scale = row_scale(block, count, pass.epsilon, mean, each);
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
       Values y;
       for (int lane = 0; lane < lanes; ++lane) {
-        const Accumulate centered = load(x[index].values[lane]) - mean[0];
+        const Accumulate centered = load(x[index].values[lane]) - mean;
         Accumulate output = norm_output(centered, Accumulate(load(gamma[index].values[lane])), scale);
         if (has_beta) output += load(beta[index].values[lane]);
         y.values[lane] = store<Element>(output);
@@ -81,21 +96,13 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1)
       }
       x = sum;  // each thread reads what it has written itself
     }
-    Accumulate mean[1] = {};
-    if constexpr (Norm::kCentered) {
-      for (int64_t column = threadIdx.x; column < pass.width; column += blockDim.x) mean[0] += load(x[column]);
-      block.add(mean);
-      mean[0] /= count;
-    }
-    Accumulate squares[1] = {};
+    const auto each = [&](auto run) {
+      for (int64_t column = threadIdx.x; column < pass.width; column += blockDim.x) run(x[column]);
+    };
+    const Accumulate mean = row_mean<Norm>(block, count, each);
+    const Accumulate scale = row_scale(block, count, pass.epsilon, mean, each);
     for (int64_t column = threadIdx.x; column < pass.width; column += blockDim.x) {
-      const Accumulate centered = load(x[column]) - mean[0];
-      squares[0] += centered * centered;
-    }
-    block.add(squares);
-    const Accumulate scale = norm_scale(squares[0], count, pass.epsilon);
-    for (int64_t column = threadIdx.x; column < pass.width; column += blockDim.x) {
-      const Accumulate centered = load(x[column]) - mean[0];
+      const Accumulate centered = load(x[column]) - mean;
       Accumulate output = norm_output(centered, Accumulate(load(pass.gamma[column])), scale);
       if (Norm::kCentered && pass.beta != nullptr) output += load(pass.beta[column]);
       pass.y[row * pass.width + column] = store<Element>(output);
@@ -122,11 +129,17 @@ struct RowSums {
     if constexpr (Norm::kCentered) sums[2] /= count;
   }
 
-  __device__ __forceinline__ Accumulate scale() const { return sums[0]; }
-
-  __device__ __forceinline__ Accumulate grad_x(Accumulate centered, Accumulate slope) const {
+  __device__ __forceinline__ Accumulate grad_x(Accumulate centered, Accumulate grad, Accumulate gamma) const {
+    Accumulate slope = grad * gamma;
     if constexpr (Norm::kCentered) slope -= sums[2];
     return norm_grad_x(slope, centered, sums[0], sums[1]);
+  }
+
+  // Adds a value's gradients of the weights to their sums.
+  __device__ __forceinline__ void add_weights(
+      Accumulate centered, Accumulate grad, Accumulate& gamma_sum, Accumulate& beta_sum) const {
+    gamma_sum += norm_grad_gamma(grad, centered, sums[0]);
+    if constexpr (Norm::kCentered) beta_sum += grad;
   }
 };
 
@@ -180,20 +193,17 @@ __global__ void __launch_bounds__(kMaxRowThreads)
       if (pass.grad_sum != nullptr) read_grad_sum();
       if (row + 1 < end) read(row + 1);
     }
-    Accumulate mean[1] = {};
-    if constexpr (Norm::kCentered) {
+    const Accumulate mean = row_mean<Norm>(block, count, [&](auto run) {
       for_packs<kPacks>(packs, [&](int index, int64_t) {
-        for (int lane = 0; lane < lanes; ++lane) mean[0] += load(x[index].values[lane]);
+        for (int lane = 0; lane < lanes; ++lane) run(x[index].values[lane]);
       });
-      block.add(mean);
-      mean[0] /= count;
-    }
+    });
     RowSums<Norm, Accumulate> sums;
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
       const Weights gamma = kPacks == 1 ? kept_gamma : gamma_at(pack);
       for (int lane = 0; lane < lanes; ++lane) {
         const Accumulate slope = Accumulate(load(grad[index].values[lane])) * load(gamma.values[lane]);
-        sums.add(load(x[index].values[lane]) - mean[0], slope);
+        sums.add(load(x[index].values[lane]) - mean, slope);
       }
     });
     sums.finish(block, count, pass.epsilon);
@@ -202,13 +212,12 @@ __global__ void __launch_bounds__(kMaxRowThreads)
       const Weights gamma = kPacks == 1 ? kept_gamma : gamma_at(pack);
       Values grad_x;
       for (int lane = 0; lane < lanes; ++lane) {
-        const Accumulate centered = load(x[index].values[lane]) - mean[0];
+        const Accumulate centered = load(x[index].values[lane]) - mean;
         const Accumulate upper = load(grad[index].values[lane]);
-        Accumulate total = sums.grad_x(centered, upper * load(gamma.values[lane]));
+        Accumulate total = sums.grad_x(centered, upper, load(gamma.values[lane]));
         if (pass.grad_sum != nullptr) total += load(grad_sum[index].values[lane]);
         grad_x.values[lane] = store<Element>(total);
-        gamma_sums[index].values[lane] += norm_grad_gamma(upper, centered, sums.scale());
-        if constexpr (Norm::kCentered) beta_sums[index].values[lane] += upper;
+        sums.add_weights(centered, upper, gamma_sums[index].values[lane], beta_sums[index].values[lane]);
       }
       reinterpret_cast<Values*>(pass.grad_x)[row * packs + pack] = grad_x;
     });
@@ -239,26 +248,22 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   for (int64_t row = rows * blockIdx.x / gridDim.x; row < end; ++row) {
     const Element* x = pass.x + row * width;
     const Element* grad = pass.grad + row * width;
-    Accumulate mean[1] = {};
-    if constexpr (Norm::kCentered) {
-      for (int64_t column = threadIdx.x; column < width; column += blockDim.x) mean[0] += load(x[column]);
-      block.add(mean);
-      mean[0] /= count;
-    }
+    const Accumulate mean = row_mean<Norm>(block, count, [&](auto run) {
+      for (int64_t column = threadIdx.x; column < width; column += blockDim.x) run(x[column]);
+    });
     RowSums<Norm, Accumulate> sums;
     for (int64_t column = threadIdx.x; column < width; column += blockDim.x) {
       const Accumulate slope = Accumulate(load(grad[column])) * load(pass.gamma[column]);
-      sums.add(load(x[column]) - mean[0], slope);
+      sums.add(load(x[column]) - mean, slope);
     }
     sums.finish(block, count, pass.epsilon);
     for (int64_t column = threadIdx.x; column < width; column += blockDim.x) {
-      const Accumulate centered = load(x[column]) - mean[0];
+      const Accumulate centered = load(x[column]) - mean;
       const Accumulate upper = load(grad[column]);
-      Accumulate total = sums.grad_x(centered, upper * load(pass.gamma[column]));
+      Accumulate total = sums.grad_x(centered, upper, load(pass.gamma[column]));
       if (pass.grad_sum != nullptr) total += load(pass.grad_sum[row * width + column]);
       pass.grad_x[row * width + column] = store<Element>(total);
-      gamma_sums[column] += norm_grad_gamma(upper, centered, sums.scale());
-      if constexpr (Norm::kCentered) beta_sums[column] += upper;
+      sums.add_weights(centered, upper, gamma_sums[column], beta_sums[column]);
     }
   }
 }

@@ -4,26 +4,14 @@
 
 #include <optional>
 
-#include "burnlike/norms.h"
-#include "burnlike/tensors.h"
+#include "burnlike/norm_tensors.h"
 
 namespace burnlike::cuda {
-
-struct Normalized {
-  Tensor y;
-  Tensor sum;  // x + residual; x without a residual
-};
 
 template <class Norm>
 Normalized normalize(
     const Tensor& x, const std::optional<Tensor>& residual, const Tensor& gamma, const std::optional<Tensor>& beta,
     double epsilon);
-
-struct NormGradients {
-  Tensor x;
-  Tensor gamma;
-  Tensor beta;  // that of gamma in RMS normalization
-};
 
 template <class Norm>
 NormGradients norm_gradients(

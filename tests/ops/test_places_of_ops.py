@@ -30,7 +30,7 @@ STEPS = [name for name in OPS if name.endswith("_step_")]
 
 
 def schema_of(op: str) -> list[str]:
-    """The names of an op's arguments in csrc/library.cpp."""
+    """The names of an op's arguments in csrc/cpu."""
     return [argument.name for argument in getattr(torch.ops.burnlike, op).default._schema.arguments]
 
 

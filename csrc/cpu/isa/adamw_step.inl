@@ -1,5 +1,7 @@
 // AdamW and Adam over a run of values, in one pass: everything between load and store stays in registers.
 
+namespace {
+
 template <Decay kDecay, bool kAmsgrad, class Accumulate>
 void adamw_run(
     Accumulate* __restrict__ params, const Accumulate* __restrict__ grads, Accumulate* __restrict__ moments_1,
@@ -37,3 +39,7 @@ void adamw_values(
       return adamw_form<Decay::kDecoupled>(values, scalars, amsgrad);
   }
 }
+
+}  // namespace
+
+constinit const PerAccumulate<AdamwKernels> adamw_step_kernels = {{adamw_values<float>}, {adamw_values<double>}};

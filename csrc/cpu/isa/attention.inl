@@ -1,5 +1,7 @@
 // Attention's backward pass between its products: weights and gradients of a tile of scores, and sums over heads' rows.
 
+namespace {
+
 template <class Product, bool kHasLow, bool kHasBias>
 void attention_tile_row(const AttentionTile<Product>& tile, int64_t row, int64_t begin) {
   using Accumulate = accumulate_t<Product>;
@@ -127,6 +129,10 @@ accumulate_t<Element> attention_dot(const Element* __restrict__ x, const Element
 }
 
 template <class Element>
-constexpr AttentionKernels<Element> attention_kernels = {
+constexpr AttentionKernels<Element> attention_functions = {
     attention_tile<product_t<Element>>, attention_softmax<product_t<Element>>, attention_divide<Element>,
     attention_dot<Element>};
+
+}  // namespace
+
+constinit const PerElement<AttentionKernels> attention_kernels = BURNLIKE_PER_ELEMENT(attention_functions);

@@ -13,8 +13,7 @@
 #endif
 
 #define BURNLIKE_CARRYLESS
-#define BURNLIKE_ISA "avx2"
-#define BURNLIKE_TABLE avx2_kernels
+#define BURNLIKE_ISA isa_avx2
 #include "table.inl"
 
 #if defined(__clang__)

@@ -17,8 +17,7 @@
 #define BURNLIKE_CARRYLESS
 // Not all processors with AVX-512 have it: asked for in each call.
 #define BURNLIKE_CARRYLESS_512 __attribute__((target("avx512f,vpclmulqdq")))
-#define BURNLIKE_ISA "avx512"
-#define BURNLIKE_TABLE avx512_kernels
+#define BURNLIKE_ISA isa_avx512
 #include "table.inl"
 
 #if defined(__clang__)

@@ -1,5 +1,7 @@
 // gelu(x + bias), row by row.
 
+namespace {
+
 template <class Activation, class Element>
 void bias_gelu_forward_rows(
     const RowPlaces<const Element>& x_rows, const accumulate_t<Element>* __restrict__ bias, Element* y_rows,
@@ -34,9 +36,14 @@ void bias_gelu_backward_rows(
 }
 
 template <class Element>
-constexpr BiasGeluKernels<Element> bias_gelu_kernels = {
+constexpr BiasGeluKernels<Element> bias_gelu_functions = {
     bias_gelu_forward_rows<Gelu, Element>, bias_gelu_backward_rows<Gelu, Element>};
 
 template <class Element>
-constexpr BiasGeluKernels<Element> tanh_bias_gelu_kernels = {
+constexpr BiasGeluKernels<Element> tanh_bias_gelu_functions = {
     bias_gelu_forward_rows<TanhGelu, Element>, bias_gelu_backward_rows<TanhGelu, Element>};
+
+}  // namespace
+
+constinit const PerElement<BiasGeluKernels> bias_gelu_kernels = BURNLIKE_PER_ELEMENT(bias_gelu_functions);
+constinit const PerElement<BiasGeluKernels> tanh_bias_gelu_kernels = BURNLIKE_PER_ELEMENT(tanh_bias_gelu_functions);

@@ -1,5 +1,7 @@
 // A run of values converted, in one pass with the check of what is lost by it.
 
+namespace {
+
 template <class Target, class Source>
 bool any_is_lost(const Source* sources, const Target* targets, int64_t count) {
   uint32_t lost = 0;
@@ -24,6 +26,10 @@ bool convert_values(const void* sources, void* targets, int64_t begin, int64_t e
 }
 
 template <class Target>
-constexpr ConvertKernels convert_kernels = {
+constexpr ConvertKernels convert_functions = {
     {convert_values<Target, float>, convert_values<Target, double>, convert_values<Target, BFloat16>,
      convert_values<Target, Float16>}};
+
+}  // namespace
+
+constinit const ConvertTable convert_kernels = {BURNLIKE_PER_ELEMENT(convert_functions)};

@@ -1,6 +1,8 @@
 // CRC-32: with carry-less products where the instruction set has them, else byte by byte: there zlib is faster, and is
 // what is called.
 
+namespace {
+
 #if defined(BURNLIKE_CARRYLESS)
 
 // The factors that move values ahead by a number of bytes.
@@ -104,3 +106,7 @@ uint32_t crc32_update(uint32_t state, const uint8_t* bytes, int64_t count) {
 }
 
 #endif
+
+}  // namespace
+
+constinit const Crc32 crc32_kernels = crc32_update;

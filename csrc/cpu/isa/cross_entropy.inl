@@ -1,6 +1,8 @@
 // Cross-entropy over classes. A row is taken in tiles, so that it is read from memory once and the rest of the work is
 // done in the fastest cache. Sums of a tile have fixed lanes, and tiles are added in their order.
 
+namespace {
+
 constexpr int64_t kClassTile = 512;
 
 // The logits of a tile, squashed, in whole lanes: the last ones are filled with what counts nothing.
@@ -168,5 +170,9 @@ void cross_entropy_backward_rows(
 }
 
 template <class Element>
-constexpr CrossEntropyKernels<Element> cross_entropy_kernels = {
+constexpr CrossEntropyKernels<Element> cross_entropy_functions = {
     cross_entropy_forward_rows<Element>, cross_entropy_backward_rows<Element>};
+
+}  // namespace
+
+constinit const PerElement<CrossEntropyKernels> cross_entropy_kernels = BURNLIKE_PER_ELEMENT(cross_entropy_functions);

@@ -1,5 +1,7 @@
 // residual + dropout(x): the values of one block of random bits at a time. `lane` is the place of the first in it.
 
+namespace {
+
 template <class Element, class Wide>
 __attribute__((noinline)) void dropout_add_forward_block(
     const Element* __restrict__ x, const Wide* __restrict__ residual, Wide* __restrict__ y, uint32_t block_key,
@@ -55,9 +57,13 @@ void dropout_add_backward(
 }
 
 template <class Element>
-constexpr DropoutAddKernels<Element> dropout_add_kernels = {
+constexpr DropoutAddKernels<Element> dropout_add_functions = {
     dropout_add_forward<Element, Element>,
     dropout_add_forward<Element, accumulate_t<Element>>,
     dropout_add_backward<Element, Element>,
     dropout_add_backward<Element, accumulate_t<Element>>,
 };
+
+}  // namespace
+
+constinit const PerElement<DropoutAddKernels> dropout_add_kernels = BURNLIKE_PER_ELEMENT(dropout_add_functions);

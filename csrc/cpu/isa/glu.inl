@@ -1,6 +1,8 @@
 // Gated linear units, row by row. A row is a function that is not inlined: otherwise GCC asks before the first row
 // whether rows of one tensor lie among those of another, as halves of a matrix do, and then vectorizes none.
 
+namespace {
+
 template <class Element, class Activation>
 __attribute__((noinline)) void glu_forward_row(
     const Element* __restrict__ gate, const Element* __restrict__ up, Element* __restrict__ y, int64_t width) {
@@ -49,10 +51,16 @@ constexpr GluKernels<Element> glu_kernels = {
     glu_forward_rows<Element, Activation>, glu_backward_rows<Element, Activation>};
 
 template <class Element>
-constexpr GluKernels<Element> swiglu_kernels = glu_kernels<Element, Silu>;
+constexpr GluKernels<Element> swiglu_functions = glu_kernels<Element, Silu>;
 
 template <class Element>
-constexpr GluKernels<Element> geglu_kernels = glu_kernels<Element, Gelu>;
+constexpr GluKernels<Element> geglu_functions = glu_kernels<Element, Gelu>;
 
 template <class Element>
-constexpr GluKernels<Element> tanh_geglu_kernels = glu_kernels<Element, TanhGelu>;
+constexpr GluKernels<Element> tanh_geglu_functions = glu_kernels<Element, TanhGelu>;
+
+}  // namespace
+
+constinit const PerElement<GluKernels> swiglu_kernels = BURNLIKE_PER_ELEMENT(swiglu_functions);
+constinit const PerElement<GluKernels> geglu_kernels = BURNLIKE_PER_ELEMENT(geglu_functions);
+constinit const PerElement<GluKernels> tanh_geglu_kernels = BURNLIKE_PER_ELEMENT(tanh_geglu_functions);

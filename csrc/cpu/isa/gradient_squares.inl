@@ -1,6 +1,8 @@
 // Sums of squares in float64, in a fixed number of lanes that are added in a fixed order, so that every instruction set
 // gives the same bits.
 
+namespace {
+
 template <class Element>
 double sum_of_squares(const void* data, int64_t count) {
   constexpr int64_t lanes = 32;
@@ -22,3 +24,7 @@ double sum_of_squares(const void* data, int64_t count) {
   }
   return sums[0];
 }
+
+}  // namespace
+
+constinit const SumsOfSquares gradient_squares_kernels = BURNLIKE_PER_ELEMENT(sum_of_squares);

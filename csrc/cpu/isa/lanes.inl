@@ -1,6 +1,8 @@
 // Sums of rows have a fixed number of lanes that are added in a fixed order, so that every instruction set gives the
 // same bits.
 
+namespace {
+
 template <class Accumulate>
 constexpr int64_t kLanes = 128 / sizeof(Accumulate);
 
@@ -30,3 +32,5 @@ inline Accumulate largest_of_lanes(const Accumulate* values, int64_t whole) {
   }
   return largest[0];
 }
+
+}  // namespace

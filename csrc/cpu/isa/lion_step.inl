@@ -1,5 +1,7 @@
 // Lion over a run of values, in one pass.
 
+namespace {
+
 template <class Accumulate>
 void lion_run(
     Accumulate* __restrict__ params, const Accumulate* __restrict__ grads, Accumulate* __restrict__ moments,
@@ -11,3 +13,7 @@ template <class Accumulate>
 void lion_values(const StepValues<Accumulate>& values, const LionScalars<Accumulate>& scalars) {
   lion_run(values.p, values.g, values.states[0], values.count, scalars);
 }
+
+}  // namespace
+
+constinit const PerAccumulate<LionKernels> lion_step_kernels = {{lion_values<float>}, {lion_values<double>}};

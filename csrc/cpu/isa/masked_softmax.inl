@@ -1,5 +1,7 @@
 // softmax(scale * scores) with hidden columns, row by row. Sums of a row have fixed lanes.
 
+namespace {
+
 // The seen scores of a row, scaled, in whole lanes of which the row has `count` values. The mask has a loop of its own:
 // in one with it GCC reads scores behind the mask's bits, which takes three times as long.
 template <class Element>
@@ -113,5 +115,10 @@ void masked_softmax_backward_rows(const SoftmaxBackward<Element>& pass, int64_t 
 }
 
 template <class Element>
-constexpr MaskedSoftmaxKernels<Element> masked_softmax_kernels = {
+constexpr MaskedSoftmaxKernels<Element> masked_softmax_functions = {
     masked_softmax_forward_rows<Element>, masked_softmax_backward_rows<Element>};
+
+}  // namespace
+
+constinit const PerElement<MaskedSoftmaxKernels> masked_softmax_kernels =
+    BURNLIKE_PER_ELEMENT(masked_softmax_functions);

@@ -1,5 +1,7 @@
 // RMS and layer normalization of rows.
 
+namespace {
+
 // Rounded to the type of both, as the tensor that a sum would be.
 template <class Element>
 inline void add_values(
@@ -177,9 +179,14 @@ void norm_backward_rows(const CpuNormBackward<Element>& pass, accumulate_t<Eleme
 }
 
 template <class Element>
-constexpr NormKernels<Element> rms_norm_kernels = {
+constexpr NormKernels<Element> rms_norm_functions = {
     norm_forward_rows<RmsNorm, Element>, norm_backward_rows<RmsNorm, Element>};
 
 template <class Element>
-constexpr NormKernels<Element> layer_norm_kernels = {
+constexpr NormKernels<Element> layer_norm_functions = {
     norm_forward_rows<LayerNorm, Element>, norm_backward_rows<LayerNorm, Element>};
+
+}  // namespace
+
+constinit const PerElement<NormKernels> rms_norm_kernels = BURNLIKE_PER_ELEMENT(rms_norm_functions);
+constinit const PerElement<NormKernels> layer_norm_kernels = BURNLIKE_PER_ELEMENT(layer_norm_functions);

@@ -1,5 +1,7 @@
 // Rows of heads, turned by their positions' angles.
 
+namespace {
+
 // Pairs (x[i], x[i + half]); whole tables have a column for each of the two.
 template <bool kWhole, class Element, class Table>
 inline void rotary_halves(
@@ -70,4 +72,8 @@ void rotary_rows(
 }
 
 template <class Element>
-constexpr RotaryKernels<Element> rotary_kernels = {rotary_rows<Element, Element>, rotary_rows<Element, float>};
+constexpr RotaryKernels<Element> rotary_functions = {rotary_rows<Element, Element>, rotary_rows<Element, float>};
+
+}  // namespace
+
+constinit const PerElement<RotaryKernels> rotary_kernels = BURNLIKE_PER_ELEMENT(rotary_functions);

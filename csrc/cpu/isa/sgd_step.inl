@@ -1,5 +1,7 @@
 // Stochastic gradient descent over a run of values, in one pass.
 
+namespace {
+
 template <Momentum kMomentum, bool kDecay, class Accumulate>
 void sgd_run(
     Accumulate* __restrict__ params, const Accumulate* __restrict__ grads, Accumulate* __restrict__ velocities,
@@ -32,3 +34,7 @@ void sgd_values(
       return sgd_form<Momentum::kNone>(values, scalars, decays);
   }
 }
+
+}  // namespace
+
+constinit const PerAccumulate<SgdKernels> sgd_step_kernels = {{sgd_values<float>}, {sgd_values<double>}};

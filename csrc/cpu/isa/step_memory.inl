@@ -1,5 +1,7 @@
 // From memory to the type that is computed in, and back with rounding.
 
+namespace {
+
 template <class Element, class Accumulate>
 void load_elements(const void* source, const float*, Accumulate* __restrict__ values, int64_t count) {
   const Element* __restrict__ elements = static_cast<const Element*>(source);
@@ -78,3 +80,17 @@ void store_codes(
     encode_block(block, codes + begin, scales + number, lanes, rounding, rounding.block + number);
   }
 }
+
+template <class Accumulate>
+constexpr StepMemoryKernels<Accumulate> step_memory_functions = {
+    .load =
+        {load_elements<float, Accumulate>, load_elements<double, Accumulate>, load_elements<BFloat16, Accumulate>,
+         load_elements<Float16, Accumulate>, load_codes<int8_t, Accumulate>, load_codes<uint8_t, Accumulate>},
+    .store =
+        {store_elements<float, Accumulate>, store_elements<double, Accumulate>, store_elements<BFloat16, Accumulate>,
+         store_elements<Float16, Accumulate>, store_codes<int8_t, Accumulate>, store_codes<uint8_t, Accumulate>},
+};
+
+}  // namespace
+
+constinit const PerAccumulate<StepMemoryKernels> step_memory_kernels = BURNLIKE_PER_ACCUMULATE(step_memory_functions);

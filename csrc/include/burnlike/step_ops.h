@@ -11,6 +11,11 @@
 #include "sgd_step.h"
 #include "step_lists.h"
 
+// The end of a step's schema. Gradients are written only with zero_grads.
+#define BURNLIKE_STEP_OPTIONS                                                                                 \
+  "float grad_scale, Tensor? factors, float clip_value, Tensor? skip, Tensor? skipped, Tensor(z!)[] copies, " \
+  "bool zero_grads, int? seed) -> ()"
+
 namespace burnlike {
 
 template <void (*kRun)(StepLists&, const AdamwArguments&)>
