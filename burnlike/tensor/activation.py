@@ -7,7 +7,7 @@ from .core.axes import axis
 from .core.base import B2, E, Tensor, like, wrap
 from .core.dtypes import largest_exponent
 from .core.kinds import D1, Float
-from .core.operands import fail, float_spec, inner_of
+from .core.operands import computed, float_spec, inner_of
 
 
 def relu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
@@ -113,10 +113,7 @@ def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tenso
         raise TensorValueError(
             "Prelu", f"expected 1 weight or one for each of the {channels} channels (dimension 1), got {count}"
         )
-    try:
-        return like(spec.activation.prelu(x.inner, weights), spec)
-    except Exception as error:
-        fail("prelu", error, x.inner, weights)
+    return like(computed("prelu", spec.activation.prelu, x.inner, weights), spec)
 
 
 def hard_sigmoid(x: "Tensor[B2, E, Float]", alpha: float, beta: float) -> "Tensor[B2, E, Float]":

@@ -5,7 +5,7 @@ import torch
 from ..errors import TensorValueError
 from .core.base import B2, E, Tensor, like
 from .core.kinds import D1, Float
-from .core.operands import fail, float_spec, inner_as
+from .core.operands import computed, float_spec, inner_as
 
 
 def cross_entropy_with_logits(
@@ -27,7 +27,4 @@ def cross_entropy_with_logits(
             "Cross Entropy With Logits",
             f"expected target_probs of the logits' shape {list(logits.inner.shape)}, got {list(probs.shape)}",
         )
-    try:
-        return like(spec.module.cross_entropy_with_logits(logits.inner, probs), spec.ranks[1])
-    except Exception as error:
-        fail(name, error, logits.inner, probs)
+    return like(computed(name, spec.module.cross_entropy_with_logits, logits.inner, probs), spec.ranks[1])

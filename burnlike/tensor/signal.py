@@ -10,7 +10,7 @@ from .core.axes import axis
 from .core.base import B2, E, Tensor, derive, wrap
 from .core.created import created
 from .core.kinds import D1, D2, D4, Float
-from .core.operands import fail, float_spec, ranked_spec, tensor_operand
+from .core.operands import computed, float_spec, ranked_spec, tensor_operand
 from .core.spec import Spec
 from .creation.filled import ElementType
 
@@ -255,10 +255,7 @@ def istft(
     if length is not None and length < 0:
         raise TensorValueError("Istft", f"length must be >= 0, got {length}")
     weights = _weights("Istft", spec, window, options)
-    try:
-        return derive(spec.module.istft(stft_matrix.inner, weights, *_frames(options), length), spec)
-    except Exception as error:
-        fail("istft", error, stft_matrix.inner)
+    return derive(computed("istft", spec.module.istft, stft_matrix.inner, weights, *_frames(options), length), spec)
 
 
 def _frames(options: StftOptions) -> tuple[int, int, int, bool, bool]:

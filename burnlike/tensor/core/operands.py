@@ -103,6 +103,14 @@ def fail(name: str, error: Exception, *operands: Any) -> NoReturn:
     raise (TensorTypeError if type(error) is TypeError else TensorValueError)(title(name), *reasons) from error
 
 
+def computed(name: str, function: Any, *args: Any) -> Any:
+    """`function(*args)`, of a backend's table; methods that are called most have the `try` themselves."""
+    try:
+        return function(*args)
+    except Exception as error:
+        fail(name, error, *args)
+
+
 def operand_of(name: str, other: Any, wanted: Spec, *, any_rank: bool = False) -> torch.Tensor:
     """The torch tensor of an operand of another kind than the receiver's, such as a mask or indices.
 

@@ -10,7 +10,7 @@ from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.axes import axes_of, axis
 from ..core.base import B2, E, Tensor, like
 from ..core.kinds import Float, N
-from ..core.operands import fail, float_spec, numeric_spec, tensor_operand
+from ..core.operands import computed, float_spec, numeric_spec, tensor_operand
 from ..core.spec import title
 
 
@@ -189,10 +189,7 @@ def vector_normalize(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int, eps: f
     spec = float_spec("vector_normalize", x)
     exponent = exponent_of("Vector Normalize", norm)
     place = axis("Vector Normalize", dim, spec.rank)
-    try:
-        return like(spec.module.vector_normalize(x.inner, exponent, place, float(eps)), spec)
-    except Exception as error:
-        fail("vector_normalize", error, x.inner)
+    return like(computed("vector_normalize", spec.module.vector_normalize, x.inner, exponent, place, float(eps)), spec)
 
 
 def cosine_similarity(
@@ -207,10 +204,7 @@ def cosine_similarity(
     other = tensor_operand("cosine_similarity", spec, x2)
     place = axis("Cosine Similarity", dim, spec.rank)
     epsilon = torch.finfo(spec.dtype).tiny if eps is None else float(eps)
-    try:
-        return like(spec.module.cosine_similarity(x1.inner, other, place, epsilon), spec)
-    except Exception as error:
-        fail("cosine_similarity", error, x1.inner, other)
+    return like(computed("cosine_similarity", spec.module.cosine_similarity, x1.inner, other, place, epsilon), spec)
 
 
 def _norm(name: str, x: Any, exponent: float, dims: Iterable[int], *, of_int: bool = False) -> Any:
@@ -218,7 +212,4 @@ def _norm(name: str, x: Any, exponent: float, dims: Iterable[int], *, of_int: bo
     places = axes_of(title(name), dims, spec.rank)
     if exponent != exponent:
         raise TensorValueError(title(name), "the exponent of a norm can't be NaN")
-    try:
-        return like(spec.module.vector_norm(x.inner, exponent, places), spec)
-    except Exception as error:
-        fail(name, error, x.inner)
+    return like(computed(name, spec.module.vector_norm, x.inner, exponent, places), spec)

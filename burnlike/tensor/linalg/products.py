@@ -9,7 +9,7 @@ from ..core.axes import axis
 from ..core.base import B2, K2, Tensor, derive
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float, N
-from ..core.operands import any_spec, fail, float_spec, matrix_spec, numeric_spec, tensor_operand
+from ..core.operands import any_spec, computed, float_spec, matrix_spec, numeric_spec, tensor_operand
 
 
 @overload
@@ -105,10 +105,7 @@ def outer_dim(lhs: Any, rhs: Any, dim: int) -> Any:
     check_rank("Outer", spec.rank + 1)
     place = axis("Outer", dim, spec.rank)
     other = tensor_operand("outer", spec, rhs)
-    try:
-        return derive(spec.module.outer(lhs.inner, other, place), spec)
-    except Exception as error:
-        fail("outer", error, lhs.inner, other)
+    return derive(computed("outer", spec.module.outer, lhs.inner, other, place), spec)
 
 
 @overload

@@ -7,7 +7,7 @@ import torch
 from ...errors import TensorValueError
 from ..core.base import B2, Tensor, derive, like
 from ..core.kinds import D1, D3, D4, D5, Float
-from ..core.operands import fail, inner_as, ranked_spec
+from ..core.operands import computed, inner_as, ranked_spec
 from ..core.spec import title
 from ..options import ConvOptions, ConvTransposeOptions, DeformConvOptions, UnfoldOptions
 from ..options.base import Sizes, both_ends, each, expanded, frozen_sizes
@@ -81,13 +81,9 @@ def conv2d_weight_backward(
     name = "conv2d_weight_backward"
     spec = ranked_spec(name, x, 4)
     kernel, grad = inner_as(name, weight, spec), inner_as(name, output_grad, spec)
-    inner, stride, padding, dilation = _padded(name, 2, x, options)
+    inner, *sizes = _padded(name, 2, x, options)
     _check_channels(name, inner, kernel, None, options.groups)
-    try:
-        out = spec.module.conv2d_weight_backward(inner, kernel, grad, stride, padding, dilation, options.groups)
-    except Exception as error:
-        fail(name, error, inner, kernel, grad)
-    return like(out, spec)
+    return like(computed(name, spec.module.conv2d_weight_backward, inner, kernel, grad, *sizes, options.groups), spec)
 
 
 def conv_transpose1d(
@@ -170,14 +166,9 @@ def deform_conv2d(
     factors = None if mask is None else inner_as(name, mask, spec)
     offsets = None if bias is None else inner_as(name, bias, spec.ranks[1])
     _check_channels(name, x.inner, kernel, offsets, options.weight_groups)
-    stride, padding, dilation = expanded(name, options, 2)
-    _check_moves(x.inner, kernel, moves, factors, stride, padding, dilation, options.offset_groups)
-    try:
-        out = spec.module.deform_conv2d(
-            x.inner, moves, kernel, factors, offsets, stride, padding, dilation, options.offset_groups
-        )
-    except Exception as error:
-        fail(name, error, x.inner, moves, kernel)
+    sizes, groups = expanded(name, options, 2), options.offset_groups
+    _check_moves(x.inner, kernel, moves, factors, *sizes, groups=groups)
+    out = computed(name, spec.module.deform_conv2d, x.inner, moves, kernel, factors, offsets, *sizes, groups)
     return like(out, spec)
 
 
@@ -188,10 +179,7 @@ def unfold4d(x: "Tensor[B2, D4, Float]", kernel_size: Sizes, options: UnfoldOpti
     """
     spec = ranked_spec("unfold4d", x, 4)
     kernel, stride, padding, dilation = _windows("Unfold4d", kernel_size, options)
-    try:
-        return derive(spec.module.unfold4d(x.inner, kernel, dilation, padding, stride), spec)
-    except Exception as error:
-        fail("unfold4d", error, x.inner)
+    return derive(computed("unfold4d", spec.module.unfold4d, x.inner, kernel, dilation, padding, stride), spec)
 
 
 def fold4d(
@@ -204,10 +192,7 @@ def fold4d(
     spec = ranked_spec("fold4d", x, 3)
     size = each("Fold4d", "output_size", frozen_sizes("Fold4d", "output_size", output_size, 1), 2)
     kernel, stride, padding, dilation = _windows("Fold4d", kernel_size, options)
-    try:
-        return derive(spec.module.fold4d(x.inner, size, kernel, dilation, padding, stride), spec)
-    except Exception as error:
-        fail("fold4d", error, x.inner)
+    return derive(computed("fold4d", spec.module.fold4d, x.inner, size, kernel, dilation, padding, stride), spec)
 
 
 def _conv(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvOptions) -> Any:
@@ -215,12 +200,8 @@ def _conv(name: str, dims: int, x: Any, weight: Any, bias: Any, options: ConvOpt
     kernel = inner_as(name, weight, spec)
     offsets = None if bias is None else inner_as(name, bias, spec.ranks[1])
     _check_channels(name, x.inner, kernel, offsets, options.groups)
-    inner, stride, padding, dilation = _padded(name, dims, x, options)
-    try:
-        out = getattr(spec.module, name)(inner, kernel, offsets, stride, padding, dilation, options.groups)
-    except Exception as error:
-        fail(name, error, x.inner, kernel)
-    return like(out, spec)
+    inner, *sizes = _padded(name, dims, x, options)
+    return like(computed(name, getattr(spec.module, name), inner, kernel, offsets, *sizes, options.groups), spec)
 
 
 def _padded(name: str, dims: int, x: Any, options: ConvOptions) -> tuple[torch.Tensor, Any, Any, Any]:
@@ -243,13 +224,8 @@ def _conv_transpose(name: str, dims: int, x: Any, weight: Any, bias: Any, option
             f"the input has {x.inner.shape[1]} channels, the weight is for {kernel.shape[0]}:"
             f" shapes {list(x.inner.shape)} and {list(kernel.shape)}",
         )
-    stride, padding, padding_out, dilation = expanded(name, options, dims)
-    try:
-        out = spec.module.conv_transpose(
-            x.inner, kernel, offsets, stride, padding, padding_out, options.groups, dilation
-        )
-    except Exception as error:
-        fail(name, error, x.inner, kernel)
+    *sizes, dilation = expanded(name, options, dims)
+    out = computed(name, spec.module.conv_transpose, x.inner, kernel, offsets, *sizes, options.groups, dilation)
     return like(out, spec)
 
 

@@ -7,7 +7,7 @@ import torch
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, Tensor, like
 from ..core.kinds import D4, Float
-from ..core.operands import fail, ranked_spec
+from ..core.operands import computed, ranked_spec
 from ..options import InterpolateOptions
 from ..options.base import Sizes, each, frozen_sizes
 
@@ -37,10 +37,8 @@ def interpolate(x: Any, output_size: Any, options: Any = None) -> Any:
     if not isinstance(options, InterpolateOptions):
         raise TensorTypeError("Interpolate", f"expected InterpolateOptions, got {type(options).__name__}")
     size = _output_size(x.inner.shape, given, options)
-    try:
-        return like(spec.module.interpolate(x.inner, size, options.mode, options.align_corners), spec)
-    except Exception as error:
-        fail("interpolate", error, x.inner)
+    function = spec.module.interpolate
+    return like(computed("interpolate", function, x.inner, size, options.mode, options.align_corners), spec)
 
 
 def _output_size(shape: torch.Size, given: Any, options: InterpolateOptions) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import torch
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, E, Tensor, like, wrap
 from ..core.kinds import D1, D2, D3, Float, Int
-from ..core.operands import fail, float_spec, index_of, inner_of, ranked_spec
+from ..core.operands import computed, float_spec, index_of, inner_of, ranked_spec
 
 
 class BatchNormOutput(NamedTuple, Generic[B, D]):
@@ -46,10 +46,7 @@ def linear(
             f"expected an input [.., {d_in}] and a bias [{d_out}] for a weight {[d_in, d_out]},"
             f" got {list(x.inner.shape)} and {None if vector is None else list(vector.shape)}",
         )
-    try:
-        return like(spec.module.linear(x.inner, matrix, vector), spec)
-    except Exception as error:
-        fail("linear", error, x.inner, matrix)
+    return like(computed("linear", spec.module.linear, x.inner, matrix, vector), spec)
 
 
 def embedding(
@@ -64,10 +61,7 @@ def embedding(
     """
     spec = ranked_spec("embedding", weights, 2)
     rows = index_of("embedding", indices, spec.index)
-    try:
-        return wrap(spec.module.embedding(weights.inner, rows), spec.ranks[3])
-    except Exception as error:
-        fail("embedding", error, weights.inner, rows)
+    return wrap(computed("embedding", spec.module.embedding, weights.inner, rows), spec.ranks[3])
 
 
 def layer_norm(
@@ -90,10 +84,7 @@ def layer_norm(
     size = x.inner.shape[-1]
     if scale.shape[0] != size or (shift is not None and shift.shape[0] != size):
         _check_sizes("Layer Norm", size, {"gamma": scale, "beta": shift})
-    try:
-        return like(spec.module.layer_norm(x.inner, scale, shift, epsilon), spec)
-    except Exception as error:
-        fail("layer_norm", error, x.inner, scale)
+    return like(computed("layer_norm", spec.module.layer_norm, x.inner, scale, shift, epsilon), spec)
 
 
 def batch_norm(
@@ -116,10 +107,7 @@ def batch_norm(
     names = {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
     inners = {name: inner_of("batch_norm", it, spec.ranks[1]) for name, it in names.items()}
     _check_sizes("Batch Norm", x.inner.shape[1], inners)
-    try:
-        return like(spec.module.batch_norm(x.inner, *inners.values(), epsilon), spec)
-    except Exception as error:
-        fail("batch_norm", error, x.inner)
+    return like(computed("batch_norm", spec.module.batch_norm, x.inner, *inners.values(), epsilon), spec)
 
 
 def batch_norm_train(
@@ -141,10 +129,7 @@ def batch_norm_train(
     _check_sizes("Batch Norm Train", x.inner.shape[1], {"gamma": scale, "beta": shift})
     if x.inner.numel() == 0:
         raise TensorValueError("Batch Norm Train", f"the batch is empty: shape {list(x.inner.shape)}")
-    try:
-        out, mean, variance = spec.module.batch_norm_train(x.inner, scale, shift, epsilon)
-    except Exception as error:
-        fail("batch_norm_train", error, x.inner)
+    out, mean, variance = computed("batch_norm_train", spec.module.batch_norm_train, x.inner, scale, shift, epsilon)
     return BatchNormOutput(like(out, spec), like(mean, spec.ranks[1]), like(variance, spec.ranks[1]))
 
 
@@ -177,10 +162,8 @@ def ctc_loss(
         reasons.append(f"blank: expected one of the {classes} classes, got {blank}")
     if reasons:
         raise TensorValueError("Ctc Loss", *reasons)
-    try:
-        return like(spec.module.ctc_loss(log_probs.inner, labels, lengths, label_lengths, blank), spec.ranks[1])
-    except Exception as error:
-        fail("ctc_loss", error, log_probs.inner, labels)
+    out = computed("ctc_loss", spec.module.ctc_loss, log_probs.inner, labels, lengths, label_lengths, blank)
+    return like(out, spec.ranks[1])
 
 
 def _batch_spec(name: str, x: Any) -> Any:

@@ -7,7 +7,7 @@ import torch
 from ...errors import TensorTypeError
 from ..core.base import B2, Tensor, like, wrap
 from ..core.kinds import D3, D4, D5, Float, Int
-from ..core.operands import fail, index_of, inner_as, ranked_spec
+from ..core.operands import computed, index_of, inner_as, ranked_spec
 from ..core.spec import title
 from ..options import AvgPoolOptions, MaxPoolOptions
 from ..options.base import Sizes, both_ends, each, expanded, frozen_sizes
@@ -116,10 +116,7 @@ def max_pool2d_with_indices_backward(x: Any, *rest: Any) -> Any:
         raise TensorTypeError(title(name), "expected (x, options, output_grad, indices)")
     _max_window(name, 2, rest[0], rest[1:-2], {})
     grad, indices = inner_as(name, rest[-2], spec), index_of(name, rest[-1], spec.index)
-    try:
-        return wrap(spec.module.max_pool2d_backward(grad, indices, tuple(x.inner.shape[2:])), spec)
-    except Exception as error:
-        fail(name, error, x.inner, grad, indices)
+    return wrap(computed(name, spec.module.max_pool2d_backward, grad, indices, tuple(x.inner.shape[2:])), spec)
 
 
 @overload
@@ -179,12 +176,8 @@ def avg_pool2d_backward(x: Any, output_grad: Any, kernel_size: Any, *window: Any
     name = "avg_pool2d_backward"
     spec = ranked_spec(name, x, 4)
     grad = inner_as(name, output_grad, spec)
-    *sizes, count_include_pad, _ceil_mode = _avg_window(name, 2, kernel_size, window, named)
-    try:
-        out = spec.module.avg_pool2d_backward(grad, *sizes, count_include_pad, tuple(x.inner.shape[2:]))
-    except Exception as error:
-        fail(name, error, x.inner, grad)
-    return like(out, spec)
+    *sizes, _ceil_mode = _avg_window(name, 2, kernel_size, window, named)
+    return like(computed(name, spec.module.avg_pool2d_backward, grad, *sizes, tuple(x.inner.shape[2:])), spec)
 
 
 def adaptive_avg_pool1d(x: "Tensor[B2, D3, Float]", output_size: Sizes) -> "Tensor[B2, D3, Float]":
@@ -215,28 +208,21 @@ def adaptive_avg_pool3d(x: "Tensor[B2, D5, Float]", output_size: Sizes) -> "Tens
 
 def _max_pool(name: str, dims: int, x: Any, kernel_size: Any, window: Any, named: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    try:
-        return wrap(spec.module.max_pool(x.inner, *_max_window(name, dims, kernel_size, window, named)), spec)
-    except Exception as error:
-        fail(name, error, x.inner)
+    sizes = _max_window(name, dims, kernel_size, window, named)
+    return wrap(computed(name, spec.module.max_pool, x.inner, *sizes), spec)
 
 
 def _max_pool_with_indices(name: str, dims: int, x: Any, kernel_size: Any, window: Any, named: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
     sizes = _max_window(name, dims, kernel_size, window, named)
-    try:
-        values, indices = spec.module.max_pool_with_indices(x.inner, *sizes, spec.int.dtype)
-    except Exception as error:
-        fail(name, error, x.inner)
+    values, indices = computed(name, spec.module.max_pool_with_indices, x.inner, *sizes, spec.int.dtype)
     return wrap(values, spec), wrap(indices, spec.int)
 
 
 def _avg_pool(name: str, dims: int, x: Any, kernel_size: Any, window: Any, named: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
-    try:
-        return like(spec.module.avg_pool(x.inner, *_avg_window(name, dims, kernel_size, window, named)), spec)
-    except Exception as error:
-        fail(name, error, x.inner)
+    sizes = _avg_window(name, dims, kernel_size, window, named)
+    return like(computed(name, spec.module.avg_pool, x.inner, *sizes), spec)
 
 
 def _max_window(name: str, dims: int, kernel_size: Any, window: Any, named: Any) -> tuple[Any, ...]:
@@ -270,7 +256,4 @@ def _pool_options(name: str, kind: Any, kernel_size: Any, window: Any, named: An
 def _adaptive(name: str, dims: int, x: Any, output_size: Any) -> Any:
     spec = ranked_spec(name, x, dims + 2)
     size = each(name, "output_size", frozen_sizes(title(name), "output_size", output_size, 1), dims)
-    try:
-        return like(getattr(spec.module, name)(x.inner, size), spec)
-    except Exception as error:
-        fail(name, error, x.inner)
+    return like(computed(name, getattr(spec.module, name), x.inner, size), spec)

@@ -7,7 +7,7 @@ import torch
 from ...errors import TensorValueError
 from ..core.base import B2, Tensor, like
 from ..core.kinds import D4, Bool, Float
-from ..core.operands import fail, inner_as, inner_of, ranked_spec
+from ..core.operands import computed, inner_as, inner_of, ranked_spec
 from ..options import AttentionModuleOptions
 
 _DEFAULTS = AttentionModuleOptions()
@@ -68,13 +68,8 @@ def _attention(
     if not (hidden is None and bias is None and query.inner.shape == keys.shape == values.shape):
         _check_shapes(query.inner.shape, keys.shape, values.shape, {"mask": hidden, "attn_bias": bias})
     scale = query.inner.shape[3] ** -0.5 if options.scale is None else options.scale
-    try:
-        out = getattr(spec.module, name)(
-            query.inner, keys, values, hidden, bias, scale, options.softcap, options.is_causal
-        )
-    except Exception as error:
-        fail(name, error, query.inner, keys, values)
-    return like(out, spec)
+    function, choices = getattr(spec.module, name), (scale, options.softcap, options.is_causal)
+    return like(computed(name, function, query.inner, keys, values, hidden, bias, *choices), spec)
 
 
 def _check_shapes(

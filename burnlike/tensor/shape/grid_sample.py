@@ -7,7 +7,7 @@ import torch
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B, D, K, Tensor, TensorBase, like
 from ..core.kinds import D4, Float
-from ..core.operands import fail, ranked_spec, tensor_operand
+from ..core.operands import computed, ranked_spec, tensor_operand
 from ..options import GridSampleMode, GridSampleOptions
 
 _MODES = {"Nearest": "nearest", "Bilinear": "bilinear", "Bicubic": "bicubic"}
@@ -42,11 +42,8 @@ class GridMethods(TensorBase[B, D, K]):
             raise TensorValueError(
                 "Grid Sample 2d", f"expected a grid [{shape[0]}, H, W, 2] for {list(shape)}, got {list(at)}"
             )
-        mode, padding = _MODES[chosen.mode], _PADDINGS[chosen.padding_mode]
-        try:
-            return like(spec.module.grid_sample_2d(self.inner, places, mode, padding, chosen.align_corners), spec)
-        except Exception as error:
-            fail(name, error, self.inner, places)
+        how = _MODES[chosen.mode], _PADDINGS[chosen.padding_mode], chosen.align_corners
+        return like(computed(name, spec.module.grid_sample_2d, self.inner, places, *how), spec)
 
 
 def _options(options: Any) -> GridSampleOptions:
