@@ -25,7 +25,7 @@ OWN = {
     "train/runs/run_dir.py": "/dev/null",
     "train/view/loggers/tensorboard.py": "the config of the run that it has locked",
     "train/view/report/page.py": "burnlike's own assets",
-    "train/view/usage.py": "/proc",
+    "train/view/process.py": "/proc",
 }
 """Files that open what nobody else can name, and what this is."""
 

@@ -46,12 +46,11 @@ LossFunction = Callable[[Any, Any], Tensor | StepOutput]
 """`(model, batch) -> loss`: a mean over the items of the batch, or a StepOutput that says of how many values."""
 
 
-class _Task:
+class _Task(NamedTuple):
     """Two functions of a model and a batch."""
 
-    def __init__(self, train_step: LossFunction, valid_step: LossFunction) -> None:
-        self.train_step = train_step
-        self.valid_step = valid_step
+    train_step: LossFunction
+    valid_step: LossFunction
 
 
 def task_of(model: nn.Module, loss: LossFunction | None, task: TrainStep | None) -> Any:

@@ -1,7 +1,7 @@
 """An optimizer step with the gradients in `.grad`: of burnlike's optimizers and of torch's, with any schedule."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,21 +28,8 @@ AnyOptimizer = Optimizer | torch.optim.Optimizer
 Schedule = AnyLrScheduler[float] | AnyLrScheduler[ModuleLearningRate] | LRScheduler | float | None
 
 
-class Update(Protocol):
-    """Takes optimizer steps."""
-
-    def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
-        """Divide the gradients by `divisor`, update the weights with them and drop them; returns the learning rate.
-
-        Args:
-            divisor: 1.0 leaves the gradients as they are.
-            scaler: scaled the loss; where gradients overflowed, the weights stay as they are.
-        """
-        ...
-
-
 class AdaptorUpdate:
-    """A step of an OptimizerAdaptor."""
+    """Steps of an OptimizerAdaptor."""
 
     def __init__(self, model: nn.Module, optimizer: OptimizerAdaptor[Any], schedule: AnyLrScheduler[Any]) -> None:
         optimizer.check(model)
@@ -54,6 +41,11 @@ class AdaptorUpdate:
         self._scaled: TorchModuleOptimizer | None = None  # what a scaler steps
 
     def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
+        """Divide the gradients by `divisor`, update the weights with them and drop them; returns the learning rate.
+
+        Args:
+            scaler: scaled the loss; where gradients overflowed, the weights stay as they are.
+        """
         lr = self._schedule.step()
         if scaler is None:
             grads = GradientsParams.from_module(self._model)
@@ -67,7 +59,7 @@ class AdaptorUpdate:
 
 
 class TorchUpdate:
-    """A step of one of torch's optimizers."""
+    """Steps of one of torch's optimizers, with the interface of AdaptorUpdate."""
 
     def __init__(
         self,
@@ -117,7 +109,7 @@ class TorchUpdate:
 
 def make_update(
     model: nn.Module, optimizer: AnyOptimizer, schedule: Schedule, clipping: GradientClipping | None
-) -> tuple[Update, AnyLrScheduler[Any] | LRScheduler | None]:
+) -> tuple[AdaptorUpdate | TorchUpdate, AnyLrScheduler[Any] | LRScheduler | None]:
     """The update of an optimizer, and the schedule, made where a rate was given."""
     if isinstance(schedule, int | float):
         schedule = ConstantLrConfig(lr=float(schedule)).init()
