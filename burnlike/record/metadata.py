@@ -17,6 +17,9 @@ from .outline import Outline, TensorEntry
 from .values import dump_values, load_values
 
 FORMAT_VERSION = "2"
+"""Version 1 had neither states nor layouts; it is read as well."""
+
+_READABLE = ("1", FORMAT_VERSION)
 _PREFIX = "burnlike."
 _FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT, CHECKSUMS = (
     f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout", "checksums")
@@ -103,7 +106,7 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
 
 def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
     """The aliases among the texts, unchecked."""
-    return _Reader(texts, {}, path, budget).aliases() if texts.get(_FORMAT) == FORMAT_VERSION else {}
+    return _Reader(texts, {}, path, budget).aliases() if texts.get(_FORMAT) in _READABLE else {}
 
 
 def decode(
@@ -115,9 +118,10 @@ def decode(
     version = texts.get(_FORMAT)
     if version is None:
         return Outline(entries, metadata=others, format="safetensors")
-    if version != FORMAT_VERSION:
+    if version not in _READABLE:
         raise RecordFormatError(
-            f"{path}: expected burnlike.format {FORMAT_VERSION}, got {version!r}; a newer burnlike wrote it: update"
+            f"{path}: expected burnlike.format {' or '.join(_READABLE)}, got {version!r}; a newer burnlike wrote it:"
+            " update"
         )
     reader = _Reader(texts, entries, path, budget)
     aliases = reader.aliases()

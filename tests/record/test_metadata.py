@@ -98,7 +98,7 @@ def test_metadata_of_others_is_left_alone() -> None:
 )
 def test_damaged_details_are_refused(texts: dict[str, str], message: str) -> None:
     with pytest.raises(RecordFormatError, match=message) as caught:
-        decoded({"burnlike.format": "2", **texts}, ["a", "b"])
+        decoded({"burnlike.format": "1", **texts}, ["a", "b"])
     assert str(caught.value).startswith("file: ")
 
 
