@@ -99,7 +99,7 @@ def refuse_tracked(op: str, tensors: Sequence[Tensor]) -> None:
 def note_written(tensors: Sequence[Tensor]) -> None:
     """Let autograd see that tensors have changed, those that it saved among them."""
     if not torch.compiler.is_compiling():
-        torch.autograd.graph.increment_version(tensors)  # inference tensors, which have no version, are let be
+        torch.autograd.graph.increment_version(tensors)  # inference tensors have no version
 
 
 def check_approximate(op: str, approximate: str) -> None:

@@ -77,11 +77,7 @@ def call(name: str, native: Any, reference: Callable[..., Any], check: Callable[
 def second_derivative(
     gradients: Callable[..., tuple[Tensor, ...]],
 ) -> tuple[Callable[..., tuple[Tensor | None, ...]], Callable[..., None]]:
-    """The derivative of a backward op, and what it keeps: for `autograd` of `_library`.
-
-    Args:
-        gradients: what the op computes, in plain torch: takes its arguments, of which the floats require gradients.
-    """
+    """The derivative of a backward op, and what it keeps, of the `gradients` that the op computes, in plain torch."""
 
     def save(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
         ctx.save_for_backward(*(it for it in inputs if isinstance(it, Tensor)))

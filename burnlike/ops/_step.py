@@ -98,10 +98,8 @@ def _without_result(function: Callable[P, None], define: Callable[P, Step]) -> C
 class ReferenceValues:
     """One parameter of a step in plain torch, in the dtype that is computed in.
 
-    Attributes:
-        p, g: parameter and gradient; the gradient is scaled and clipped.
-        states: its moments, in the order of the lists that are there.
-        time: the number of the step, without the skipped ones; 1 where the rule has no use for it.
+    `p` is the parameter, `g` its gradient, scaled and clipped, `states` its moments, `time` the number of the step
+    without the skipped ones, 1 where the rule has no use for it.
     """
 
     def __init__(self, step: Step, index: int, moments: Sequence[Tensor], scales: Sequence[Tensor | None]) -> None:

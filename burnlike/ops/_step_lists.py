@@ -59,15 +59,10 @@ class StepOptions:
 
 
 class States(NamedTuple):
-    """One list of moments.
+    """One list of moments: `tensors` has one for each parameter, or flat ones that hold those of several in a row.
 
-    Attributes:
-        key: the argument's name.
-        tensors: one for each parameter, or flat ones that hold those of several in a row; empty if `is_optional`.
-        codes: the dtype of its 8-bit codes; None if it takes none.
-        scales: of the moments in 8 bits, in order.
-        scales_key: that argument's name.
-        is_optional: whether an empty list means that there is no such moment.
+    `codes` is the dtype of 8-bit codes, None if it takes none, and `scales` are those of moments in 8 bits, in order.
+    Where it `is_optional`, an empty list means that there is no such moment. The keys are the arguments' names.
     """
 
     key: str
@@ -83,15 +78,10 @@ class States(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One call of an optimizer's step.
+    """One call of an optimizer's step; lists and numbers are in the order of the op's schema.
 
-    Attributes:
-        params, grads: one gradient for each parameter.
-        states: the lists of moments, in the order of the op's schema.
-        times: for each parameter the number of the step; None if the rule has no use for it.
-        scalars: the numbers of the formula, in the order of the op's schema.
-        formula: the step of one parameter in plain torch.
-        options: what else is done.
+    `times` has for each parameter the number of the step, None if the rule has no use for it; `formula` is the step of
+    one parameter in plain torch.
     """
 
     params: Sequence[Tensor]

@@ -74,12 +74,7 @@ def dequantize_blockwise(codes: Tensor, scales: Tensor, dtype: torch.dtype = tor
 
 
 def encode(x: Tensor, dtype: torch.dtype, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Codes and scales of float32 values `[n]`.
-
-    Args:
-        draws: for each value a number in [0, 1): the code above is taken where the place of the value between its
-            neighbours is larger, so the mean over draws is the value. None takes the nearest code.
-    """
+    """Codes and scales of float32 values `[n]`: the nearest ones, or the two around a value by `draws` in [0, 1)."""
     count = x.numel()
     scales = _largest_magnitudes(x)
     each = scales[:, None].expand(-1, BLOCK).reshape(-1)[:count]

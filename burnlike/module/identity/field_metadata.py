@@ -113,8 +113,8 @@ class Field(TypedDict, total=False):
     Attributes:
         id: the ParamId of the tensor that it holds, or held.
         meta: what else is known of that tensor: a Meta as a dict.
-        holds: of what is no tensor and no module: a `constant` only refers to what belongs elsewhere; a plain `list`
-            or dict may come to hold parts of a tree; an `item` has a state that is saved.
+        holds: what an attribute is that is no tensor and no module: a `constant` only refers to something; a plain
+            `list` or dict may come to hold parts of a tree; an `item` has a state that is saved.
         parts: of a tensor of torch's that holds several of burnlike's, the numbers of their ids.
     """
 

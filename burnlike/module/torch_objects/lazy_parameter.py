@@ -182,7 +182,7 @@ def fill_lazy(param: LazyParameter, values: Tensor) -> None:
 
 
 def _fill(param: LazyParameter, values: Tensor) -> None:
-    """As `fill_lazy`, for who has the lock."""
+    """As `fill_lazy`, while the lock is held."""
     if (cell := _cell_of(param)) is None:
         return
     if values.is_meta:

@@ -47,7 +47,7 @@ class Identities:
         self._moves: dict[int, tuple[Tensor | None, bool]] = {}
 
     def resolve(self, path: str, kind: Kind, module: nn.Module, name: str, at_place: Tensor) -> ParamId:
-        """The id of a tensor whose place and object do not agree on one that no other tensor has."""
+        """The id of a tensor if its place and the tensor note different ones, or one that another tensor has, too."""
         tensor = noting(kind, at_place)
         param_id = known_id(module, name, tensor)
         if param_id is None:
