@@ -66,7 +66,7 @@ class Options:
 
 def public(name: str) -> Any:
     """A class of the public API, of `burnlike.tensor` or of one of its modules of free functions."""
-    for module in ("", ".signal", ".grid", ".options", ".dtypes", ".distribution", ".quantization"):
+    for module in ("", ".signal", ".grid", ".options", ".core.dtypes", ".host.distribution", ".quantization"):
         found = getattr(importlib.import_module(f"burnlike.tensor{module}"), name, None)
         if found is not None:
             return found

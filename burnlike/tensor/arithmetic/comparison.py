@@ -10,7 +10,7 @@ from ..core.axes import axis, whole
 from ..core.base import B, D, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, Bool, Float, Kind
 from ..core.numbers import unboxed
-from ..core.operands import fail, operand, scalar, tensor_operand
+from ..core.operands import computed, fail, operand, scalar, tensor_operand
 
 
 def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
@@ -196,13 +196,8 @@ class FloatCheckMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         value = tensor_operand("is_close", spec, other)
-        try:
-            return wrap(
-                spec.ops.is_close(self.inner, value, 1e-5 if rtol is None else rtol, 1e-8 if atol is None else atol),
-                spec.bool,
-            )
-        except Exception as error:
-            fail("is_close", error, self.inner, value)
+        tolerances = 1e-5 if rtol is None else rtol, 1e-8 if atol is None else atol
+        return wrap(computed("is_close", spec.ops.is_close, self.inner, value, *tolerances), spec.bool)
 
     def all_close(
         self: "FloatCheckMethods[B, D, Float]",
@@ -222,7 +217,5 @@ class FloatCheckMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         value = tensor_operand("all_close", spec, other)
-        try:
-            return spec.ops.all_close(self.inner, value, 1e-5 if rtol is None else rtol, 1e-8 if atol is None else atol)
-        except Exception as error:
-            fail("all_close", error, self.inner, value)
+        tolerances = 1e-5 if rtol is None else rtol, 1e-8 if atol is None else atol
+        return computed("all_close", spec.ops.all_close, self.inner, value, *tolerances)

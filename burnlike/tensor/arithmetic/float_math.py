@@ -6,7 +6,7 @@ import torch
 
 from ..core.base import B, D, FloatOperand, K, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float
-from ..core.operands import fail, mixed, tensor_operand
+from ..core.operands import computed, fail, mixed, tensor_operand
 from ..core.scalars import with_scalar
 
 
@@ -92,10 +92,7 @@ class FloatMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         value = tensor_operand("hypot", spec, other)
-        try:
-            return like(spec.ops.hypot(self.inner, value), spec)
-        except Exception as error:
-            fail("hypot", error, self.inner, value)
+        return like(computed("hypot", spec.ops.hypot, self.inner, value), spec)
 
 
 class TrigonometryMethods(TensorBase[B, D, K]):
@@ -168,7 +165,4 @@ class TrigonometryMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         value = tensor_operand("atan2", spec, other)
-        try:
-            return like(spec.ops.atan2(self.inner, value), spec)
-        except Exception as error:
-            fail("atan2", error, self.inner, value)
+        return like(computed("atan2", spec.ops.atan2, self.inner, value), spec)

@@ -7,7 +7,7 @@ import torch
 from ...errors import TensorValueError
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like
 from ..core.kinds import D1
-from ..core.operands import fail, tensor_operand
+from ..core.operands import computed, fail, tensor_operand
 
 
 class MatmulMethods(TensorBase[B, D, K]):
@@ -53,10 +53,7 @@ class MatmulMethods(TensorBase[B, D, K]):
             raise TensorValueError(
                 "Dot", f"expected vectors of one size, got shapes {list(self.inner.shape)} and {list(value.shape)}"
             )
-        try:
-            return like(spec.ops.dot(self.inner, value), spec)
-        except Exception as error:
-            fail("dot", error, self.inner, value)
+        return like(computed("dot", spec.ops.dot, self.inner, value), spec)
 
 
 def _fail_matmul(error: Exception, lhs: torch.Tensor, rhs: torch.Tensor) -> NoReturn:

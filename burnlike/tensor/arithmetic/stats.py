@@ -8,7 +8,7 @@ from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
 from ..core.base import B, D, K, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float, Int
-from ..core.operands import fail, operand
+from ..core.operands import computed, operand
 
 
 class StatsMethods(TensorBase[B, D, K]):
@@ -115,10 +115,7 @@ class StatsMethods(TensorBase[B, D, K]):
                 "Cross",
                 f"expected size 3 in dimension {dim}, got shapes {list(self.inner.shape)} and {list(value.shape)}",
             )
-        try:
-            return like(spec.ops.cross(self.inner, value, dim), spec)
-        except Exception as error:
-            fail("cross", error, self.inner, value)
+        return like(computed("cross", spec.ops.cross, self.inner, value, dim), spec)
 
     def categorical(self: "StatsMethods[B, D, Float]", num_samples: int) -> "Tensor[B, D, Int]":
         """Indices drawn by the weights in the last dimension, with replacement. `[.., n] -> [.., num_samples]`.

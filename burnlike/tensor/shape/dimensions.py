@@ -10,7 +10,7 @@ from ..core.axes import axes_of, axis
 from ..core.base import B, D, K, Tensor, TensorBase, wrap
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
-from ..core.operands import fail
+from ..core.operands import computed, fail
 
 
 class TransposeMethods(TensorBase[B, D, K]):
@@ -69,18 +69,12 @@ class TransposeMethods(TensorBase[B, D, K]):
     def movedim(self, src: int | Sequence[int], dst: int | Sequence[int]) -> "Tensor[B, D, K]":
         """Dimensions `src` at the places `dst`, the rest in their order. `[..] -> [..]`. Torch: `torch.movedim`."""
         spec = self.spec
-        try:
-            return wrap(spec.ops.movedim(self.inner, src, dst), spec)
-        except Exception as error:
-            fail("movedim", error, self.inner)
+        return wrap(computed("movedim", spec.ops.movedim, self.inner, src, dst), spec)
 
     def flip(self, axes: Sequence[int]) -> "Tensor[B, D, K]":
         """Each of `axes` backwards. `[..] -> [..]`. Torch: `torch.flip`."""
         spec = self.spec
-        try:
-            return wrap(spec.ops.flip(self.inner, axes), spec)
-        except Exception as error:
-            fail("flip", error, self.inner)
+        return wrap(computed("flip", spec.ops.flip, self.inner, axes), spec)
 
 
 # A rank given as an argument: type checkers keep the literal, because the bound is made of literals.

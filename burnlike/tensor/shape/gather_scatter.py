@@ -9,7 +9,7 @@ from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.axes import axis
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, derive, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Bool, Int
-from ..core.operands import fail, index_of, tensor_operand
+from ..core.operands import computed, fail, index_of, tensor_operand
 from ..core.spec import Spec, title
 
 
@@ -198,10 +198,7 @@ class ScatteringMethods(TensorBase[B, D, K]):
         found = tensor_operand("select_assign", spec, values)
         expected = [*inner.shape[:dim], index.shape[0], *inner.shape[dim + 1 :]]
         _check_values("Select Assign", expected, found)
-        try:
-            return wrap(spec.ops.select_assign(inner, dim, index, found, mode), spec)
-        except Exception as error:
-            fail("select_assign", error, inner, index, found)
+        return wrap(computed("select_assign", spec.ops.select_assign, inner, dim, index, found, mode), spec)
 
     def scatter(
         self,
@@ -228,10 +225,7 @@ class ScatteringMethods(TensorBase[B, D, K]):
             _check_along("Scatter", dim, inner.shape, index.shape)
         if index.shape != found.shape:
             _check_values("Scatter", list(index.shape), found)
-        try:
-            return wrap(spec.ops.scatter(inner, dim, index, found, mode), spec)
-        except Exception as error:
-            fail("scatter", error, inner, index, found)
+        return wrap(computed("scatter", spec.ops.scatter, inner, dim, index, found, mode), spec)
 
     def scatter_nd(
         self: "Numeric[B, D]",

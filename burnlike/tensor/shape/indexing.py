@@ -9,7 +9,7 @@ from ...errors import TensorValueError
 from ..core.axes import axis
 from ..core.base import B, D, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Int
-from ..core.operands import fail, index_of, scalar, tensor_operand
+from ..core.operands import computed, fail, index_of, scalar, tensor_operand
 from ..core.slices import SliceForm, Slices, ranges_of, size_of
 
 
@@ -68,10 +68,7 @@ class IndexingMethods(TensorBase[B, D, K]):
                 f"the values have shape {list(found.shape)}, the region {region} (of {list(shape)});"
                 " expand or reshape the values: they are not broadcast",
             )
-        try:
-            return wrap(spec.ops.slice_assign(inner, ranges, backwards, found), spec)
-        except Exception as error:
-            fail("slice_assign", error, inner, found)
+        return wrap(computed("slice_assign", spec.ops.slice_assign, inner, ranges, backwards, found), spec)
 
     def slice_fill(self, slices: Slices, value: float) -> "Tensor[B, D, K]":
         """A copy whose region, as `slice` selects it, holds `value` everywhere. Torch: `x.clone()[...] = value`.
@@ -82,10 +79,7 @@ class IndexingMethods(TensorBase[B, D, K]):
         spec, inner = self.spec, self.inner
         ranges, _ = ranges_of("Slice Fill", slices, inner)
         value = scalar("slice_fill", spec, value)
-        try:
-            return wrap(spec.ops.slice_fill(inner, ranges, value), spec)
-        except Exception as error:
-            fail("slice_fill", error, inner)
+        return wrap(computed("slice_fill", spec.ops.slice_fill, inner, ranges, value), spec)
 
     def narrow(self, dim: int, start: int, length: int) -> "Tensor[B, D, K]":
         """`length` elements along a dimension, from `start` on. Torch: `torch.narrow`.

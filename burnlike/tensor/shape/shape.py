@@ -8,7 +8,7 @@ from ..core.axes import axis
 from ..core.base import B, D, K, Tensor, derive, wrap
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8
-from ..core.operands import fail
+from ..core.operands import computed, fail
 from .dimensions import R, SqueezingMethods, TransposeMethods
 
 
@@ -171,10 +171,7 @@ class ShapeMethods(SqueezingMethods[B, D, K], TransposeMethods[B, D, K]):
             for dim in dims:
                 axis("Roll", dim, spec.rank)
             return self  # pyright: ignore[reportReturnType]
-        try:
-            return wrap(spec.ops.roll(self.inner, shifts, dims), spec)
-        except Exception as error:
-            fail("roll", error, self.inner)
+        return wrap(computed("roll", spec.ops.roll, self.inner, shifts, dims), spec)
 
     def roll_dim(self, shift: int, dim: int) -> "Tensor[B, D, K]":
         """Element i of `dim` moves to i + shift, around the end. `[..] -> [..]`. Torch: `torch.roll`."""
