@@ -1,6 +1,6 @@
 """The residual blocks of ResNets (He et al. 2016)."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ class _Residual(KeepsType, AnyLibrary, Module):
         activation: of the sum.
     """
 
+    _branch: ClassVar[tuple[str, ...]]
+
     def __init__(self, config: BasicBlockConfig | BottleneckConfig, device: torch.device | str | None) -> None:
         super().__init__()
         channels_in, channels_out = config.channels
@@ -34,8 +36,19 @@ class _Residual(KeepsType, AnyLibrary, Module):
         )
         self.activation = config.activation.init(device)
 
-    def _join(self, x: Tensor, branch: Tensor) -> Tensor:
-        return self.activation(branch + (x if self.shortcut is None else self.shortcut(x)))
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[batch, channels_in, height, width] -> [batch, channels_out, ceil(height / stride), ceil(width / stride)]`.
+
+        Raises:
+            ShapeError: x has another rank or other channels.
+        """
+        convolutions = [getattr(self, name) for name in self._branch]
+        expect_shape(self, x, "batch", convolutions[0].conv.weight.shape[1], "height", "width")
+        y = x
+        for convolution in convolutions:
+            y = convolution(y)
+        return self.activation(y + (x if self.shortcut is None else self.shortcut(x)))
 
 
 class BasicBlock(_Residual):
@@ -48,22 +61,14 @@ class BasicBlock(_Residual):
         second: ConvNorm2d, without activation.
     """
 
+    _branch = ("first", "second")
+
     def __init__(self, config: BasicBlockConfig, device: torch.device | str | None = None) -> None:
         super().__init__(config, device)
         channels_in, channels_out = config.channels
         none = IdentityConfig()
         self.first = _conv(config, (channels_in, channels_out), 3, config.stride, config.activation, device)
         self.second = _conv(config, (channels_out, channels_out), 3, 1, none, device, zero=config.zero_last)
-
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels_in, height, width] -> [batch, channels_out, ceil(height / stride), ceil(width / stride)]`.
-
-        Raises:
-            ShapeError: x has another rank or other channels.
-        """
-        expect_shape(self, x, "batch", self.first.conv.weight.shape[1], "height", "width")
-        return self._join(x, self.second(self.first(x)))
 
 
 class Bottleneck(_Residual):
@@ -79,6 +84,8 @@ class Bottleneck(_Residual):
         expand: ConvNorm2d of 1 x 1 to the channels of the output, without activation.
     """
 
+    _branch = ("reduce", "middle", "expand")
+
     def __init__(self, config: BottleneckConfig, device: torch.device | str | None = None) -> None:
         super().__init__(config, device)
         channels_in, channels_out = config.channels
@@ -86,16 +93,6 @@ class Bottleneck(_Residual):
         self.reduce = _conv(config, (channels_in, width), 1, 1, config.activation, device)
         self.middle = _conv(config, (width, width), 3, config.stride, config.activation, device)
         self.expand = _conv(config, (width, channels_out), 1, 1, none, device, zero=config.zero_last)
-
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels_in, height, width] -> [batch, channels_out, ceil(height / stride), ceil(width / stride)]`.
-
-        Raises:
-            ShapeError: x has another rank or other channels.
-        """
-        expect_shape(self, x, "batch", self.reduce.conv.weight.shape[1], "height", "width")
-        return self._join(x, self.expand(self.middle(self.reduce(x))))
 
 
 def _conv(

@@ -18,6 +18,9 @@ from .configs import (
 )
 from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
 
+_EPSILON = 1e-8
+"""The least norm of a vector."""
+
 
 class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=HingeEmbeddingLossConfig):
     """x where the target is 1, max(0, margin - x) elsewhere; x are distances (Hadsell et al. 2006).
@@ -145,10 +148,6 @@ class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=TripletMarginLossConf
         near = linalg.vector_norm(anchor - positive, self.p, dim=1)
         far = linalg.vector_norm(anchor - negative, self.p, dim=1)
         return (near - far + self.margin).clamp_min(0)
-
-
-_EPSILON = 1e-8
-"""The least norm of a vector."""
 
 
 class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=CosineEmbeddingLossConfig):

@@ -118,24 +118,19 @@ class ReductionConfig(ModuleConfig[Built]):
 
 
 class MeanConfig(ReductionConfig["Mean"], tag="Mean", builds=".selecting"):
-    """The mean over dimensions.
-
-    Attributes:
-        dims: over which it is taken; negative ones count from the last.
-        keep_dims: whether they stay, with size 1.
-    """
+    """The mean over dimensions."""
 
 
 class SumConfig(ReductionConfig["Sum"], tag="Sum", builds=".selecting"):
-    """The sum over dimensions; the fields are those of `Mean`."""
+    """The sum over dimensions."""
 
 
 class MaxConfig(ReductionConfig["Max"], tag="Max", builds=".selecting"):
-    """The largest element over dimensions; the fields are those of `Mean`."""
+    """The largest element over dimensions."""
 
 
 class MinConfig(ReductionConfig["Min"], tag="Min", builds=".selecting"):
-    """The smallest element over dimensions; the fields are those of `Mean`."""
+    """The smallest element over dimensions."""
 
 
 class ParameterConfig(ModuleConfig["Parameter"], tag="Parameter", builds=".arithmetic"):

@@ -1,7 +1,7 @@
 """Parts of tensors, and what is taken over dimensions."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -64,7 +64,7 @@ class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=SliceConfig):
 
     dim: int
     start: int
-    end: int
+    end: Any  # an index or None; `int | None` would be shown as Rust's Option
     step: int
 
     @lift

@@ -1,5 +1,6 @@
 """Gated recurrent units, in one direction and in both."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,10 +36,7 @@ class Gru(KeepsType, Direction):
 
     def __init__(self, config: GruConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
-
-        def gate() -> GateController:
-            return GateController(config.d_input, config.d_hidden, config.bias, config.initializer, device)
-
+        gate = partial(GateController, config.d_input, config.d_hidden, config.bias, config.initializer, device)
         self.update_gate = gate()
         self.reset_gate = gate()
         self.new_gate = gate()

@@ -1,5 +1,6 @@
 """Long short-term memory, in one direction and in both."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -43,10 +44,7 @@ class Lstm(Direction):
 
     def __init__(self, config: LstmConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
-
-        def gate() -> GateController:
-            return GateController(config.d_input, config.d_hidden, config.bias, config.initializer, device)
-
+        gate = partial(GateController, config.d_input, config.d_hidden, config.bias, config.initializer, device)
         self.input_gate = gate()
         self.forget_gate = None if config.input_forget else gate()
         self.output_gate = gate()
