@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, StructureMismatchError
-from ..mlax.comparing import check_same_structure
+from ..mlax.static_part import check_same_structure
 from ..mlax.structure import leaves as mlax_leaves
 from ..module.identity.field_ids import drop_id
 from ..module.identity.field_metadata import Meta, change_field, fields_of, fields_with, meta_of, set_meta

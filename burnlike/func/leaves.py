@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from .._torch_compat.transforms import is_batched, is_differentiated, transforming
 from ..errors import TracedLeakError
-from ..mlax.hyperparameters import hyperparameters, own_containers
+from ..mlax.static_part import hyperparameters, own_containers
 from ..module.identity.field_metadata import meta_of, set_meta
 from ..module.torch_objects.lazy_parameter import initialize_param
 from ..module.torch_objects.wrappers import parts_of

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from .._torch_compat import pytree
 from ..errors import ArgumentError, StructureMismatchError
-from ..mlax.comparing import check_same_structure
+from ..mlax.static_part import check_same_structure
 from .leaves import Leaf, leaves, with_detached_leaves
 
 M = TypeVar("M", bound=nn.Module)

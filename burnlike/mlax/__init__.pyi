@@ -11,7 +11,6 @@ from .filters import (
     is_parameter as is_parameter,
     is_trainable as is_trainable,
 )
-from .hyperparameters import static_key as static_key
 from .layered import Parallel as Parallel, ParallelRng as ParallelRng, Series as Series, SeriesRng as SeriesRng
 from .mapped import map as map
 from .module import Module as Module
@@ -24,4 +23,5 @@ from .partitioning import (
     split as split,
 )
 from .sequence import ModuleSeq as ModuleSeq
+from .static_part import static_key as static_key
 from .structure import leaves as leaves

@@ -8,7 +8,7 @@ from torch import nn
 
 from ..errors import ArgumentError
 from .guards import refuse_holes
-from .hyperparameters import own_containers
+from .static_part import own_containers
 from .structure import view
 
 M = TypeVar("M", bound=nn.Module)

@@ -12,11 +12,11 @@ from ..module.torch_objects.lazy_parameter import is_lazy
 from ..module.torch_objects.memory import Memory
 from ..module.transforms import mapping
 from ..module.tree.param import Param
-from .comparing import check_same_structure
 from .data import as_data, check_trainable, tensors_in
 from .guards import guard_holes
 from .parameter import Parameter
 from .pytrees import level_of, map_items
+from .static_part import check_same_structure
 from .structure import at_same_places, counterpart, leaves, update_references, view
 
 M = TypeVar("M", bound=nn.Module)

@@ -20,10 +20,10 @@ from . import applying, mapped, partitioning, structure
 from .data import DataTree
 from .guards import guard_holes, guarding
 from .holding import Unbound, share
-from .hyperparameters import static_key
 from .moving import converting, fork_weights
 from .parameter import Parameter
 from .pytrees import register_handle
+from .static_part import static_key
 
 
 class Module(BaseModule):

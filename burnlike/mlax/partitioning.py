@@ -7,11 +7,11 @@ from typing import TypeVar
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, ConflictError, MissingParamError
-from .comparing import check_same_structure
 from .filters import Filter, Predicate, as_predicate, is_trainable
 from .guards import guard_holes
 from .holding import is_hole, share
 from .parameter import Parameter
+from .static_part import check_same_structure
 from .structure import LeafSlot, at_same_places, by_position, leaves, places, punch, update_references, view
 
 M = TypeVar("M", bound=nn.Module)

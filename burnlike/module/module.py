@@ -10,8 +10,14 @@ from .._torch_compat.modules import BUFFER_MARK, buffer_registration_hooks
 from ..errors import ModuleTreeError
 from ..tensor.core.base import TensorBase
 from .attributes.constants import MarkedConstant, begin_references, refer, references_of, resolve_references
-from .attributes.items import is_item, load_items, save_items
-from .attributes.plain_attributes import USER_CONTAINER, apply_plain, refresh_container
+from .attributes.plain_attributes import (
+    USER_CONTAINER,
+    apply_plain,
+    is_item,
+    load_items,
+    refresh_container,
+    save_items,
+)
 from .identity.field_ids import ensure_id, keep_id, noting
 from .identity.field_metadata import fields_of, fields_with, hold_as, meta_of, put_field, remember_field, set_meta
 from .methods import ModuleMethods

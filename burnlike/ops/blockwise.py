@@ -74,7 +74,10 @@ def dequantize_blockwise(codes: Tensor, scales: Tensor, dtype: torch.dtype = tor
 
 
 def encode(x: Tensor, dtype: torch.dtype, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Codes and scales of float32 values `[n]`: the nearest ones, or the two around a value by `draws` in [0, 1)."""
+    """Codes and scales of float32 values `[n]`: the nearest codes, or by `draws` in [0, 1) one of the two around it.
+
+    The mean over draws is the value.
+    """
     count = x.numel()
     scales = _largest_magnitudes(x)
     each = scales[:, None].expand(-1, BLOCK).reshape(-1)[:count]

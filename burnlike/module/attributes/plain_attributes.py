@@ -1,20 +1,22 @@
 """The plain attributes of a module: those that are not its parameters, buffers and modules.
 
-Here are their names, the tensors among them, the lists that came to hold modules unnoticed, and users' containers.
+Here are their names, the tensors among them, the lists that came to hold modules unnoticed, users' containers, and
+items: objects with `into_item` and `from_item`, which are saved as what `into_item` gives.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, MutableMapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..._lazy import resolve
 from ..._torch_compat.modules import COMPILED_CALL
 from ...backend import Autodiff, backend_for
-from ...errors import BackendError, ModuleTreeError
+from ...errors import BackendError, BurnlikeError, ModuleTreeError
 from ...tensor.core.base import TensorBase, wrap
 from ...tensor.core.spec import family_of
-from ..identity.field_metadata import KEPT
+from ..identity.field_metadata import KEPT, fields_with
 from .constants import references_of
 
 USER_CONTAINER = "_burnlike_user_container"
@@ -27,6 +29,8 @@ def refresh_container(module: nn.Module) -> None:
         module.refresh()  # pyright: ignore[reportCallIssue]
 
 
+_ITEM_TREE = "burnlike.record.pytree.flatten:item_tree"
+_ITEM_OF_TREE = "burnlike.record.pytree.unflatten:item_of_tree"
 _TORCHS = tuple(nn.Module().__dict__)
 _OURS = frozenset({KEPT, "_burnlike_stack_members", COMPILED_CALL})
 
@@ -135,3 +139,36 @@ def _parts_in(value: object, depth: int = 0) -> Iterator[Any]:
     elif isinstance(value, list | tuple | dict) and depth < DEEPEST:
         for item in value.values() if isinstance(value, dict) else value:
             yield from _parts_in(item, depth + 1)
+
+
+def is_item(value: Any) -> bool:
+    return hasattr(type(value), "into_item") and hasattr(type(value), "from_item")
+
+
+def save_items(module: nn.Module, destination: MutableMapping[str, Any], prefix: str) -> None:
+    for name in fields_with(module, "holds", "item"):
+        destination[prefix + name] = resolve(_ITEM_TREE)(getattr(module, name), name)
+
+
+def load_items(
+    module: nn.Module,
+    state_dict: MutableMapping[str, Any],
+    prefix: str,
+    local_metadata: Any,
+    strict: bool,
+    missing_keys: list[str],
+    unexpected_keys: list[str],
+    error_msgs: list[str],
+) -> None:
+    """Take the fields out of a state dict, as `nn.Module._load_from_state_dict` does its tensors."""
+    for name in fields_with(module, "holds", "item"):
+        key = prefix + name
+        if key not in state_dict:
+            missing_keys.append(key)
+            continue
+        try:
+            value = resolve(_ITEM_OF_TREE)(type(getattr(module, name)), state_dict.pop(key), name)
+        except (BurnlikeError, LookupError, ValueError, TypeError) as error:
+            error_msgs.append(f"{prefix and f'in {prefix[:-1]}: '}{error}")
+            continue
+        setattr(module, name, value)
