@@ -2,7 +2,8 @@
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
     """Run torch's backward pass from `root`, seeded with ones of its shape; its graph is consumed."""
     gradients = Gradients()
     targets = graph.targets()
-    with Exclusive(targets):
+    with _exclusive(targets):
         entries = gradients.begin(targets)
         in_group = _in_group()
         for entry in entries:
@@ -60,21 +61,17 @@ _IN_USE: set[int] = set()
 _FREED = threading.Condition()
 
 
-class Exclusive:
+@contextmanager
+def _exclusive(leaves: Sequence[Tensor]) -> Iterator[None]:
     """Wait until no other pass uses the `.grad` of one of these leaves, then keep others away from them."""
-
-    __slots__ = ("_wanted",)
-
-    def __init__(self, leaves: Sequence[Tensor]) -> None:
-        self._wanted = {id(leaf) for leaf in leaves}
-
-    def __enter__(self) -> None:
+    wanted = {id(leaf) for leaf in leaves}
+    with _FREED:
+        while not _IN_USE.isdisjoint(wanted):
+            _FREED.wait()
+        _IN_USE.update(wanted)
+    try:
+        yield
+    finally:
         with _FREED:
-            while not _IN_USE.isdisjoint(self._wanted):
-                _FREED.wait()
-            _IN_USE.update(self._wanted)
-
-    def __exit__(self, *_: object) -> None:
-        with _FREED:
-            _IN_USE.difference_update(self._wanted)
+            _IN_USE.difference_update(wanted)
             _FREED.notify_all()

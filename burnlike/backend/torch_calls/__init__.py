@@ -5,13 +5,11 @@ Layers and functions of torch on typed tensors, and the derivatives of what Auto
 translation of each operator. What has none raises a `BackendError` that names it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 
-@contextmanager
-def through(backend: Any) -> Iterator[None]:
+def through(backend: Any) -> AbstractContextManager[None]:
     """A `with` block in which what torch computes is computed by `backend`, forwards and backwards.
 
     Args:
@@ -22,14 +20,11 @@ def through(backend: Any) -> Iterator[None]:
     """
     from .mode import over  # the translations are imported where a backend needs them
 
-    with over(backend):
-        yield
+    return over(backend)
 
 
-@contextmanager
-def resting() -> Iterator[None]:
+def resting() -> AbstractContextManager[None]:
     """A `with` block in a `through` block in which torch computes, as in a function of the backend's."""
     from .mode import at_rest
 
-    with at_rest():
-        yield
+    return at_rest()
