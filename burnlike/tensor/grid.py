@@ -6,11 +6,12 @@ from typing import Any, Literal, TypeAlias, overload
 
 import torch
 
-from ..errors import TensorTypeError, TensorValueError, nearest
+from ..errors import TensorTypeError, TensorValueError
 from .core.base import B2, K2, Tensor, TensorBase, derive
 from .core.kinds import D1, D2, D3, D4, MAX_RANK, Float
 from .core.operands import ranked_spec, tensor_operand
 from .core.spec import Spec
+from .options.base import Options, one_of
 
 GridIndexing: TypeAlias = Literal["Matrix", "Cartesian"]
 GridSparsity: TypeAlias = Literal["Dense", "Sparse"]
@@ -18,7 +19,7 @@ IndexPos: TypeAlias = Literal["First", "Last"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridOptions:
+class GridOptions(Options):
     """The form of a grid's coordinates.
 
     Attributes:
@@ -30,8 +31,8 @@ class GridOptions:
     sparsity: GridSparsity = "Dense"
 
     def __post_init__(self) -> None:
-        _one_of("GridOptions", "indexing", self.indexing, ("Matrix", "Cartesian"))
-        _one_of("GridOptions", "sparsity", self.sparsity, ("Dense", "Sparse"))
+        self._one_of("indexing", ("Matrix", "Cartesian"))
+        self._one_of("sparsity", ("Dense", "Sparse"))
 
 
 @overload
@@ -91,7 +92,7 @@ def meshgrid_stack(tensors: Any, index_pos: IndexPos = "First") -> Any:
     Torch: `torch.stack(torch.meshgrid(*tensors, indexing="ij"), dim)`.
     """
     spec, inner = _vectors("Meshgrid Stack", tensors, MAX_RANK - 1)
-    _one_of("Meshgrid Stack", "index_pos", index_pos, ("First", "Last"))
+    one_of("Meshgrid Stack", "index_pos", index_pos, ("First", "Last"))
     return derive(spec.module.meshgrid_stack(inner, index_pos == "Last"), spec)
 
 
@@ -132,11 +133,5 @@ def _options(options: Any) -> GridOptions:
         return options
     if options in ("Matrix", "Cartesian"):
         return GridOptions(indexing=options)
-    _one_of("Meshgrid", "options", options, ("Dense", "Sparse", "Matrix", "Cartesian"))
+    one_of("Meshgrid", "options", options, ("Dense", "Sparse", "Matrix", "Cartesian"))
     return GridOptions(sparsity=options)
-
-
-def _one_of(operation: str, name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
-        hint = nearest(value, known) if isinstance(value, str) else ""
-        raise TensorValueError(operation, f"{name}: expected one of {list(known)}, got {value!r}{hint}")

@@ -49,6 +49,13 @@ def each(operation: str, name: str, value: Any, count: int) -> tuple[Any, ...]:
     return value
 
 
+def one_of(operation: str, name: str, value: Any, known: tuple[str, ...]) -> None:
+    """Refuse a value that is none of the known ones."""
+    if value not in known:
+        hint = nearest(value, known) if isinstance(value, str) else ""
+        raise TensorValueError(operation, f"{name}: expected one of {list(known)}, got {value!r}{hint}")
+
+
 def both_ends(padding: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Padding, one size or pair per dimension, as sizes of the beginnings and sizes of the ends."""
     if padding and type(padding[0]) is tuple:
@@ -102,10 +109,7 @@ class Options:
             frozen_size(type(self).__name__, name, getattr(self, name), 1)
 
     def _one_of(self, name: str, known: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        if value not in known:
-            hint = nearest(value, known) if isinstance(value, str) else ""
-            raise TensorValueError(type(self).__name__, f"{name}: expected one of {list(known)}, got {value!r}{hint}")
+        one_of(type(self).__name__, name, getattr(self, name), known)
 
     def _with(self, **changes: Any) -> Self:
         replace: Any = dataclasses.replace
