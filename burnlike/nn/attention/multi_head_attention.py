@@ -199,14 +199,8 @@ class MultiHeadAttention(Layer):
             values = cache.value.once(lambda: split_heads(self.value(value), self.n_heads))
         hidden = hidden_keys(self, mask_pad, mask_attn, query.shape[0], query.shape[1], keys.shape[2])
         queries = split_heads(self.query(query), self.n_heads)
-        return attend(
-            queries,
-            keys,
-            values,
-            hidden,
-            Rules(self.min_float, self.quiet_softmax, self.dropout),
-            need_weights=need_weights,
-        )
+        rules = Rules(self.min_float, self.quiet_softmax, self.dropout)
+        return attend(queries, keys, values, hidden, rules, need_weights=need_weights)
 
     def _checked(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor]:
         expect_shape(self, query, "batch", "queries", self.d_model, name="query")
