@@ -7,7 +7,6 @@ import ast
 import dataclasses
 import enum
 import inspect
-import sys
 from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal
 from functools import cache
@@ -55,17 +54,8 @@ def optional_fields(cls: type) -> frozenset[str]:
     """The names that `cls` annotates with a type that may be None."""
     found: dict[str, bool] = {}
     for base in reversed(cls.__mro__):
-        found |= {name: _is_optional(annotation) for name, annotation in _annotations(base).items()}
+        found |= {name: _is_optional(annotation) for name, annotation in inspect.get_annotations(base).items()}
     return frozenset(name for name, optional in found.items() if optional)
-
-
-def _annotations(cls: type) -> dict[str, Any]:
-    if sys.version_info >= (3, 14):
-        # As text: names that only type checkers import would fail to evaluate.
-        import annotationlib
-
-        return annotationlib.get_annotations(cls, format=annotationlib.Format.STRING)
-    return inspect.get_annotations(cls)
 
 
 def _is_optional(annotation: Any) -> bool:
