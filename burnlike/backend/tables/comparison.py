@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-Scalar = float | int
+from .arithmetic import Scalar
 
 
 class ComparisonOps(Protocol):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-Scalar = float | int
+from .arithmetic import Scalar
 
 
 class CreationOps(Protocol):

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-Scalar = float | int
+from .arithmetic import Scalar
+
 Ranges = tuple[slice, ...]
 
 

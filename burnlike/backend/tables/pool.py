@@ -2,13 +2,12 @@
 
 # pyright: reportReturnType=false
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-Sizes = Sequence[int]
+from .conv import Sizes
 
 
 class PoolOps(Protocol):

@@ -68,15 +68,15 @@ _running("cumsum")
 _running("cumprod")
 
 
-def _extreme(name: str, whole: str, along: str) -> None:
+def _extreme(name: str) -> None:
     @translates(f"a{name}")
     def extreme(t: Tables, tensor: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
         if tensor.dtype is torch.bool:
             return t.cast(extreme(t, t.cast(tensor, torch.uint8), dim, keepdim), torch.bool)
         x, dims = at_least_1(tensor), dims_of(tensor, dim)
         if len(dims) == x.ndim and not keepdim:
-            return getattr(t.of(x), whole)(x).reshape(())
-        return without(t, getattr(t.of(x), along)(x, dims), dims, keepdim, tensor)
+            return getattr(t.of(x), name)(x).reshape(())
+        return without(t, getattr(t.of(x), f"{name}_dim")(x, dims), dims, keepdim, tensor)
 
     @translates(name)
     def extreme_with_index(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -86,7 +86,7 @@ def _extreme(name: str, whole: str, along: str) -> None:
         if tensor.dtype is torch.bool:
             values, places = extreme_with_index(t, t.cast(tensor, torch.uint8), dim, keepdim)
             return t.cast(values, torch.bool), places
-        found = getattr(t.of(x), f"{along}_with_indices")(x, dim, torch.int64)
+        found = getattr(t.of(x), f"{name}_dim_with_indices")(x, dim, torch.int64)
         return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in found)
 
     @translates(f"arg{name}")
@@ -100,8 +100,8 @@ def _extreme(name: str, whole: str, along: str) -> None:
         return without(t, found, dims_of(tensor, dim), keepdim, tensor)
 
 
-_extreme("max", "max", "max_dim")
-_extreme("min", "min", "min_dim")
+_extreme("max")
+_extreme("min")
 
 
 @translates("aminmax")

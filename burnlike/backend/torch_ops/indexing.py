@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import FunctionCtx
 
-from ..tables.indexing import Ranges, Scalar
+from ..tables.arithmetic import Scalar
+from ..tables.indexing import Ranges
 
 _REDUCTIONS = {"Mul": "prod", "Min": "amin", "Max": "amax"}
 

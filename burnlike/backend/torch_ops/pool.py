@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..tables.pool import Sizes
+from ..tables.conv import Sizes
 
 _MAX: dict[int, Any] = {3: torch.max_pool1d, 4: torch.max_pool2d, 5: torch.max_pool3d}
 _MAX_WITH_INDICES: dict[int, Any] = {3: F.max_pool1d_with_indices, 4: F.max_pool2d_with_indices}
