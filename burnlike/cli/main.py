@@ -17,7 +17,11 @@ OK, FAILED, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
 
 
 class Command(NamedTuple):
-    """A subcommand: its module has `add_arguments(parser)` and `run(args) -> int`."""
+    """A subcommand.
+
+    Its module in `commands/` has `add_arguments(parser)`, and `run(args)`, which returns the exit status: 0 if it does
+    not say otherwise. A BurnlikeError or an OSError that it raises is printed, and the status is 2.
+    """
 
     name: str
     module: str

@@ -83,7 +83,6 @@ def _target(name: str, builds: str | Callable[..., Any], namespace: dict[str, An
 
 
 def _as_msgspec(field: "dataclasses.Field[Any]") -> Any:
-    """msgspec's field of a dataclass's."""
     given = {"default": field.default, "default_factory": field.default_factory}
     return msgspec.field(**{name: it for name, it in given.items() if it is not dataclasses.MISSING})
 

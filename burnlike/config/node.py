@@ -21,7 +21,6 @@ class Location(NamedTuple):
     column: int = 0
 
     def problem(self, path: str, message: str) -> Problem:
-        """The mistake `message` at this place."""
         return Problem(message, path, self.source, self.line, self.column)
 
 
@@ -92,16 +91,13 @@ class Node:
 
     @property
     def is_map(self) -> bool:
-        """Whether the value is a mapping."""
         return isinstance(self.value, Entries)
 
     @property
     def is_list(self) -> bool:
-        """Whether the value is a list."""
         return type(self.value) is list
 
     def with_value(self, value: Any) -> "Node":
-        """The same with another value."""
         return Node(value, self.place, self.text, self.reference, self.is_secret)
 
     def at(self, place: Location, reference: str) -> "Node":

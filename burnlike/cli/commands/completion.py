@@ -21,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script."""
     from ..main import COMMANDS, parsers
 
     _, commands = parsers([it.name for it in COMMANDS])

@@ -79,14 +79,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the record at `args.input` to `args.output`, whole or not at all, in a few megabytes of memory.
-
-    Raises:
-        RecordIOError: a file can't be read or written.
-        RecordFormatError: the input is damaged, or of no format that is known.
-        PrecisionError: a value does not fit the type asked for.
-        RecordError: an option is wrong, or the output's format has no place for something.
-    """
     # What is wrong with the options shows before torch is loaded and files are opened.
     rules = [_rule(text) for text in args.rename]
     shard_bytes = None if args.shard_size is None else byte_size("--shard-size", args.shard_size)

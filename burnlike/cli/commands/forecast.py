@@ -63,13 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the forecast.
-
-    Raises:
-        RecordIOError, RecordFormatError: the file can't be read.
-        ConfigError: the config is wrong.
-        RecordError: an option is wrong, or the format has no place for something.
-    """
     chosen = None if args.format is None else format_of_path(extension_named(args.format))
     is_config = args.file.endswith(_CONFIGS)
     subject = _of_config(args, chosen) if is_config else _of_file(args, chosen)

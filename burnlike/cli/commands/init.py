@@ -27,12 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy them, and write the schemas.
-
-    Raises:
-        ConfigIOError: one of the files is there already; nothing was written.
-        OSError: the directory can't be made or written to.
-    """
     from burnlike.config.json_schema import json_schema
 
     registry.import_modules(args.imports)

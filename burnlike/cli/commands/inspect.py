@@ -44,13 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tensors, metadata and values of `args.file`.
-
-    Raises:
-        RecordIOError: the file can't be read.
-        RecordFormatError: it is damaged, truncated, or of no format that is known; or a value is not the one saved.
-        RecordError: the layout is wrong.
-    """
     file_bytes, outline, notes = _read(args.file, layout_of(args, model_of(args)))
     if args.verify:
         notes = [*notes, _verified(outline)]

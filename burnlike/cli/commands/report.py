@@ -18,11 +18,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page; 0.
-
-    Raises:
-        RunDirError: a run is none or can't be read, or the page can't be written.
-    """
     from burnlike.train.view.report.page import report_page
 
     places = dict.fromkeys(_place(name) for name in args.runs)

@@ -37,12 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table; 0.
-
-    Raises:
-        RunDirError: the directory can't be read, or has no runs.
-        ArgumentError: no run has the metric, or there is no such key to sort by.
-    """
     if args.sort not in _SORTS:
         raise ArgumentError(f"--sort {args.sort}: expected one of {', '.join(_SORTS)}{nearest(args.sort, _SORTS)}")
     root = Path(args.directory)

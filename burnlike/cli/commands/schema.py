@@ -19,7 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the schema, or the list."""
     registry.import_modules(args.imports)
     if args.list:
         for role, tags in registry.types_by_role(Config).items():

@@ -25,12 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the tree, and write the drawing.
-
-    Raises:
-        ConfigError: the config is wrong, or the model can't be built or run with the inputs.
-        ConfigIOError: the drawing can't be written.
-    """
     from ...module.printing.tree import branch_of, tree_lines
 
     model = read_model(args.config, args.imports, args.overrides)

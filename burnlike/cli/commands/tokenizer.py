@@ -20,7 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Learn and write; 0 when done."""
     from burnlike._atomic import replace_file
     from burnlike.data.configs import TextCorpusConfig
     from burnlike.data.text import read_texts
