@@ -6,7 +6,7 @@ import torch
 
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float, Int
-from ..core.operands import fail, scalar, tensor_operand
+from ..core.operands import computed, fail, scalar, tensor_operand
 from ..core.scalars import with_scalar
 
 
@@ -55,10 +55,7 @@ class ClampMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         value = tensor_operand("max_pair", spec, other)
-        try:
-            return like(spec.ops.max_pair(self.inner, value), spec)
-        except Exception as error:
-            fail("max_pair", error, self.inner, value)
+        return like(computed("max_pair", spec.ops.max_pair, self.inner, value), spec)
 
     def min_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """The smaller of two, element by element. `[..] -> [..]`, sizes equal or 1. Torch: `torch.minimum`.
@@ -67,7 +64,4 @@ class ClampMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         value = tensor_operand("min_pair", spec, other)
-        try:
-            return like(spec.ops.min_pair(self.inner, value), spec)
-        except Exception as error:
-            fail("min_pair", error, self.inner, value)
+        return like(computed("min_pair", spec.ops.min_pair, self.inner, value), spec)

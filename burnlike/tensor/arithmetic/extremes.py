@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ..core.axes import along, axis, whole
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, wrap
 from ..core.kinds import D1, Int
-from ..core.operands import fail
+from ..core.operands import computed, fail
 from .reductions import each_dim
 
 
@@ -25,10 +25,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Argmax", dim, spec.rank)
-        try:
-            return wrap(spec.ops.argmax(self.inner, dim, spec.places.dtype), spec.places)
-        except Exception as error:
-            fail("argmax", error, self.inner)
+        return wrap(computed("argmax", spec.ops.argmax, self.inner, dim, spec.places.dtype), spec.places)
 
     def argmin(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
         """The index of the smallest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
@@ -41,10 +38,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Argmin", dim, spec.rank)
-        try:
-            return wrap(spec.ops.argmin(self.inner, dim, spec.places.dtype), spec.places)
-        except Exception as error:
-            fail("argmin", error, self.inner)
+        return wrap(computed("argmin", spec.ops.argmin, self.inner, dim, spec.places.dtype), spec.places)
 
     def max(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.max(x)`.
@@ -79,10 +73,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         found = each_dim("Max Dim", dims, spec.rank)
-        try:
-            return wrap(spec.ops.max_dim(self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
-        except Exception as error:
-            fail("max_dims", error, self.inner)
+        return wrap(computed("max_dims", spec.ops.max_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
 
     def max_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The greatest along `dim`, and where it is. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
@@ -93,10 +84,9 @@ class ExtremeMethods(TensorBase[B, D, K]):
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Max Dim", dim, spec.rank)
-        try:
-            values, indices = spec.ops.max_dim_with_indices(self.inner, dim, spec.places.dtype)
-        except Exception as error:
-            fail("max_dim_with_indices", error, self.inner)
+        values, indices = computed(
+            "max_dim_with_indices", spec.ops.max_dim_with_indices, self.inner, dim, spec.places.dtype
+        )
         return wrap(values, spec), wrap(indices, spec.places)
 
     def min(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
@@ -132,10 +122,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         found = each_dim("Min Dim", dims, spec.rank)
-        try:
-            return wrap(spec.ops.min_dim(self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
-        except Exception as error:
-            fail("min_dims", error, self.inner)
+        return wrap(computed("min_dims", spec.ops.min_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
 
     def min_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The smallest along `dim`, and where it is. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
@@ -146,10 +133,9 @@ class ExtremeMethods(TensorBase[B, D, K]):
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Min Dim", dim, spec.rank)
-        try:
-            values, indices = spec.ops.min_dim_with_indices(self.inner, dim, spec.places.dtype)
-        except Exception as error:
-            fail("min_dim_with_indices", error, self.inner)
+        values, indices = computed(
+            "min_dim_with_indices", spec.ops.min_dim_with_indices, self.inner, dim, spec.places.dtype
+        )
         return wrap(values, spec), wrap(indices, spec.places)
 
     def max_abs(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
@@ -161,10 +147,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         if dim is not None or keepdim is not None:
             raise whole("max_abs", dim)
         spec = self.spec
-        try:
-            return wrap(spec.ops.max_abs(self.inner), spec.ranks[1])
-        except Exception as error:
-            fail("max_abs", error, self.inner)
+        return wrap(computed("max_abs", spec.ops.max_abs, self.inner), spec.ranks[1])
 
     def max_abs_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The greatest magnitude along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dim, keepdim=True)`.
@@ -174,10 +157,7 @@ class ExtremeMethods(TensorBase[B, D, K]):
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Max Abs Dim", dim, spec.rank)
-        try:
-            return wrap(spec.ops.max_abs_dim(self.inner, dim), spec)
-        except Exception as error:
-            fail("max_abs_dim", error, self.inner)
+        return wrap(computed("max_abs_dim", spec.ops.max_abs_dim, self.inner, dim), spec)
 
     def max_abs_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The greatest magnitude over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dims, keepdim=True)`.
@@ -186,7 +166,4 @@ class ExtremeMethods(TensorBase[B, D, K]):
         """
         spec = self.spec
         found = each_dim("Max Abs Dim", dims, spec.rank)
-        try:
-            return wrap(spec.ops.max_abs_dim(self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
-        except Exception as error:
-            fail("max_abs_dims", error, self.inner)
+        return wrap(computed("max_abs_dims", spec.ops.max_abs_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
