@@ -239,3 +239,26 @@ def test_the_copy_can_be_copied_and_pickled() -> None:
 
 def test_every_pair_is_of_a_class_of_burnlike() -> None:
     assert {it.__name__ for it in of_burnlike()} == {it.layer for pairs in of_torch().values() for it in pairs}
+
+
+def test_code_that_torch_recorded_is_refused() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    with pytest.raises(NoCounterpartError, match="Recorded: burnlike has no such layer"):
+        from_torch(torch.fx.GraphModule(model, torch.fx.symbolic_trace(model).graph, "Recorded"))
+
+
+def test_what_computes_with_any_layers_stays() -> None:
+    averaged = from_torch(torch.optim.swa_utils.AveragedModel(nn.Linear(2, 2)))
+    assert isinstance(averaged.module, layers.Linear)
+    kept = to_torch(
+        nn.Sequential(layers.SoftmaxConfig(dim=1).init(), layers.LinearConfig(d_input=2, d_output=2).init())
+    )
+    assert [type(it) for it in kept] == [layers.Softmax, nn.Linear]
+    with pytest.raises(NoCounterpartError, match=r"\(SwiGlu\): torch.nn has no such layer"):
+        to_torch(nn.Sequential(layers.SwiGluConfig(d_input=2, d_output=2).init()))
+
+
+def test_a_decoder_names_its_layers_without_a_counterpart() -> None:
+    config = layers.DecoderLmConfig(vocab_size=8, max_sequence_length=4, d_model=8, n_layers=1, n_heads=2, d_ff=8)
+    with pytest.raises(NoCounterpartError, match=r"blocks.0.attention \(CausalAttention\)"):
+        to_torch(config.init())

@@ -15,6 +15,7 @@ from ...nn.initializers.configs import Normal
 from ...nn.layer import Layer
 from ...nn.linear.configs import LinearConfig
 from ...nn.norm.configs import LayerNormConfig, RmsNormConfig
+from ...nn.torch_counterpart import AnyLibrary
 from ...nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
 from ...nn.transformer.feed_forward import GatedFeedForward
 from ...nn.transformer.mixture_of_experts import MixtureOfExperts
@@ -22,7 +23,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from .configs import DecoderLmConfig, ExpertsPart, GatedPart, PlainPart
 
 
-class DecoderBlock(Module):
+class DecoderBlock(AnyLibrary, Module):
     """x + attention(norm(x)), then x + feed_forward(norm(x)).
 
     A gated feed-forward part lies in `gate` and `linear`, any other in `feed_forward`.

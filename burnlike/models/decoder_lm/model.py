@@ -18,6 +18,7 @@ from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal
 from ...nn.layer import expect_shape
 from ...nn.linear.configs import LinearConfig
+from ...nn.torch_counterpart import AnyLibrary
 from ...nn.transformer.feed_forward import GatedFeedForward, PositionWiseFeedForward
 from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
@@ -41,7 +42,7 @@ class DecoderLmOutput(NamedTuple):
     balance: Tensor | None
 
 
-class DecoderLm(Module):
+class DecoderLm(AnyLibrary, Module):
     """Token numbers to the logits of the next token.
 
     Torch: -.
