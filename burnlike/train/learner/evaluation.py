@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...errors import ConfigError
 from .steps import StepOutput, output_of, saying_where
+from .window import LossWindow
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -34,8 +35,7 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     loader.rewind()
-    losses: list[Tensor] = []
-    sizes: list[int] = []
+    losses = LossWindow()
     try:
         with learner.final_weights():
             for batch in loader:
@@ -44,24 +44,15 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
                 output = output_of(result, batch, is_training=False)
                 if getattr(loader, "is_padding", False):
                     continue
-                losses.append(output.loss if output.size else torch.zeros_like(output.loss))
-                sizes.append(output.size)
+                losses.add(output.loss, output.size)
                 update_metrics(learner.metrics, output)
-        total, size = learner.parallel.sums(weighted_sum(losses, sizes))
+        total, size = learner.parallel.sums(losses.sums())
         return {"loss": total / size if size else math.nan, **values_of(learner.metrics)}
     finally:
         for metric in learner.metrics.values():
             metric.reset()
         for module, was_training in modes:
             module.training = was_training
-
-
-def weighted_sum(losses: list[Tensor], sizes: list[int]) -> tuple[float, int]:
-    """The sum of the values of which each loss is the mean, and their number."""
-    if not losses:
-        return 0.0, 0
-    weights = torch.tensor(sizes, dtype=torch.float64)
-    return (torch.stack(losses).double().cpu() * weights).sum().item(), sum(sizes)
 
 
 def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
