@@ -82,13 +82,8 @@ class CTCLoss(ChangesRank, Module):
     def _check(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> None:
         expect_shape(self, log_probs, "time", "batch", "classes", name="log_probs")
         _, batch, classes = log_probs.shape
-        expect_shape(self, targets, batch, "length", name="targets")
-        expect_shape(self, input_lengths, batch, name="input_lengths")
-        expect_shape(self, target_lengths, batch, name="target_lengths")
-        expect_integers(self, targets)
-        expect_integers(self, input_lengths, "input_lengths")
-        expect_integers(self, target_lengths, "target_lengths")
-        expect_class(self, self.blank, classes)
+        lengths = {"input_lengths": input_lengths, "target_lengths": target_lengths}
+        _expect_targets(self, batch, "length", classes, targets, lengths)
         try:
             expect_range(self, targets, 0, classes - 1)
         except TargetError:  # which may be behind the end of a target
@@ -96,11 +91,6 @@ class CTCLoss(ChangesRank, Module):
                 raise
             position = torch.arange(targets.shape[1])
             expect_range(self, targets[position < target_lengths[:, None]], 0, classes - 1)
-
-
-def expect_class(layer: object, blank: int, classes: int) -> None:
-    if blank >= classes:
-        raise ArgumentError(f"{type(layer).__name__}: blank: expected one of the classes 0..{classes - 1}, got {blank}")
 
 
 class RNNTLoss(ChangesRank, Module):
@@ -163,12 +153,20 @@ class RNNTLoss(ChangesRank, Module):
         batch, time, length, classes = logits.shape
         if time == 0 or length == 0:
             raise ShapeError(f"RNNTLoss: logits: expected a time and a length + 1 above 0, got {list(logits.shape)}")
-        expect_shape(self, targets, batch, length - 1, name="targets")
-        expect_shape(self, logit_lengths, batch, name="logit_lengths")
-        expect_shape(self, target_lengths, batch, name="target_lengths")
-        expect_integers(self, targets)
-        expect_integers(self, logit_lengths, "logit_lengths")
-        expect_integers(self, target_lengths, "target_lengths")
-        expect_class(self, self.blank, classes)
+        lengths = {"logit_lengths": logit_lengths, "target_lengths": target_lengths}
+        _expect_targets(self, batch, length - 1, classes, targets, lengths)
         expect_range(self, logit_lengths, 1, time, "logit_lengths")
         expect_range(self, target_lengths, 0, length - 1, "target_lengths")
+
+
+def _expect_targets(
+    layer: CTCLoss | RNNTLoss, batch: int, length: int | str, classes: int, targets: Tensor, lengths: dict[str, Tensor]
+) -> None:
+    expect_shape(layer, targets, batch, length, name="targets")
+    for name, tensor in lengths.items():
+        expect_shape(layer, tensor, batch, name=name)
+    for name, tensor in {"targets": targets, **lengths}.items():
+        expect_integers(layer, tensor, name)
+    if layer.blank >= classes:
+        expected = f"one of the classes 0..{classes - 1}, got {layer.blank}"
+        raise ArgumentError(f"{type(layer).__name__}: blank: expected {expected}")
