@@ -34,7 +34,7 @@ def add_names_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_names(args: argparse.Namespace) -> None:
-    """Refuse names that there are not, before anything is read.
+    """Refuse unknown names before anything is read.
 
     Raises:
         RecordError: there are no such names, or nothing says what layers there are.
@@ -97,7 +97,7 @@ def _names() -> list[str]:
 
 
 def _source_of(args: argparse.Namespace, module: "nn.Module", record: "Record") -> str:
-    """Whose names the tensors of the input have, told by names and shapes: `burnlike` or `torch`."""
+    """Whose names the input's tensors have by their names and shapes: `burnlike` or `torch`."""
     if record.ids or format_of_file(args.input).extension not in _OF_TORCH:
         return "burnlike"
     from ..interop.torch_names import names_of

@@ -49,7 +49,7 @@ def extension_named(name: str) -> str:
 
 
 def format_of_file(path: str) -> Format:
-    """The format of a record that is there; of a set of files that of each.
+    """The format of an existing record; for a set of files, that of each file.
 
     Raises:
         RecordIOError, RecordFormatError: it can't be read, or is no record.
@@ -73,7 +73,7 @@ def open_file(path: str, layout: Any, top_level_key: str | None = None) -> "Reco
 
 
 def is_nameless(path: str) -> bool:
-    """Whether a record that is there has only its layout to tell names.
+    """Whether a record's file has no names, so that they come from its layout.
 
     Raises:
         RecordIOError, RecordFormatError: it can't be read, or is no record.

@@ -8,7 +8,7 @@ import yaml
 
 from burnlike.errors import ConfigError
 
-from .registry import TAG_FIELD, ConfigType, fields_of, inlined_in, tag_of
+from .registry import TAG_FIELD, ConfigType, default_of, fields_of, inlined_in, tag_of
 from .scalars import ScalarError, resolve
 
 _WIDTH = 110
@@ -45,10 +45,9 @@ def to_plain_without_defaults(value: Any) -> Any:
         plain: dict[str, Any] = {} if tag is None else {TAG_FIELD: tag}
         for key, field in fields_of(type(value)).items():
             given = getattr(value, field.name)
-            default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
             if key == inlined_in(type(value)) and isinstance(given, msgspec.Struct):
                 plain |= to_plain_without_defaults(given)
-            elif field.required or given != default:
+            elif field.required or given != default_of(field):
                 plain[key] = to_plain_without_defaults(given)
         return plain
     if isinstance(value, dict):
@@ -59,7 +58,7 @@ def to_plain_without_defaults(value: Any) -> Any:
 
 
 def _with_inlined(plain: dict[str, Any], cls: ConfigType) -> dict[str, Any]:
-    """The keys of the inlined config beside the others, of which those that have their defaults are left out."""
+    """The keys of the inlined config, and of the others those that differ from their defaults."""
     below = plain.pop(inlined_in(cls)) or {}
     return below | {key: value for key, value in plain.items() if value != fields_of(cls)[key].default}
 

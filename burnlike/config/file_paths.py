@@ -10,7 +10,7 @@ import msgspec.inspect as mi
 from msgspec import Meta
 
 from .node import FromEnvironment
-from .registry import fields_of, inlined_in
+from .registry import fields_of, inlined_in, members_of
 
 _MARK = "names a file"
 
@@ -19,7 +19,7 @@ FilePath = Annotated[str, Meta(extra={_MARK: True})]
 
 
 def missing_files(config: Any) -> Iterator[tuple[str, str]]:
-    """The path of each field that names what is no file or directory, and what is wrong."""
+    """The path of each field whose file or directory is missing, and what is wrong."""
     for path, value in file_fields(config):
         if problem := _problem(value):
             yield path, problem
@@ -44,8 +44,7 @@ def file_fields(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _names_a_file(wanted: mi.Type) -> bool:
-    members = wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
-    return any(isinstance(it, mi.Metadata) and _MARK in (it.extra or {}) for it in members)
+    return any(isinstance(it, mi.Metadata) and _MARK in (it.extra or {}) for it in members_of(wanted))
 
 
 def _problem(text: str) -> str:

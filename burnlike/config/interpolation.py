@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import msgspec.inspect as mi
-from msgspec import NODEFAULT
 
 from burnlike._env import user_variable
 from burnlike.errors import ConfigError, Problem, nearest
@@ -18,7 +17,7 @@ from .emit import to_plain
 from .key_paths import APPEND, KeyPathError, steps_of
 from .node import MAX_DEPTH, MAX_VALUES, Entries, FromEnvironment, Location, Node, child, from_python, report
 from .plain import INVALID
-from .registry import TAG_FIELD, fields_of, of_any_role
+from .registry import TAG_FIELD, default_of, fields_of, of_any_role
 from .scalars import ScalarError, resolve
 from .source_text import MAX_BYTES
 from .words import got, listed, show, show_text
@@ -76,7 +75,7 @@ def escaped(value: Any) -> Any:
 
 
 def masked(message: str, value: Any) -> str:
-    """The message with references in the place of what the environment gave to a value or to those in it."""
+    """The message with `${env:NAME}` in place of the text that the environment gave to a value or to a part of it."""
     match value:
         case FromEnvironment():
             return message.replace(str(value), value.reference) if value else message
@@ -270,8 +269,7 @@ def _default_of(field: mi.Field) -> Node | None:
     """The default of a field as it would be written, None if it must be given."""
     if field.required:
         return None
-    value = field.default_factory() if field.default is NODEFAULT else field.default
-    return from_python(escaped(to_plain(value)), Location("the default"))
+    return from_python(escaped(to_plain(default_of(field))), Location("the default"))
 
 
 def _environment(inner: str, spelled: str) -> Node:

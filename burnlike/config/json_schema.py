@@ -6,13 +6,23 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
 import msgspec.inspect as mi
 
 from burnlike._dtypes import other_name
 
 from .emit import to_plain
-from .registry import TAG_FIELD, ConfigType, fields_of, imported, inlined_in, is_role, load_built_in, tag_of
+from .registry import (
+    TAG_FIELD,
+    ConfigType,
+    default_of,
+    fields_of,
+    imported,
+    inlined_in,
+    is_role,
+    load_built_in,
+    members_of,
+    tag_of,
+)
 from .root_keys import EXTENSION, INPUTS
 from .tree import DEFAULTS
 
@@ -133,7 +143,7 @@ class _Definitions:
         """The class's own keys alone, or beside those of each class that the inlined field may have."""
         own = self._own(cls)
         own["properties"].pop(inlined)
-        kinds = [it.cls for it in _members(fields_of(cls)[inlined].type) if isinstance(it, mi.StructType)]
+        kinds = [it.cls for it in members_of(fields_of(cls)[inlined].type) if isinstance(it, mi.StructType)]
         choices = [own]
         here = f"#/definitions/{self.names[cls]}/anyOf/0/properties"
         beside = {key: {"$ref": f"{here}/{key}"} for key in own["properties"]}
@@ -229,17 +239,12 @@ class _Definitions:
 
 def _default(field: mi.Field) -> Schema:
     """The default as JSON has it; left out where it holds an infinity."""
-    default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-    plain = to_plain(default)
+    plain = to_plain(default_of(field))
     try:
         json.dumps(plain, allow_nan=False)
     except ValueError:
         return {}
     return {"default": plain}
-
-
-def _members(wanted: mi.Type) -> Iterable[mi.Type]:
-    return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
 
 
 def _other_names(values: Iterable[Any]) -> list[str]:

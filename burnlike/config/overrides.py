@@ -30,7 +30,7 @@ class Option(str):
 
 
 def reading(read: Callable[[list[str]], T], overrides: Iterable[str]) -> T:
-    """What `read` gives for the overrides. A mistake that is gone without one of them stands at that option.
+    """The result of `read(overrides)`. A mistake that goes away without one of the options is reported there.
 
     Raises:
         ConfigError: what `read` raises, with the options in the places of their mistakes.

@@ -260,13 +260,13 @@ def _outlined(node: Node, cls: ConfigType) -> Node:
 
 
 def _has_type(value: Any, cls: ConfigType) -> bool:
-    """Whether YAML can say that an instance made in Python stands where a `cls` is due, or need not be able to."""
+    """Whether YAML can name the type of an instance made in Python where `cls` is expected, or need not."""
     kind = type(value)
     return tag_of(kind) is not None or (kind is cls and not is_role(cls)) or bool(getattr(kind, "unwritable", ""))
 
 
 def _is_left_over(entry: MappingEntry, role: ConfigType, key: str) -> bool:
-    """Whether the mapping's type was changed after the key was written, for the type that it had."""
+    """Whether the key was written for the type that the mapping had before."""
     old = lookup(role, entry.written_for) if entry.written_for is not None else None
     return old is not None and key in fields_of(old)
 

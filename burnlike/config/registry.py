@@ -63,6 +63,16 @@ def fields_of(cls: ConfigType) -> dict[str, mi.Field]:
     return {field.encode_name: field for field in described.fields}
 
 
+def default_of(field: mi.Field) -> Any:
+    """The default of a field that need not be given."""
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+
+
+def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
+    """The types of a union; of any other type it alone."""
+    return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
+
+
 def _is_unsafe(kind: Any) -> bool:
     parts = get_args(kind)
     if get_origin(kind) in (Union, UnionType):

@@ -5,7 +5,18 @@ import msgspec.inspect as mi
 from burnlike.errors import nearest, nearest_name
 
 from .node import Node, child
-from .registry import TAG_FIELD, ConfigType, fields_of, imported, is_role, load_built_in, lookup, other_role, untagged
+from .registry import (
+    TAG_FIELD,
+    ConfigType,
+    fields_of,
+    imported,
+    is_role,
+    load_built_in,
+    lookup,
+    members_of,
+    other_role,
+    untagged,
+)
 from .torch_names import ELEMENT_TYPES, OTHER_FUNCTIONS, OUR_TYPES
 from .words import MOST_CHOICES, choices, describe, got, show, show_text, with_article
 
@@ -103,7 +114,7 @@ def _collect(cls: ConfigType, node: Node | None, path: str, paths: dict[str, str
         here = f"{path}.{key}" if path else key
         paths.setdefault(key, here)
         below = child(node, key) if node else None
-        for member in field.type.types if isinstance(field.type, mi.UnionType) else (field.type,):
+        for member in members_of(field.type):
             if isinstance(member, mi.StructType) and depth < _DEEPEST:
                 chosen = _chosen(member.cls, below)
                 if chosen is not None:

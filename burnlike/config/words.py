@@ -13,6 +13,7 @@ import msgspec.inspect as mi
 from .bounds import LARGEST_FLOAT
 from .node import FromEnvironment, Node
 from .plain import INVALID, plain_value
+from .registry import members_of
 from .scalars import number_hint, resolve
 
 _LONGEST = 60
@@ -81,7 +82,7 @@ def got(node: Node, wanted: mi.Type | None = None) -> str:
 def excess(node: Node, wanted: mi.Type) -> str:
     """The message about a number beyond a bound that has a reason (`bounds.at_most`); empty for all else."""
     value = node.value
-    for member in wanted.types if isinstance(wanted, mi.UnionType) else (wanted,):
+    for member in members_of(wanted):
         reason, number = _reason(member), member.type if isinstance(member, mi.Metadata) else member
         if not (reason and isinstance(number, mi.IntType | mi.FloatType) and _fits_kind(value, number)):
             continue
@@ -168,8 +169,7 @@ def show_text(text: str) -> str:
 
 def _members(wanted: mi.Type) -> tuple[mi.Type, ...]:
     """The types that a value may have, without what is said about them."""
-    types = wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
-    return tuple(it.type if isinstance(it, mi.Metadata) else it for it in types)
+    return tuple(it.type if isinstance(it, mi.Metadata) else it for it in members_of(wanted))
 
 
 def _is_of_kind(value: Any, wanted: mi.Type) -> bool:

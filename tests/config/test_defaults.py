@@ -182,13 +182,13 @@ def test_files_that_blow_up_are_refused_at_once(room: Room) -> None:
     room.write(one=large, two=large.replace("anything", "mixed"), both="defaults: [one.yaml, two.yaml]")
     long = "text: " + "x" * 3_000_000
     room.write(three=long, four=long, long="defaults: [three.yaml, four.yaml]")
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert room.errors(Everything, "f0")[-1].endswith("defaults: a config is made of at most 64 files")
     assert room.errors(Everything, "both") == [
         "both.yaml:1:11: defaults: the files hold more than 100000 values together"
     ]
     assert room.errors(Everything, "long") == ["long.yaml:1:24: defaults: the files are larger than 4 MiB together"]
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def test_text_without_a_file_looks_beside_its_source(

@@ -218,11 +218,11 @@ def test_a_mapping_that_is_referred_to_is_wrong_in_its_own_lines() -> None:
     ],
 )
 def test_references_that_blow_up_are_refused_at_once(text: str) -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = "\n".join(errors(Everything, "anything:\n" + "".join(f"  {line}\n" for line in text.splitlines())))
     found += "\n".join(errors(Everything, text))
     assert "100000 values" in found or "64 levels" in found or "4 MiB of text" in found or "nested deeper than" in found
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 @settings(derandomize=True, max_examples=200, deadline=None)
