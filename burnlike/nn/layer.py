@@ -46,7 +46,7 @@ class ConfiguredLayer(Layer):
 
     def custom_content(self, content: Content) -> Content:
         for name in self._config.__struct_fields__:
-            content.add("lambda" if name == "lambd" else name, getattr(self, name))
+            content.add("lambda" if name == "lambd" else name, getattr(self, name))  # a keyword of Python
         return content
 
 

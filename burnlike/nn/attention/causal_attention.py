@@ -67,12 +67,10 @@ class CausalAttention(KeepsType, Module):
 
     @property
     def d_head(self) -> int:
-        """The size of a head."""
         return self.query.weight.shape[1] // self.n_heads
 
     @property
     def n_heads_kv(self) -> int:
-        """How many heads of keys and values there are."""
         return self.key.weight.shape[1] // self.d_head
 
     @lift

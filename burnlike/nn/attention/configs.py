@@ -54,7 +54,6 @@ class RotaryEncodingConfig(ModuleConfig["RotaryEncoding"], tag="RotaryEncoding",
 
     @property
     def rotated(self) -> int:
-        """How many values are rotated."""
         return self.rotary_dim or self.d_model
 
     def init_with_frequency_scaling(
@@ -227,7 +226,6 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
 
     @property
     def head_size(self) -> int:
-        """The size of a head."""
         return self.d_head or self.d_model // self.n_heads
 
     def init(

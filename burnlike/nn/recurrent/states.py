@@ -65,11 +65,9 @@ class LstmState(NamedTuple):
 
     @property
     def device(self) -> torch.device:
-        """Where the cell is."""
         return self.cell.device
 
     def unpack(self) -> tuple[Tensor, Tensor]:
-        """The cell and the hidden state."""
         return self.cell, self.hidden
 
     def map_state(self, function: Callable[[Tensor], Tensor]) -> "LstmState":

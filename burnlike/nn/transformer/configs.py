@@ -61,7 +61,6 @@ class GatedFeedForwardConfig(ModuleConfig["GatedFeedForward"], tag="GatedFeedFor
 
     @property
     def gate(self) -> SwiGluConfig | GatedLinearConfig:
-        """The config of the gate."""
         sizes = {"d_input": self.d_model, "d_output": self.d_ff}
         if self.activation == SiLUConfig():
             return SwiGluConfig(**sizes, bias=self.bias, initializer=self.initializer)
