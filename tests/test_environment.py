@@ -54,7 +54,9 @@ def test_every_package_but_torch_is_pinned_once_with_hashes() -> None:
 def test_what_training_needs_is_in_the_lock_of_training_and_nothing_else_is() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
+    pinned_torch = metadata.version("torch").partition("+")[0] in (ROOT / "requirements-torch.lock").read_text()
     of_training = needed([*project["dependencies"], *extras["train"], "setuptools"])
-    assert of_training - {"torch"} == {*locked("requirements.lock")}
+    if pinned_torch:  # another torch may need other packages
+        assert of_training - {"torch"} == {*locked("requirements.lock")}
     of_development = {canonicalize_name(Requirement(it).name) for group in extras.values() for it in group}
     assert of_development - {"burnlike"} <= {*locked("requirements.lock"), *locked("requirements-dev.lock")}
