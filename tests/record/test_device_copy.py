@@ -12,7 +12,7 @@ from torch import Tensor
 from burnlike.errors import PrecisionError
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
 from burnlike.record.saving import device_copy, stream
-from burnlike.record.saving.stream import Part, write_pieces
+from burnlike.record.saving.stream import WrittenTensor, write_pieces
 
 PAGE = 4096
 
@@ -53,7 +53,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "BLOCK_BYTES", PAGE)
 
 
-def parts() -> list[bytes | Part]:
+def parts() -> list[bytes | WrittenTensor]:
     tensors = {
         "wide": (torch.randn(70, 101), torch.bfloat16),
         "transposed": (torch.randn(60, 50).t(), torch.float16),
@@ -65,14 +65,14 @@ def parts() -> list[bytes | Part]:
         "odd": (torch.randn(500), torch.bfloat16),  # begins at an odd place, so that the CPU has to do it
         "scalar": (torch.tensor(3.5), torch.float32),
     }
-    return [b"header__", *(Part(name, values, dtype) for name, (values, dtype) in tensors.items()), b"end"]
+    return [b"header__", *(WrittenTensor(name, values, dtype) for name, (values, dtype) in tensors.items()), b"end"]
 
 
-def expected(content: list[bytes | Part]) -> bytes:
+def expected(content: list[bytes | WrittenTensor]) -> bytes:
     return b"".join(piece if isinstance(piece, bytes) else bytes_of(piece) for piece in content)
 
 
-def bytes_of(part: Part) -> bytes:
+def bytes_of(part: WrittenTensor) -> bytes:
     assert isinstance(part.values, Tensor)
     return bytes(part.values.to(part.dtype).contiguous().view(-1).view(torch.uint8).tolist())
 
@@ -96,7 +96,7 @@ def test_next_range_is_queued_before_the_last_one_is_written(tmp_path: Path, mon
 
     monkeypatch.setattr(os, "pwrite", logged)
     with open(tmp_path / "x", "w+b") as file:
-        write_pieces(file.fileno(), [Part("a", torch.randn(5 * PAGE), torch.bfloat16)], stream=fake)
+        write_pieces(file.fileno(), [WrittenTensor("a", torch.randn(5 * PAGE), torch.bfloat16)], stream=fake)
     steps = [line for index, line in enumerate(fake.log) if index == 0 or fake.log[index - 1] != line]
     assert steps == [
         *("queued 0", "queued 1", "waited 0", "wrote 0"),
@@ -112,13 +112,15 @@ def test_lost_value_is_named_and_what_is_queued_is_waited_for(place: int, tmp_pa
     fake = FakeStream()
     with open(tmp_path / "x", "w+b") as file:
         with pytest.raises(PrecisionError, match=r"'a': 1e\+06 is too large for float16"):
-            write_pieces(file.fileno(), [Part("a", values, torch.float16)], stream=fake)
+            write_pieces(file.fileno(), [WrittenTensor("a", values, torch.float16)], stream=fake)
         assert sum(line.startswith("queued") for line in fake.log) == sum(
             line.startswith("waited") for line in fake.log
         )
         assert fake.log[-1] == "finished"
-        write_pieces(file.fileno(), [Part("a", values, torch.float16)], allow_overflow=True, stream=FakeStream())
-    assert (tmp_path / "x").read_bytes() == expected([Part("a", values, torch.float16)])
+        write_pieces(
+            file.fileno(), [WrittenTensor("a", values, torch.float16)], allow_overflow=True, stream=FakeStream()
+        )
+    assert (tmp_path / "x").read_bytes() == expected([WrittenTensor("a", values, torch.float16)])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_lost_value_is_named_and_what_is_queued_is_waited_for(place: int, tmp_pa
 )
 def test_lost_values_of_other_types_are_named(values: Tensor, dtype: torch.dtype, tmp_path: Path) -> None:
     with open(tmp_path / "x", "w+b") as file, pytest.raises(PrecisionError, match="'a': "):
-        write_pieces(file.fileno(), [Part("a", values, dtype)], stream=FakeStream())
+        write_pieces(file.fileno(), [WrittenTensor("a", values, dtype)], stream=FakeStream())
 
 
 @pytest.mark.parametrize("pool_bytes", [PAGE, 6 * PAGE, 256 << 20])
@@ -134,7 +136,7 @@ def test_values_are_fetched_into_memory_that_the_device_writes(
     pool_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device_copy, "POOL_BYTES", pool_bytes)
-    content = [part for part in parts() if isinstance(part, Part)]
+    content = [part for part in parts() if isinstance(part, WrittenTensor)]
     fake = FakeStream()
     found = device_copy.fetch(content, torch.device("cpu"), fake)
     memory = {buffer.untyped_storage().data_ptr() for buffer in fake.buffers}

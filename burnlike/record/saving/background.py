@@ -21,8 +21,8 @@ from ...errors import ArgumentError, BurnlikeError, RecordIOError, SavePendingEr
 from ..bytes.workers import BLOCK_BYTES, run_steps
 from ..files.stored_tensors import LazyTensors
 from ..outline import Outline, Payload
-from .stream import Part
-from .writing import part_of
+from .stream import WrittenTensor
+from .writing import written_tensor
 
 OnBusy = Literal["wait", "refuse"]
 """What becomes of a save while the one before it goes on."""
@@ -185,10 +185,10 @@ def snapshot(
     )
     if isinstance(tensors, LazyTensors):
         return kept, tensors
-    parts = [part_of(tensors, outline, Payload(name)) for name in outline.entries]
+    parts = [written_tensor(tensors, outline, Payload(name)) for name in outline.entries]
     copies: dict[str, Tensor] = {}
-    on_gpu: dict[torch.device, list[Part]] = {}
-    on_cpu: list[Part] = []
+    on_gpu: dict[torch.device, list[WrittenTensor]] = {}
+    on_cpu: list[WrittenTensor] = []
     for part in parts:
         assert isinstance(part.values, Tensor)
         device = part.values.device
@@ -199,7 +199,7 @@ def snapshot(
         found = fetch(there, device, allow_overflow=allow_overflow)
         copies |= {part.name: made for part, made in zip(there, found, strict=True)}
 
-    def fill(step: tuple[Part, Tensor, int], _: Tensor) -> None:
+    def fill(step: tuple[WrittenTensor, Tensor, int], _: Tensor) -> None:
         part, into, first = step
         part.fill(first, into, allow_overflow)
 

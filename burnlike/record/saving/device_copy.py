@@ -16,7 +16,7 @@ from ..._dtypes import NATIVE, torch_dtypes
 from ...ops import convert_
 from ..bytes.convert import check_floats, check_kept, pieces
 from ..bytes.side_stream import CudaSideStream, SideStream
-from .stream import Part
+from .stream import WrittenTensor
 
 RANGE_BYTES = 32 << 20
 """Bytes that are fetched at a time."""
@@ -33,13 +33,13 @@ _ALIGNMENT = 64
 class _Slice:
     """Elements of a part that one range has: index of the first, number, and offset in the range in bytes."""
 
-    part: Part
+    part: WrittenTensor
     first: int
     count: int
     at: int
 
 
-def slices_of(placed: Mapping[int, Part], ranges: Sequence[tuple[int, int]]) -> list[list[_Slice]]:
+def slices_of(placed: Mapping[int, WrittenTensor], ranges: Sequence[tuple[int, int]]) -> list[list[_Slice]]:
     """The slices of the parts that lie in each range of a file.
 
     Args:
@@ -97,7 +97,7 @@ def images(
 
 
 def fetch(
-    parts: Sequence[Part],
+    parts: Sequence[WrittenTensor],
     device: torch.device,
     stream: SideStream | None = None,
     allow_overflow: bool = False,
@@ -108,7 +108,7 @@ def fetch(
     device's queue of copies; None makes one of CUDA.
     """
     stream = stream or CudaSideStream(device)
-    placed: dict[int, Part] = {}
+    placed: dict[int, WrittenTensor] = {}
     made: list[Tensor] = []
     ranges: list[tuple[int, int]] = []
     hosts: list[Tensor] = []
@@ -132,13 +132,13 @@ def fetch(
     return made
 
 
-def _aligned_bytes(part: Part) -> int:
+def _aligned_bytes(part: WrittenTensor) -> int:
     return -(-part.nbytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def _pools(parts: Sequence[Part]) -> Iterator[list[Part]]:
+def _pools(parts: Sequence[WrittenTensor]) -> Iterator[list[WrittenTensor]]:
     """The parts in their order, as many together as have POOL_BYTES, or a larger one."""
-    pool: list[Part] = []
+    pool: list[WrittenTensor] = []
     count = 0
     for part in parts:
         if pool and count + _aligned_bytes(part) > POOL_BYTES:
@@ -185,7 +185,7 @@ class _Slot:
             self._host[:count].copy_(self._image[:count], non_blocking=True)
             self._mark = self._stream.mark()
 
-    def _copy(self, part: Part, source: Tensor, target: Tensor) -> None:
+    def _copy(self, part: WrittenTensor, source: Tensor, target: Tensor) -> None:
         """Copy what the native op does not take; a check of it waits."""
         target.copy_(source)
         check_kept(part.name, source, target, self._allow_overflow)

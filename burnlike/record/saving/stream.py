@@ -39,7 +39,7 @@ _PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WrittenTensor:
     """A tensor as it is to be written: in `dtype`, or as text, see `burnlike.record.outline.Payload`.
 
     The values may have any strides and be on any device, or in another file.
@@ -76,7 +76,7 @@ class Part:
         return ((self.values.read(at, min(at + _READ_ELEMENTS, stop)), at - start) for at in steps)
 
 
-Piece = bytes | Part | ChecksumSlot
+Piece = bytes | WrittenTensor | ChecksumSlot
 """What a file consists of: bytes that are known, values of tensors, and the checksums of these."""
 
 
@@ -92,7 +92,9 @@ def write_pieces(
     `stream` is the queue of copies of the device that values are on; None makes one where that is a GPU.
     """
     writer = _Writer(descriptor, content, allow_overflow)
-    devices = {part.values.device for part in content if isinstance(part, Part) and isinstance(part.values, Tensor)}
+    devices = {
+        part.values.device for part in content if isinstance(part, WrittenTensor) and isinstance(part.values, Tensor)
+    }
     gpus = [it for it in devices if it.type == "cuda"]
     for gpu in gpus:  # what is not fetched by the queue is read by threads, which know nothing of the caller's stream
         torch.cuda.current_stream(gpu).synchronize()
@@ -113,17 +115,19 @@ class _Writer:
         lengths = [len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content]
         self.slot = next((at for at, piece in enumerate(content) if isinstance(piece, ChecksumSlot)), None)
         self.slot_start = sum(lengths[: self.slot])
-        numbers = itertools.accumulate(isinstance(piece, Part) for piece in content)
+        numbers = itertools.accumulate(isinstance(piece, WrittenTensor) for piece in content)
         numbered = zip(content, lengths, numbers, strict=True)
         there = [(piece, number - 1) for piece, length, number in numbered if length]
         self.pieces = [b"0" * piece.nbytes if isinstance(piece, ChecksumSlot) else piece for piece, _ in there]
         self.numbers = [number for _, number in there]  # of the parts, without those between
-        self.sums = PartSums(sum(isinstance(piece, Part) for piece in content))
+        self.sums = PartSums(sum(isinstance(piece, WrittenTensor) for piece in content))
         self.stops = list(itertools.accumulate(filter(None, lengths)))
         self.file_bytes = self.stops[-1] if self.stops else 0
         self.blocks = -(-self.file_bytes // BLOCK_BYTES)
         self.allow_overflow = allow_overflow
-        self.copied: Mapping[int, Part] = {}  # place in the file -> part whose values are in the buffers already
+        self.copied: Mapping[
+            int, WrittenTensor
+        ] = {}  # place in the file -> part whose values are in the buffers already
 
     def write_from_device(self, device: torch.device, stream: "SideStream | None") -> None:
         """Write all blocks, a number of them at a time, while the values of the next come from a device."""
@@ -134,7 +138,7 @@ class _Writer:
         self.copied = {
             start: piece
             for start, piece in zip(starts, self.pieces, strict=True)
-            if isinstance(piece, Part)
+            if isinstance(piece, WrittenTensor)
             and isinstance(piece.values, Tensor)
             and piece.values.device == device
             and start % piece.dtype.itemsize == 0
@@ -180,7 +184,7 @@ class _Writer:
             text = self.sums.text()
             _write_all(self.descriptor, memoryview(text), len(text), self.slot_start)
 
-    def _fill_values(self, part: Part, first: int, into: Tensor) -> None:
+    def _fill_values(self, part: WrittenTensor, first: int, into: Tensor) -> None:
         """Fill `into`, bytes anywhere in the file, with those of `part` from byte `first` on."""
         size = part.dtype.itemsize
         if first % size == 0 == into.numel() % size and into.data_ptr() % size == 0:

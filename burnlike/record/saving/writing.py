@@ -22,7 +22,7 @@ from ..dtypes import torch_dtype
 from ..files.stored_tensors import FileValues, LazyTensors
 from ..formats import Format
 from ..outline import ChecksumSlot, Outline, Payload
-from .stream import Part, Piece, total_bytes, write_pieces
+from .stream import Piece, WrittenTensor, total_bytes, write_pieces
 
 CHUNK_BYTES = 1 << 19
 """Bytes of a tensor that are converted at a time."""
@@ -65,13 +65,13 @@ def write_file(
 def content_of(file_format: Format, outline: Outline, tensors: Mapping[str, Tensor]) -> Iterator[Piece]:
     """The bytes and tensors of an outline's file, in order."""
     for segment in file_format.segments(outline):
-        yield part_of(tensors, outline, segment) if isinstance(segment, Payload) else segment
+        yield written_tensor(tensors, outline, segment) if isinstance(segment, Payload) else segment
 
 
-def part_of(tensors: Mapping[str, Tensor], outline: Outline, payload: Payload) -> Part:
+def written_tensor(tensors: Mapping[str, Tensor], outline: Outline, payload: Payload) -> WrittenTensor:
     name = payload.name
     values = tensors.values_of(name) if isinstance(tensors, LazyTensors) else plain_tensor(name, tensors[name])
-    return Part(name, values, torch_dtype(outline.entries[name].dtype, name, ""), payload.json_indent)
+    return WrittenTensor(name, values, torch_dtype(outline.entries[name].dtype, name, ""), payload.json_indent)
 
 
 def plain_tensor(name: str, tensor: Any) -> Tensor:
@@ -94,7 +94,7 @@ def plain_tensor(name: str, tensor: Any) -> Tensor:
 
 def _can_be_written_anywhere(piece: Piece) -> bool:
     """Whether its place is known, and its values can be read by several threads without going back and forth."""
-    if not isinstance(piece, Part):
+    if not isinstance(piece, WrittenTensor):
         return True
     read_in_order = isinstance(piece.values, FileValues) and piece.values.entry.sequential
     return piece.json_indent is None and not read_in_order
@@ -170,7 +170,7 @@ def _chunks(content: Iterable[Piece], allow_overflow: bool, sums: _Sums) -> Iter
             yield from sums.over(_raw(piece, allow_overflow))
 
 
-def _raw(part: Part, allow_overflow: bool) -> Iterator[memoryview]:
+def _raw(part: WrittenTensor, allow_overflow: bool) -> Iterator[memoryview]:
     """The part's bytes in chunks that are valid until the next one."""
     total, size = part.values.numel(), part.dtype.itemsize
     count = min(total, CHUNK_BYTES // size)
@@ -181,7 +181,7 @@ def _raw(part: Part, allow_overflow: bool) -> Iterator[memoryview]:
         yield bytes_at(values.data_ptr(), values.numel() * size)
 
 
-def _json(part: Part, indent: int, allow_overflow: bool) -> Iterator[bytes]:
+def _json(part: WrittenTensor, indent: int, allow_overflow: bool) -> Iterator[bytes]:
     """The part's bytes as a JSON array of numbers, as serde_json writes it."""
     if part.nbytes == 0:
         yield b"[]"

@@ -26,10 +26,10 @@ def in_parts(found: Iterable[Param]) -> list[Param]:
     return [it for param in found for it in (_parts_of(param) if _has_parts(param) else (param,))]
 
 
-def tensor_part(param: Param) -> "Part | None":
+def tensor_part(param: Param) -> "TensorPart | None":
     """The part that it is, if it is no parameter of a module."""
     holder = param.home[0]
-    return holder if isinstance(holder, Part) else None
+    return holder if isinstance(holder, TensorPart) else None
 
 
 def classes_of(found: Iterable[Param]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def kept_tensors(values: Mapping[str, Any]) -> set[str]:
     return entry_tensors(values) | {name for name, _ in part_names(values)}
 
 
-class Part(nn.Module):
+class TensorPart(nn.Module):
     """Holds a part, as a module does its buffer, with the path and the class of the parameter."""
 
     def __init__(self, param: Param, name: str, tensor: Tensor) -> None:
@@ -79,7 +79,7 @@ def _parts_of(param: Param) -> Iterator[Param]:
             kind = type(param.tensor).__name__
             raise RecordError(f"'{param.path}' is a {kind} on the meta device, whose parts have no memory to load into")
         aliases = tuple(join(alias, name) for alias in param.aliases)
-        yield Param(param.id, join(param.path, name), "state", ((Part(param, name, tensor), "tensor"),), aliases)
+        yield Param(param.id, join(param.path, name), "state", ((TensorPart(param, name, tensor), "tensor"),), aliases)
 
 
 def _tensors_in(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
