@@ -92,9 +92,8 @@ def write_pieces(
     `stream` is the queue of copies of the device that values are on; None makes one where that is a GPU.
     """
     writer = _Writer(descriptor, content, allow_overflow)
-    devices = {
-        part.values.device for part in content if isinstance(part, WrittenTensor) and isinstance(part.values, Tensor)
-    }
+    tensors = (it.values for it in content if isinstance(it, WrittenTensor))
+    devices = {it.device for it in tensors if isinstance(it, Tensor)}
     gpus = [it for it in devices if it.type == "cuda"]
     for gpu in gpus:  # what is not fetched by the queue is read by threads, which know nothing of the caller's stream
         torch.cuda.current_stream(gpu).synchronize()
@@ -125,9 +124,8 @@ class _Writer:
         self.file_bytes = self.stops[-1] if self.stops else 0
         self.blocks = -(-self.file_bytes // BLOCK_BYTES)
         self.allow_overflow = allow_overflow
-        self.copied: Mapping[
-            int, WrittenTensor
-        ] = {}  # place in the file -> part whose values are in the buffers already
+        # Place in the file -> tensor whose values are in the buffers already.
+        self.copied: Mapping[int, WrittenTensor] = {}
 
     def write_from_device(self, device: torch.device, stream: "SideStream | None") -> None:
         """Write all blocks, a number of them at a time, while the values of the next come from a device."""
