@@ -29,11 +29,6 @@ def layer_norm(
     return ops.layer_norm(input, weight, bias, eps)  # pyright: ignore[reportArgumentType]
 
 
-def scaled_rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """The native op, whose product with a weight of more bits has these, as in torch's promotion."""
-    return ops.rms_norm(x, weight, epsilon).to(torch.promote_types(x.dtype, weight.dtype))
-
-
 def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     if weight is None or not takes_norm(input, normalized_shape, weight):
         return F.rms_norm(input, normalized_shape, weight, eps)
