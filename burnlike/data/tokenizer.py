@@ -47,14 +47,10 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Any:
     The same texts give the same tokens.
 
     Args:
-        texts: what is learned from.
         vocab_size: how many tokens; at least one for each byte.
 
     Returns:
         A `tokenizers.Tokenizer`; its `save(path)` writes the file.
-
-    Raises:
-        DataError: the package is not installed.
     """
     tokenizers = _package()
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())

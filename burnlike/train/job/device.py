@@ -45,10 +45,6 @@ def check_fits(config: Any, device: torch.device) -> nn.Module | None:
 
     Returns:
         The model on the meta device, None if it can't be built there.
-
-    Raises:
-        DeviceError: there is not enough memory; the message has both numbers.
-        ConfigError: a tensor is larger than any memory.
     """
     try:
         module = build_on_meta(config)

@@ -30,16 +30,11 @@ class ForeignLoader:
     def __init__(
         self, loader: Any, device: torch.device, steps_per_epoch: int | None = None, names: Names = _TRAIN
     ) -> None:
-        """Wrap a loader.
+        """Wrap an iterable of batches.
 
         Args:
-            loader: an iterable of batches: tensors, or tuples, lists and dicts of them.
-            device: where the batches go.
             steps_per_epoch: batches of an epoch; None: the loader's length.
             names: what messages call the loader, and what says `steps_per_epoch`.
-
-        Raises:
-            DataError: its length is not known and `steps_per_epoch` is not given.
         """
         self.loader = loader
         self.device = device

@@ -100,11 +100,7 @@ class Saving:
         self._is_told = False
 
     def written(self, *, wait: bool) -> Checkpoint | None:
-        """The checkpoint that is on the disk since the last call, if there is one.
-
-        Args:
-            wait: for one that is being written.
-        """
+        """The checkpoint written since the last call, if there is one; `wait` for one that is being written."""
         if self._is_told or (self._checkpointer.is_saving and not wait):
             return None
         self._checkpointer.wait()

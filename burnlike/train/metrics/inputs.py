@@ -8,7 +8,6 @@ from ...errors import DTypeError, ShapeError
 
 
 def shape_error(metric: object, expected: str, predictions: Tensor, targets: Tensor) -> ShapeError:
-    """The error of predictions and targets that don't fit each other."""
     return ShapeError(
         f"{type(metric).__name__}: expected {expected}, got predictions of {list(predictions.shape)} and targets of"
         f" {list(targets.shape)}"
@@ -40,15 +39,9 @@ def scores_and_classes(
     """The scores as `[n, classes]` and the targets as `[n]`.
 
     Args:
-        metric: whose name messages begin with.
-        predictions: floats with a score for each class along `class_dim`.
+        predictions: floats with a score for each class along `class_dim`, 1 or -1.
         targets: integers, of the shape of `predictions` without `class_dim`.
-        class_dim: 1 or -1.
         least: how many classes there must be.
-
-    Raises:
-        ShapeError: the shapes don't fit, or there are fewer classes.
-        DTypeError: the dtypes don't.
     """
     expect_tensors(metric, predictions, targets)
     fits = predictions.dim() >= 2 and predictions.shape[class_dim] >= least
@@ -63,15 +56,9 @@ def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: 
     """The scores as `[n, classes]`, and for each whether its class is one of the item's: `[n, classes]` bool.
 
     Args:
-        metric: whose name messages begin with.
-        predictions: floats with a score for each class along `class_dim`.
+        predictions: floats with a score for each class along `class_dim`, 1 or -1.
         targets: zeros and ones of the shape of `predictions`; or integers of this shape without `class_dim`: the class
             of each item, or with a single column of scores 0 or 1.
-        class_dim: 1 or -1.
-
-    Raises:
-        ShapeError: the shapes don't fit.
-        DTypeError: the dtypes don't.
     """
     expect_tensors(metric, predictions, targets)
     one_hot = targets.shape == predictions.shape

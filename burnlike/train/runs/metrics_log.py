@@ -60,12 +60,7 @@ class MetricsLog:
 
 
 def write_results(run: Path, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> None:
-    """Write the results of a run.
-
-    Args:
-        values: the loss and the metrics over all of each split, by its name.
-        said: what the task says of the model, such as a sample, by its label; numbers or text.
-    """
+    """Write the loss and metrics over all of each split, and by its label what the task says, numbers or text."""
     found = {"values": {split: dict(it) for split, it in values.items()}, "said": dict(said)}
     text = json.dumps(finite(found), indent=2, default=str, ensure_ascii=False)
     try:
