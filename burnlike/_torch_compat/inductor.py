@@ -11,7 +11,7 @@ from typing import Any
 
 @cache
 def quote_paths() -> None:
-    """Have inductor quote its sources, its result, its precompiled header and the folders of libraries, in this process.
+    """Have inductor quote its sources, its result, its precompiled header and its library folders, in this process.
 
     Without the names, `torch.compile` fails in such folders as it does without this function.
     """
