@@ -91,9 +91,10 @@ def test_opcheck(case: OpCase) -> None:
 
 @pytest.mark.parametrize("case", GRADCHECKED, ids=str)
 def test_gradcheck(case: OpCase) -> None:
-    # All in float64: a float32 gamma's gradient is rounded, which finite differences don't forgive.
+    # All in float64: a float32 gamma's gradient is rounded, which finite differences don't forgive. In one random
+    # direction: each element's gradient is compared by `test_gradients_are_near_those_of_float64`.
     inputs, _ = leaves_of(in_float64(case.inputs()))
-    assert gradcheck(lambda *tensors: tuple(case.native(*tensors)), inputs, fast_mode=inputs[0].numel() > 3000)
+    assert gradcheck(lambda *tensors: tuple(case.native(*tensors)), inputs, fast_mode=True)
 
 
 @pytest.mark.parametrize(
