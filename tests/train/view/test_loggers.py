@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +219,22 @@ def test_tensorboard_has_the_config_and_a_directory_of_its_own(tmp_path: Path) -
     (text,) = events.Tensors("config/text_summary")
     assert text.tensor_proto.string_val[0] == b"    seed: 7"
     assert not (tmp_path / "run" / "tensorboard").exists()
+
+
+def test_a_logger_of_ones_own_needs_no_package(tmp_path: Path) -> None:
+    class Lines(Logger):
+        title = "Lines"
+
+        def open(self, run: Path | None, step: int) -> None:
+            self.sent: list[str] = []
+
+        def send(self, values: Mapping[str, float], line: Mapping[str, Any]) -> None:
+            self.sent += values
+
+        def close(self, ending: Any) -> None:
+            self.sent.append("the end")
+
+    lines = Lines()
+    fit(tmp_path, lines)
+    assert "train/loss" in lines.sent
+    assert lines.sent[-1] == "the end"

@@ -25,6 +25,10 @@ class Logger(Callback):
 
     A subclass defines `open`, `send` and `close`. What goes wrong in `open` ends the training before it begins; later
     the program at the other end may fail, which is warned of once, and the training goes on without the logger.
+
+    Attributes:
+        title: what messages call the program.
+        package: what has to be installed, and `extra`, which installs it; empty for a logger that needs nothing.
     """
 
     title = ""
@@ -37,7 +41,7 @@ class Logger(Callback):
         Raises:
             ConfigError: the package is not installed.
         """
-        if importlib.util.find_spec(self.package) is None:
+        if self.package and importlib.util.find_spec(self.package) is None:
             raise ConfigError(
                 f"loggers: {self.title} needs the package {self.package}, which is not installed:"
                 f" pip install 'burnlike[{self.extra}]'"
