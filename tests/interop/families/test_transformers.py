@@ -71,12 +71,17 @@ def _distance(one: list[Tensor], other: list[Tensor]) -> float:
     return ((_flat(one) - _flat(other)).norm() / _flat(other).norm().clamp(min=1e-6)).item()
 
 
-def _check_each(fused: list[Tensor], stock: list[Tensor], what: str) -> None:
-    """That each tensor is near by its own size: a loss is one number beside thousands of logits."""
+def _check_each(fused: list[Tensor], stock: list[Tensor], exact: list[Tensor], what: str) -> None:
+    """That each tensor is near by its own size: a loss is one number beside thousands of logits.
+
+    Where rounding alone makes more of a difference to the stock model (in GroupViT 0.2 of some gradients), the fused
+    one is to be as near to `exact`, which is what the stock one computes in float64.
+    """
     least = 1e-5 * _flat(stock).norm() / len(stock) ** 0.5  # of gradients that are 0 but for rounding
-    for place, (one, other) in enumerate(zip(fused, stock, strict=True)):
+    for place, (one, other, real) in enumerate(zip(fused, stock, exact, strict=True)):
         assert one.dtype == other.dtype, f"{what} {place}"
-        assert (one - other).double().norm() <= 1e-3 * other.double().norm() + least, f"{what} {place}"
+        is_near = (one - other).double().norm() <= 1e-3 * other.double().norm() + least
+        assert is_near or (one - real).norm() <= 1.5 * (other - real).norm(), f"{what} {place}"
 
 
 def compare(model: nn.Module, inputs: dict[str, Tensor], *, bfloat16: bool = True) -> None:
@@ -88,8 +93,11 @@ def compare(model: nn.Module, inputs: dict[str, Tensor], *, bfloat16: bool = Tru
     exact: dict[bool, Results] = {}
     for training in (True, False):
         exact[training] = _run(model, inputs, training=training)
-        for what, one, other in zip(NAMES, _run(fused, inputs, training=training), exact[training], strict=True):
-            _check_each(one, other, f"{what} in float32, training={training}")
+        found = _run(fused, inputs, training=training)
+        # In training float64 would draw other random numbers.
+        real = exact[training] if training else _run(copy.deepcopy(model).double(), inputs, training=False)
+        for what, one, other, double in zip(NAMES, found, exact[training], real, strict=True):
+            _check_each(one, other, double, f"{what} in float32, training={training}")
     model, fused = model.to(torch.bfloat16), fused.to(torch.bfloat16)
     for training in (True, False) if bfloat16 else ():
         results = (_run(it, inputs, training=training) for it in (fused, model))
