@@ -3,6 +3,7 @@
 import copy
 import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,22 +73,19 @@ def _distance(one: list[Tensor], other: list[Tensor]) -> float:
     return ((_flat(one) - _flat(other)).norm() / _flat(other).norm().clamp(min=1e-6)).item()
 
 
-def _check_each(fused: list[Tensor], stock: list[Tensor], exact: Callable[[], list[Tensor]], what: str) -> None:
+def _check_each(fused: Results, stock: Results, exact: Callable[[], Results], where: str) -> None:
     """That each tensor is near by its own size: a loss is one number beside thousands of logits.
 
     Where rounding alone makes more of a difference to the stock model (in GroupViT 0.2 of some gradients), the fused
     one is to be as near to `exact`, which is what the stock one computes in float64.
     """
-    least = 1e-5 * _flat(stock).norm() / len(stock) ** 0.5  # of gradients that are 0 but for rounding
-    for place, (one, other) in enumerate(zip(fused, stock, strict=True)):
-        assert one.dtype == other.dtype, f"{what} {place}"
-        if (one - other).double().norm() > 1e-3 * other.double().norm() + least:
-            real = exact()[place]
-            assert (one - real).norm() <= 1.5 * (other - real).norm(), f"{what} {place}"
-
-
-def _double(model: nn.Module) -> nn.Module:
-    return copy.deepcopy(model).double()
+    for kind, what in enumerate(NAMES):
+        least = 1e-5 * _flat(stock[kind]).norm() / len(stock[kind]) ** 0.5  # of gradients that are 0 but for rounding
+        for place, (one, other) in enumerate(zip(fused[kind], stock[kind], strict=True)):
+            assert one.dtype == other.dtype, f"{what} {where} {place}"
+            if (one - other).double().norm() > 1e-3 * other.double().norm() + least:
+                real = exact()[kind][place]
+                assert (one - real).norm() <= 1.5 * (other - real).norm(), f"{what} {where} {place}"
 
 
 def compare(model: nn.Module, inputs: dict[str, Tensor], *, bfloat16: bool = True) -> None:
@@ -97,17 +95,17 @@ def compare(model: nn.Module, inputs: dict[str, Tensor], *, bfloat16: bool = Tru
     fuse(fused)
     assert torch.equal(torch.get_rng_state(), state)
     exact: dict[bool, Results] = {}
+
+    @cache
+    def in_float64() -> Results:
+        return _run(copy.deepcopy(model).double(), inputs, training=False)
+
     for training in (True, False):
         exact[training] = _run(model, inputs, training=training)
         found = _run(fused, inputs, training=training)
-        for place, what in enumerate(NAMES):
-
-            def in_float64(place: int = place, training: bool = training) -> list[Tensor]:
-                # In training float64 would draw other random numbers: nothing but the stock values will do.
-                return exact[True][place] if training else _run(_double(model), inputs, training=False)[place]
-
-            text = f"{what} in float32, training={training}"
-            _check_each(found[place], exact[training][place], in_float64, text)
+        # In training float64 would draw other random numbers: nothing but the stock values will do.
+        real = (lambda: exact[True]) if training else in_float64
+        _check_each(found, exact[training], real, f"in float32, training={training}")
     model, fused = model.to(torch.bfloat16), fused.to(torch.bfloat16)
     for training in (True, False) if bfloat16 else ():
         results = (_run(it, inputs, training=training) for it in (fused, model))
