@@ -42,11 +42,13 @@ class ConfigMeta(type(msgspec.Struct)):
             name, bases, namespace: as of every class.
             builds: what `init` calls, with the config as `config`: `"package.module"`, or `".module"` beside the
                 config's own, which is imported at the first call. Its name there is the one in the brackets of the
-                base, or stands behind a colon: `".module:name"`. The class or function itself will do, too.
+                base, or stands behind a colon: `".module:name"`. The class or function itself will do, too. Left out
+                where the brackets have a module beside the config's own: `ModuleConfig["module.Name"]`.
             options: `tag="Name"`, which YAML writes as `type: Name`, and those of `msgspec.Struct`.
         """
-        if builds:
-            namespace["__builds__"] = _target(name, builds, namespace)
+        named = next((it.built for it in namespace.get("__orig_bases__", ()) if isinstance(it, _Building)), "")
+        if builds or (isinstance(named, str) and "." in named):
+            namespace["__builds__"] = _target(name, builds, named, namespace["__module__"])
         options.setdefault("kw_only", True)
         tag = options.setdefault("tag", False)
         if tag is not False and not (isinstance(tag, str) and tag):
@@ -69,17 +71,17 @@ class _Building(NamedTuple):
         return () if self.role in bases else (self.role,)
 
 
-def _target(name: str, builds: str | Callable[..., Any], namespace: dict[str, Any]) -> str | Callable[..., Any]:
-    """What `builds=` in the class line of `name` means: `"package.module:name"`, or the class itself."""
+def _target(name: str, builds: str | Callable[..., Any], named: Any, place: str) -> str | Callable[..., Any]:
+    """What the class line of `name`, in the module `place`, says is built: `"package.module:name"`, or the class."""
     if not isinstance(builds, str):
         return builds
     module, _, target = builds.partition(":")
-    named = [it.built for it in namespace.get("__orig_bases__", ()) if isinstance(it, _Building)]
-    if not (target or named):
+    beside, _, built = named.rpartition(".")
+    if not (target or built):
         raise TypeError(f'{name}: builds="{builds}" needs a name: write {name}(Role["Built"], ...) or "{builds}:name"')
-    package = namespace["__module__"].rpartition(".")[0]
+    module, package = module or f".{beside}", place.rpartition(".")[0]
     module = resolve_name(module, package) if package else module.removeprefix(".")
-    return f"{module}:{target or named[0]}"
+    return f"{module}:{target or built}"
 
 
 def _as_msgspec(field: "dataclasses.Field[Any]") -> Any:

@@ -68,8 +68,7 @@ class ChosenLayer(ModuleEnum):
     def of(cls, config: Any, device: torch.device | str | None = None) -> Self:
         """The layer of `config`.
 
-        Raises:
-            ArgumentError: the config's class has no tag, by which the variant is called.
+        Raises ArgumentError if the config's class has no tag, by which the variant is called.
         """
         name = tag_of(type(config))
         if name is None:

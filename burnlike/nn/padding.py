@@ -131,11 +131,7 @@ def expect_window(
     begin: tuple[int, ...],
     end: tuple[int, ...],
 ) -> None:
-    """Check that the padded input, `[batch, channels, *sizes]`, is as large as one window.
-
-    Raises:
-        ShapeError: such as `Conv2d: expected sizes of 5 x 5 or more after padding, ...`.
-    """
+    """Raise ShapeError if the padded input, `[batch, channels, *sizes]`, is smaller than one window."""
     for dim in range(len(kernel_size)):  # without zip, which would take longer than small layers do
         if shape[dim + 2] + begin[dim] + end[dim] <= (kernel_size[dim] - 1) * dilation[dim]:
             break

@@ -69,8 +69,7 @@ def whole(sources: Mapping[str, TensorSource]) -> dict[str, TensorRecipe]:
 def inverse(recipes: Mapping[str, TensorRecipe]) -> dict[str, TensorRecipe]:
     """The recipes of the other library's tensors, from those of this one's.
 
-    Raises:
-        NoCounterpartError: some parts of a tensor are not there.
+    Raises NoCounterpartError if some parts of a tensor are not there.
     """
     found: dict[str, tuple[list[Any], int]] = {}
     for name, recipe in recipes.items():

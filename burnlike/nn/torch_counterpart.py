@@ -66,8 +66,7 @@ class Counterpart:
     def recipes(self, paths: Iterable[str]) -> dict[str, TensorRecipe]:
         """Name of each of torch's tensors -> how it is made of burnlike's tensors `paths`; without those of `ignored`.
 
-        Raises:
-            NoCounterpartError: some parts of a tensor are not there.
+        Raises NoCounterpartError if some parts of a tensor are not there.
         """
         known = set(paths)
         return inverse(whole({path: it for path, it in self._numbered(known) if path in known}))

@@ -10,31 +10,18 @@ from ..roles import ActivationConfig
 from .rectifier_configs import GeluConfig
 
 if TYPE_CHECKING:
-    from .gated import GLU, GatedLinear, SwiGlu
-    from .rectifiers import PRelu, RRelu
-    from .sigmoids import (
-        HardShrink,
-        HardSigmoid,
-        Hardtanh,
-        LogSigmoid,
-        Shrink,
-        Sigmoid,
-        SoftShrink,
-        Softsign,
-        Tanh,
-        Tanhshrink,
-    )
+    from . import gated, rectifiers, sigmoids
 
 
-class SigmoidConfig(ActivationConfig["Sigmoid"], tag="Sigmoid", builds=".sigmoids"):
+class SigmoidConfig(ActivationConfig["sigmoids.Sigmoid"], tag="Sigmoid"):
     """1 / (1 + e^-x)."""
 
 
-class LogSigmoidConfig(ActivationConfig["LogSigmoid"], tag="LogSigmoid", builds=".sigmoids"):
+class LogSigmoidConfig(ActivationConfig["sigmoids.LogSigmoid"], tag="LogSigmoid"):
     """log(1 / (1 + e^-x))."""
 
 
-class HardSigmoidConfig(ActivationConfig["HardSigmoid"], tag="HardSigmoid", builds=".sigmoids"):
+class HardSigmoidConfig(ActivationConfig["sigmoids.HardSigmoid"], tag="HardSigmoid"):
     """alpha * x + beta, at least 0 and at most 1.
 
     Attributes:
@@ -46,11 +33,11 @@ class HardSigmoidConfig(ActivationConfig["HardSigmoid"], tag="HardSigmoid", buil
     beta: Finite = 0.5
 
 
-class TanhConfig(ActivationConfig["Tanh"], tag="Tanh", builds=".sigmoids"):
+class TanhConfig(ActivationConfig["sigmoids.Tanh"], tag="Tanh"):
     """The hyperbolic tangent."""
 
 
-class HardtanhConfig(ActivationConfig["Hardtanh"], tag="Hardtanh", builds=".sigmoids"):
+class HardtanhConfig(ActivationConfig["sigmoids.Hardtanh"], tag="Hardtanh"):
     """x, at least min_val and at most max_val.
 
     Attributes:
@@ -66,15 +53,15 @@ class HardtanhConfig(ActivationConfig["Hardtanh"], tag="Hardtanh", builds=".sigm
             yield "min_val", f"expected at most max_val ({self.max_val}), got {self.min_val}"
 
 
-class SoftsignConfig(ActivationConfig["Softsign"], tag="Softsign", builds=".sigmoids"):
+class SoftsignConfig(ActivationConfig["sigmoids.Softsign"], tag="Softsign"):
     """x / (1 + |x|)."""
 
 
-class TanhshrinkConfig(ActivationConfig["Tanhshrink"], tag="Tanhshrink", builds=".sigmoids"):
+class TanhshrinkConfig(ActivationConfig["sigmoids.Tanhshrink"], tag="Tanhshrink"):
     """x - tanh(x)."""
 
 
-class HardShrinkConfig(ActivationConfig["HardShrink"], tag="HardShrink", builds=".sigmoids"):
+class HardShrinkConfig(ActivationConfig["sigmoids.HardShrink"], tag="HardShrink"):
     """x where |x| > lambd, 0 elsewhere.
 
     Attributes:
@@ -84,7 +71,7 @@ class HardShrinkConfig(ActivationConfig["HardShrink"], tag="HardShrink", builds=
     lambd: NotNegative = 0.5
 
 
-class SoftShrinkConfig(ActivationConfig["SoftShrink"], tag="SoftShrink", builds=".sigmoids"):
+class SoftShrinkConfig(ActivationConfig["sigmoids.SoftShrink"], tag="SoftShrink"):
     """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
 
     Attributes:
@@ -94,7 +81,7 @@ class SoftShrinkConfig(ActivationConfig["SoftShrink"], tag="SoftShrink", builds=
     lambd: NotNegative = 0.5
 
 
-class ShrinkConfig(ActivationConfig["Shrink"], tag="Shrink", builds=".sigmoids"):
+class ShrinkConfig(ActivationConfig["sigmoids.Shrink"], tag="Shrink"):
     """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
 
     Attributes:
@@ -106,7 +93,7 @@ class ShrinkConfig(ActivationConfig["Shrink"], tag="Shrink", builds=".sigmoids")
     bias: Finite = 0.5
 
 
-class PReluConfig(ActivationConfig["PRelu"], tag="PRelu", builds=".rectifiers"):
+class PReluConfig(ActivationConfig["rectifiers.PRelu"], tag="PRelu"):
     """x where x >= 0, alpha * x elsewhere, alpha learned (He et al. 2015, eq. 1).
 
     Attributes:
@@ -118,7 +105,7 @@ class PReluConfig(ActivationConfig["PRelu"], tag="PRelu", builds=".rectifiers"):
     alpha: Finite = 0.25
 
 
-class RReluConfig(ActivationConfig["RRelu"], tag="RRelu", builds=".rectifiers"):
+class RReluConfig(ActivationConfig["rectifiers.RRelu"], tag="RRelu"):
     """x where x >= 0, a slope that is random in training times x elsewhere (Xu et al. 2015, eq. 3).
 
     Attributes:
@@ -134,7 +121,7 @@ class RReluConfig(ActivationConfig["RRelu"], tag="RRelu", builds=".rectifiers"):
             yield "lower", f"expected at most upper ({self.upper}), got {self.lower}"
 
 
-class GLUConfig(ActivationConfig["GLU"], tag="GLU", builds=".gated"):
+class GLUConfig(ActivationConfig["gated.GLU"], tag="GLU"):
     """a * sigmoid(b), a and b the halves of x along a dimension (Dauphin et al. 2017, eq. 1).
 
     Attributes:
@@ -144,7 +131,7 @@ class GLUConfig(ActivationConfig["GLU"], tag="GLU", builds=".gated"):
     dim: Dimension
 
 
-class SwiGluConfig(ActivationConfig["SwiGlu"], tag="SwiGlu", builds=".gated"):
+class SwiGluConfig(ActivationConfig["gated.SwiGlu"], tag="SwiGlu"):
     """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:
@@ -160,7 +147,7 @@ class SwiGluConfig(ActivationConfig["SwiGlu"], tag="SwiGlu", builds=".gated"):
     initializer: Initializer = KaimingUniform()
 
 
-class GatedLinearConfig(ModuleConfig["GatedLinear"], tag="GatedLinear", builds=".gated"):
+class GatedLinearConfig(ModuleConfig["gated.GatedLinear"], tag="GatedLinear"):
     """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:

@@ -57,10 +57,7 @@ class GatedLinear(_Gated):
 
 
 class SwiGlu(_Gated):
-    """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
-
-    Torch: -.
-    """
+    """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5). Torch: -."""
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -85,8 +82,7 @@ class GLU(KeepsType, Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., 2 * size, ...] -> [..., size, ...]`.
 
-        Raises:
-            ShapeError: x has no dimension `dim`, or its size is odd.
+        Raises ShapeError if x has no dimension `dim`, or its size is odd.
         """
         if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] % 2:
             raise shape_error(self, f"an even size of dimension {self.dim}", list(x.shape))

@@ -7,32 +7,18 @@ from ...config.bounds import Finite
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .rectifiers import (
-        Celu,
-        Elu,
-        Gelu,
-        HardSwish,
-        LeakyRelu,
-        Mish,
-        Relu,
-        Relu6,
-        Selu,
-        SiLU,
-        Softplus,
-        Threshold,
-        ThresholdedRelu,
-    )
+    from . import rectifiers
 
 
-class ReluConfig(ActivationConfig["Relu"], tag="Relu", builds=".rectifiers"):
+class ReluConfig(ActivationConfig["rectifiers.Relu"], tag="Relu"):
     """max(0, x)."""
 
 
-class Relu6Config(ActivationConfig["Relu6"], tag="Relu6", builds=".rectifiers"):
+class Relu6Config(ActivationConfig["rectifiers.Relu6"], tag="Relu6"):
     """min(max(0, x), 6)."""
 
 
-class LeakyReluConfig(ActivationConfig["LeakyRelu"], tag="LeakyRelu", builds=".rectifiers"):
+class LeakyReluConfig(ActivationConfig["rectifiers.LeakyRelu"], tag="LeakyRelu"):
     """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013).
 
     Attributes:
@@ -42,7 +28,7 @@ class LeakyReluConfig(ActivationConfig["LeakyRelu"], tag="LeakyRelu", builds=".r
     negative_slope: Finite = 0.01
 
 
-class ThresholdedReluConfig(ActivationConfig["ThresholdedRelu"], tag="ThresholdedRelu", builds=".rectifiers"):
+class ThresholdedReluConfig(ActivationConfig["rectifiers.ThresholdedRelu"], tag="ThresholdedRelu"):
     """x where x > alpha, 0 elsewhere.
 
     Attributes:
@@ -52,7 +38,7 @@ class ThresholdedReluConfig(ActivationConfig["ThresholdedRelu"], tag="Thresholde
     alpha: Finite = 1.0
 
 
-class ThresholdConfig(ActivationConfig["Threshold"], tag="Threshold", builds=".rectifiers"):
+class ThresholdConfig(ActivationConfig["rectifiers.Threshold"], tag="Threshold"):
     """x where x > threshold, value elsewhere.
 
     Attributes:
@@ -64,7 +50,7 @@ class ThresholdConfig(ActivationConfig["Threshold"], tag="Threshold", builds=".r
     value: Finite
 
 
-class EluConfig(ActivationConfig["Elu"], tag="Elu", builds=".rectifiers"):
+class EluConfig(ActivationConfig["rectifiers.Elu"], tag="Elu"):
     """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15).
 
     Attributes:
@@ -74,11 +60,11 @@ class EluConfig(ActivationConfig["Elu"], tag="Elu", builds=".rectifiers"):
     alpha: Finite = 1.0
 
 
-class SeluConfig(ActivationConfig["Selu"], tag="Selu", builds=".rectifiers"):
+class SeluConfig(ActivationConfig["rectifiers.Selu"], tag="Selu"):
     """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2)."""
 
 
-class CeluConfig(ActivationConfig["Celu"], tag="Celu", builds=".rectifiers"):
+class CeluConfig(ActivationConfig["rectifiers.Celu"], tag="Celu"):
     """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2).
 
     Attributes:
@@ -92,7 +78,7 @@ class CeluConfig(ActivationConfig["Celu"], tag="Celu", builds=".rectifiers"):
             yield "alpha", "expected a number other than 0: x is divided by it"
 
 
-class SoftplusConfig(ActivationConfig["Softplus"], tag="Softplus", builds=".rectifiers"):
+class SoftplusConfig(ActivationConfig["rectifiers.Softplus"], tag="Softplus"):
     """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001).
 
     Attributes:
@@ -108,7 +94,7 @@ class SoftplusConfig(ActivationConfig["Softplus"], tag="Softplus", builds=".rect
             yield "beta", "expected a number other than 0: it is divided by"
 
 
-class GeluConfig(ActivationConfig["Gelu"], tag="Gelu", builds=".rectifiers"):
+class GeluConfig(ActivationConfig["rectifiers.Gelu"], tag="Gelu"):
     """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016).
 
     Attributes:
@@ -118,13 +104,13 @@ class GeluConfig(ActivationConfig["Gelu"], tag="Gelu", builds=".rectifiers"):
     approximate: bool = False
 
 
-class SiLUConfig(ActivationConfig["SiLU"], tag="SiLU", builds=".rectifiers"):
+class SiLUConfig(ActivationConfig["rectifiers.SiLU"], tag="SiLU"):
     """x * sigmoid(x) (Elfwing et al. 2018, eq. 2)."""
 
 
-class MishConfig(ActivationConfig["Mish"], tag="Mish", builds=".rectifiers"):
+class MishConfig(ActivationConfig["rectifiers.Mish"], tag="Mish"):
     """x * tanh(softplus(x)) (Misra 2020, eq. 1)."""
 
 
-class HardSwishConfig(ActivationConfig["HardSwish"], tag="HardSwish", builds=".rectifiers"):
+class HardSwishConfig(ActivationConfig["rectifiers.HardSwish"], tag="HardSwish"):
     """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019)."""

@@ -24,28 +24,19 @@ from .rectifier_configs import (
 
 
 class Relu(OfEachElement):
-    """max(0, x).
-
-    Torch: `nn.ReLU`.
-    """
+    """max(0, x). Torch: `nn.ReLU`."""
 
     operation = functional.relu
 
 
 class Relu6(OfEachElement):
-    """min(max(0, x), 6).
-
-    Torch: `nn.ReLU6`.
-    """
+    """min(max(0, x), 6). Torch: `nn.ReLU6`."""
 
     operation = functional.relu6
 
 
 class LeakyRelu(OfEachElement, config=LeakyReluConfig):
-    """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013).
-
-    Torch: `nn.LeakyReLU`.
-    """
+    """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013). Torch: `nn.LeakyReLU`."""
 
     negative_slope: float
 
@@ -55,10 +46,7 @@ class LeakyRelu(OfEachElement, config=LeakyReluConfig):
 
 
 class ThresholdedRelu(OfEachElement, config=ThresholdedReluConfig):
-    """x where x > alpha, 0 elsewhere.
-
-    Torch: `nn.Threshold(alpha, 0)`.
-    """
+    """x where x > alpha, 0 elsewhere. Torch: `nn.Threshold(alpha, 0)`."""
 
     alpha: float
 
@@ -68,10 +56,7 @@ class ThresholdedRelu(OfEachElement, config=ThresholdedReluConfig):
 
 
 class Threshold(OfEachElement, config=ThresholdConfig):
-    """x where x > threshold, value elsewhere.
-
-    Torch: `nn.Threshold`.
-    """
+    """x where x > threshold, value elsewhere. Torch: `nn.Threshold`."""
 
     threshold: float
     value: float
@@ -82,10 +67,7 @@ class Threshold(OfEachElement, config=ThresholdConfig):
 
 
 class Elu(OfEachElement, config=EluConfig):
-    """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15).
-
-    Torch: `nn.ELU`.
-    """
+    """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15). Torch: `nn.ELU`."""
 
     alpha: float
 
@@ -104,10 +86,7 @@ class Selu(OfEachElement):
 
 
 class Celu(OfEachElement, config=CeluConfig):
-    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2).
-
-    Torch: `nn.CELU`.
-    """
+    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2). Torch: `nn.CELU`."""
 
     alpha: float
 
@@ -149,28 +128,19 @@ class Gelu(KeepsType, Module):
 
 
 class SiLU(OfEachElement):
-    """x * sigmoid(x) (Elfwing et al. 2018, eq. 2).
-
-    Torch: `nn.SiLU`.
-    """
+    """x * sigmoid(x) (Elfwing et al. 2018, eq. 2). Torch: `nn.SiLU`."""
 
     operation = functional.silu
 
 
 class Mish(OfEachElement):
-    """x * tanh(softplus(x)) (Misra 2020, eq. 1).
-
-    Torch: `nn.Mish`.
-    """
+    """x * tanh(softplus(x)) (Misra 2020, eq. 1). Torch: `nn.Mish`."""
 
     operation = functional.mish
 
 
 class HardSwish(OfEachElement):
-    """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019).
-
-    Torch: `nn.Hardswish`.
-    """
+    """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019). Torch: `nn.Hardswish`."""
 
     operation = functional.hardswish
 
@@ -200,8 +170,7 @@ class PRelu(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, ...] -> [batch, channels, ...]`, of any shape if there is one slope.
 
-        Raises:
-            ShapeError: there are several slopes, and x has another number of channels.
+        Raises ShapeError if there are several slopes, and x has another number of channels.
         """
         count = self.alpha.shape[0]
         if count != 1 and (x.ndim < 2 or x.shape[1] != count):

@@ -10,19 +10,13 @@ from .configs import HardShrinkConfig, HardSigmoidConfig, HardtanhConfig, Shrink
 
 
 class Sigmoid(OfEachElement):
-    """1 / (1 + e^-x).
-
-    Torch: `nn.Sigmoid`.
-    """
+    """1 / (1 + e^-x). Torch: `nn.Sigmoid`."""
 
     operation = torch.sigmoid
 
 
 class LogSigmoid(OfEachElement):
-    """log(1 / (1 + e^-x)).
-
-    Torch: `nn.LogSigmoid`.
-    """
+    """log(1 / (1 + e^-x)). Torch: `nn.LogSigmoid`."""
 
     operation = functional.logsigmoid
 
@@ -45,19 +39,13 @@ class HardSigmoid(OfEachElement, config=HardSigmoidConfig):
 
 
 class Tanh(OfEachElement):
-    """The hyperbolic tangent.
-
-    Torch: `nn.Tanh`.
-    """
+    """The hyperbolic tangent. Torch: `nn.Tanh`."""
 
     operation = torch.tanh
 
 
 class Hardtanh(OfEachElement, config=HardtanhConfig):
-    """x, at least min_val and at most max_val.
-
-    Torch: `nn.Hardtanh`.
-    """
+    """x, at least min_val and at most max_val. Torch: `nn.Hardtanh`."""
 
     min_val: float
     max_val: float
@@ -68,28 +56,19 @@ class Hardtanh(OfEachElement, config=HardtanhConfig):
 
 
 class Softsign(OfEachElement):
-    """x / (1 + |x|).
-
-    Torch: `nn.Softsign`.
-    """
+    """x / (1 + |x|). Torch: `nn.Softsign`."""
 
     operation = functional.softsign
 
 
 class Tanhshrink(OfEachElement):
-    """x - tanh(x).
-
-    Torch: `nn.Tanhshrink`.
-    """
+    """x - tanh(x). Torch: `nn.Tanhshrink`."""
 
     operation = functional.tanhshrink
 
 
 class HardShrink(OfEachElement, config=HardShrinkConfig):
-    """x where |x| > lambd, 0 elsewhere.
-
-    Torch: `nn.Hardshrink`.
-    """
+    """x where |x| > lambd, 0 elsewhere. Torch: `nn.Hardshrink`."""
 
     lambd: float
 
@@ -99,10 +78,7 @@ class HardShrink(OfEachElement, config=HardShrinkConfig):
 
 
 class SoftShrink(OfEachElement, config=SoftShrinkConfig):
-    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
-
-    Torch: `nn.Softshrink`.
-    """
+    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere. Torch: `nn.Softshrink`."""
 
     lambd: float
 
@@ -112,10 +88,7 @@ class SoftShrink(OfEachElement, config=SoftShrinkConfig):
 
 
 class Shrink(OfEachElement, config=ShrinkConfig):
-    """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
-
-    Torch: -.
-    """
+    """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX). Torch: -."""
 
     lambd: float
     bias: float

@@ -11,11 +11,7 @@ from .scaling_configs import RotaryScaling
 if TYPE_CHECKING:
     import torch
 
-    from .causal_attention import CausalAttention
-    from .cross_attention import CrossAttention
-    from .multi_head_attention import MultiHeadAttention
-    from .positions import PositionalEncoding, RelativePositionBias
-    from .rotary_encoding import RotaryEncoding
+    from . import causal_attention, cross_attention, multi_head_attention, positions, rotary_encoding
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 Buckets = Annotated[int, Meta(ge=2), at_most(2**20, "each is a row of a table")]
@@ -24,7 +20,7 @@ LongestDistance = Annotated[int, Meta(ge=2), at_most(2**20, "there is a table of
 """From where on all distances are in one range."""
 
 
-class RotaryEncodingConfig(ModuleConfig["RotaryEncoding"], tag="RotaryEncoding", builds=".rotary_encoding"):
+class RotaryEncodingConfig(ModuleConfig["rotary_encoding.RotaryEncoding"], tag="RotaryEncoding"):
     """Positions as rotations of pairs of values (Su et al. 2021).
 
     Attributes:
@@ -58,7 +54,7 @@ class RotaryEncodingConfig(ModuleConfig["RotaryEncoding"], tag="RotaryEncoding",
 
     def init_with_frequency_scaling(
         self, scaling: "Callable[[torch.Tensor], torch.Tensor]", device: "torch.device | str | None" = None
-    ) -> "RotaryEncoding":
+    ) -> "rotary_encoding.RotaryEncoding":
         """Make the layer with other frequencies, as extensions to longer sequences have them.
 
         Args:
@@ -70,7 +66,7 @@ class RotaryEncodingConfig(ModuleConfig["RotaryEncoding"], tag="RotaryEncoding",
         return RotaryEncoding(self, device, scaling)
 
 
-class PositionalEncodingConfig(ModuleConfig["PositionalEncoding"], tag="PositionalEncoding", builds=".positions"):
+class PositionalEncodingConfig(ModuleConfig["positions.PositionalEncoding"], tag="PositionalEncoding"):
     """Positions as sinusoids that are added (Vaswani et al. 2017).
 
     Attributes:
@@ -89,7 +85,7 @@ class PositionalEncodingConfig(ModuleConfig["PositionalEncoding"], tag="Position
             yield "max_timescale", f"expected {least}, got {self.max_timescale}"
 
 
-class RelativePositionBiasConfig(ModuleConfig["RelativePositionBias"], tag="RelativePositionBias", builds=".positions"):
+class RelativePositionBiasConfig(ModuleConfig["positions.RelativePositionBias"], tag="RelativePositionBias"):
     """Positions as numbers that attention adds to its scores, by head and range of distances (Raffel et al. 2020).
 
     Attributes:
@@ -118,9 +114,7 @@ class RelativePositionBiasConfig(ModuleConfig["RelativePositionBias"], tag="Rela
             )
 
 
-class MultiHeadAttentionConfig(
-    ModuleConfig["MultiHeadAttention"], tag="MultiHeadAttention", builds=".multi_head_attention"
-):
+class MultiHeadAttentionConfig(ModuleConfig["multi_head_attention.MultiHeadAttention"], tag="MultiHeadAttention"):
     """softmax(q k^T / sqrt(d_k)) v in each of several heads (Vaswani et al. 2017).
 
     Attributes:
@@ -152,7 +146,7 @@ class MultiHeadAttentionConfig(
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 
 
-class CrossAttentionConfig(ModuleConfig["CrossAttention"], tag="CrossAttention", builds=".cross_attention"):
+class CrossAttentionConfig(ModuleConfig["cross_attention.CrossAttention"], tag="CrossAttention"):
     """Attention from one sequence to another, each head of keys and values for a group of heads of queries.
 
     Attributes:
@@ -229,8 +223,8 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
         return self.d_head or self.d_model // self.n_heads
 
     def init(
-        self, device: "torch.device | str | None" = None, rotary: "RotaryEncoding | None" = None
-    ) -> "CausalAttention":
+        self, device: "torch.device | str | None" = None, rotary: "rotary_encoding.RotaryEncoding | None" = None
+    ) -> "causal_attention.CausalAttention":
         """Make the layer on `device`; queries and keys are rotated by `rotary`, or by that of the config."""
         from .causal_attention import CausalAttention
 

@@ -55,8 +55,7 @@ class PositionalEncoding(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, sequence, d_model] -> [batch, sequence, d_model]`, in x's dtype.
 
-        Raises:
-            ShapeError: x has another `d_model`, or more than `max_sequence_size` positions.
+        Raises ShapeError if x has another `d_model`, or more than `max_sequence_size` positions.
         """
         d_model = self.sinusoids.shape[2]
         if x.ndim != 3 or x.shape[2] != d_model or x.shape[1] > self.max_sequence_size:

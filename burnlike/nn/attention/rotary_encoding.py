@@ -155,8 +155,7 @@ class RotaryEncoding(KeepsType, Layer):
     def shift(self, start: int) -> None:
         """Let the tables begin at the position `start`, to go on past their end.
 
-        Raises:
-            ArgumentError: they begin there or behind it already; `reset` goes back to 0.
+        Raises ArgumentError if they begin there or behind it already; `reset` goes back to 0.
         """
         if start <= self.start_offset:
             raise ArgumentError(

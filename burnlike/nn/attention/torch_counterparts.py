@@ -10,11 +10,7 @@ from .multi_head_attention import MultiHeadAttention
 
 
 def attention_config(layer: nn.MultiheadAttention) -> MultiHeadAttentionConfig:
-    """The config of torch's layer.
-
-    Raises:
-        NoCounterpartError: an option that only torch has.
-    """
+    """The config of torch's layer. Raises NoCounterpartError for an option that only torch has."""
     if not layer.batch_first:
         raise refuse(layer, "batch_first=False has no counterpart: burnlike's is [batch, length, d_model]")
     if layer.in_proj_weight is None:

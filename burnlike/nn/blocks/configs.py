@@ -15,16 +15,13 @@ from ..padding import PaddingConfig2d, Size2d
 from ..roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from .conv_norm import ConvNorm2d, DepthwiseSeparableConv2d
-    from .patch_embedding import PatchEmbedding
-    from .residual import BasicBlock, Bottleneck
-    from .scales import LayerScale, SqueezeExcite
+    from . import conv_norm, patch_embedding, residual, scales
 
 HE_NORMAL = KaimingNormal(gain=2**0.5, fan_out_only=True)
 """For convolutions before a ReLU (He et al. 2015, eq. 14)."""
 
 
-class PatchEmbeddingConfig(ModuleConfig["PatchEmbedding"], tag="PatchEmbedding", builds=".patch_embedding"):
+class PatchEmbeddingConfig(ModuleConfig["patch_embedding.PatchEmbedding"], tag="PatchEmbedding"):
     """An image as a sequence of vectors, one for each patch (Dosovitskiy et al. 2021, eq. 1).
 
     Attributes:
@@ -42,7 +39,7 @@ class PatchEmbeddingConfig(ModuleConfig["PatchEmbedding"], tag="PatchEmbedding",
     initializer: Initializer = KaimingUniform()
 
 
-class SqueezeExciteConfig(ModuleConfig["SqueezeExcite"], tag="SqueezeExcite", builds=".scales"):
+class SqueezeExciteConfig(ModuleConfig["scales.SqueezeExcite"], tag="SqueezeExcite"):
     """Channels scaled by what the whole image says of them (Hu et al. 2018, section 3).
 
     Attributes:
@@ -58,7 +55,7 @@ class SqueezeExciteConfig(ModuleConfig["SqueezeExcite"], tag="SqueezeExcite", bu
     gate: ActivationConfig = SigmoidConfig()
 
 
-class LayerScaleConfig(ModuleConfig["LayerScale"], tag="LayerScale", builds=".scales"):
+class LayerScaleConfig(ModuleConfig["scales.LayerScale"], tag="LayerScale"):
     """x * gamma, gamma learned, for each element of the last dimension (Touvron et al. 2021, eq. 4).
 
     Attributes:
@@ -70,7 +67,7 @@ class LayerScaleConfig(ModuleConfig["LayerScale"], tag="LayerScale", builds=".sc
     value: Finite = 1e-6
 
 
-class ConvNorm2dConfig(ModuleConfig["ConvNorm2d"], tag="ConvNorm2d", builds=".conv_norm"):
+class ConvNorm2dConfig(ModuleConfig["conv_norm.ConvNorm2d"], tag="ConvNorm2d"):
     """activation(norm(conv(x))), the convolution without a bias.
 
     Attributes:
@@ -101,7 +98,7 @@ class ConvNorm2dConfig(ModuleConfig["ConvNorm2d"], tag="ConvNorm2d", builds=".co
 
 
 class DepthwiseSeparableConv2dConfig(
-    ModuleConfig["DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d", builds=".conv_norm"
+    ModuleConfig["conv_norm.DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d"
 ):
     """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1).
 
@@ -128,7 +125,7 @@ class DepthwiseSeparableConv2dConfig(
         yield from misfits(self.norm, *self.channels)
 
 
-class BasicBlockConfig(ModuleConfig["BasicBlock"], tag="BasicBlock", builds=".residual"):
+class BasicBlockConfig(ModuleConfig["residual.BasicBlock"], tag="BasicBlock"):
     """Two convolutions of 3 x 3 and a shortcut (He et al. 2016, figure 5 left).
 
     Attributes:
@@ -151,7 +148,7 @@ class BasicBlockConfig(ModuleConfig["BasicBlock"], tag="BasicBlock", builds=".re
         yield from misfits(self.norm, self.channels[1])
 
 
-class BottleneckConfig(ModuleConfig["Bottleneck"], tag="Bottleneck", builds=".residual"):
+class BottleneckConfig(ModuleConfig["residual.Bottleneck"], tag="Bottleneck"):
     """Convolutions of 1 x 1, 3 x 3 and 1 x 1, few channels in the middle, and a shortcut (He et al. 2016, figure 5).
 
     Attributes:

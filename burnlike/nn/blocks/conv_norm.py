@@ -36,8 +36,7 @@ class ConvNorm2d(KeepsType, AnyLibrary, Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`.
 
-        Raises:
-            ShapeError: x has another rank or other channels, or is smaller than the kernel after padding.
+        Raises ShapeError if x has another rank or other channels, or is smaller than the kernel after padding.
         """
         return self.activation(self.norm(self.conv(x)))
 
@@ -75,7 +74,6 @@ class DepthwiseSeparableConv2d(KeepsType, AnyLibrary, Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`.
 
-        Raises:
-            ShapeError: x has another rank or other channels, or is smaller than the kernel after padding.
+        Raises ShapeError if x has another rank or other channels, or is smaller than the kernel after padding.
         """
         return self.pointwise(self.depthwise(x))

@@ -36,8 +36,7 @@ class PatchEmbedding(ChangesRank, AnyLibrary, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, height, width] -> [batch, patches, d_model]`.
 
-        Raises:
-            ShapeError: x has other channels, or a height or width that is not a multiple of the patch's.
+        Raises ShapeError if x has other channels, or a height or width that is not a multiple of the patch's.
         """
         _, channels, height, width = self.projection.weight.shape
         expect_shape(self, x, "batch", channels, "height", "width")

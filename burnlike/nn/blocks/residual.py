@@ -40,8 +40,7 @@ class _Residual(KeepsType, AnyLibrary, Module):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels_in, height, width] -> [batch, channels_out, ceil(height / stride), ceil(width / stride)]`.
 
-        Raises:
-            ShapeError: x has another rank or other channels.
+        Raises ShapeError if x has another rank or other channels.
         """
         convolutions = [getattr(self, name) for name in self._branch]
         expect_shape(self, x, "batch", convolutions[0].conv.weight.shape[1], "height", "width")

@@ -60,8 +60,7 @@ class SqueezeExcite(KeepsType, AnyLibrary, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, height, width] -> [batch, channels, height, width]`.
 
-        Raises:
-            ShapeError: x has other channels, or another rank.
+        Raises ShapeError if x has other channels, or another rank.
         """
         expect_shape(self, x, "batch", self.channels, "height", "width")
         scales = self.gate(self.expand(self.activation(self.reduce(x.mean((2, 3))))))

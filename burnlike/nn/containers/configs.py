@@ -15,8 +15,7 @@ from .names import NAMED, name_problem
 from .neighbours import chain_sizes, sizes_after
 
 if TYPE_CHECKING:
-    from .graph import Graph
-    from .sequential import Repeat, Residual, Sequential
+    from . import graph, sequential
 
 Parts = Annotated[tuple[ModuleConfig, ...], Meta(min_length=1)] | Annotated[dict[str, ModuleConfig], NAMED]
 """Layers in a row: a list, or a mapping that gives each a name."""
@@ -64,7 +63,7 @@ class _RowConfig(ModuleConfig[Built]):
         yield from _chain_problems(self.layers)
 
 
-class SequentialConfig(_RowConfig["Sequential"], tag="Sequential", builds=".sequential"):
+class SequentialConfig(_RowConfig["sequential.Sequential"], tag="Sequential"):
     """Layers in a row: each gets the output of the one before.
 
     Attributes:
@@ -76,7 +75,7 @@ class SequentialConfig(_RowConfig["Sequential"], tag="Sequential", builds=".sequ
         return None if found is None else (f"layers.{name}", found)
 
 
-class ResidualConfig(_RowConfig["Residual"], tag="Residual", builds=".sequential"):
+class ResidualConfig(_RowConfig["sequential.Residual"], tag="Residual"):
     """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) where the shapes differ (eq. 2).
 
     Attributes:
@@ -98,7 +97,7 @@ class ResidualConfig(_RowConfig["Residual"], tag="Residual", builds=".sequential
             yield f"layers.{name}", f"{tag_of(type(last))} gives several values, to which x can't be added; use a Graph"
 
 
-class RepeatConfig(ModuleConfig["Repeat"], tag="Repeat", builds=".sequential"):
+class RepeatConfig(ModuleConfig["sequential.Repeat"], tag="Repeat"):
     """One layer several times in a row, each with parameters of its own.
 
     Attributes:
@@ -124,8 +123,7 @@ class RepeatConfig(ModuleConfig["Repeat"], tag="Repeat", builds=".sequential"):
     def layer_at(self, number: int) -> ModuleConfig:
         """The layer of that number, from 0, with its values of `each`.
 
-        Raises:
-            ConfigError: the layer has no such field, or can't have such a value.
+        Raises ConfigError if the layer has no such field, or can't have such a value.
         """
         if not self.each:
             return self.layer
@@ -203,7 +201,7 @@ class NodeConfig(Config):
             yield "use", "expected either a layer (`type:`) or `use:` with the name of a node whose layer is used again"
 
 
-class GraphConfig(ModuleConfig["Graph"], tag="Graph", builds=".graph"):
+class GraphConfig(ModuleConfig["graph.Graph"], tag="Graph"):
     """Layers with named inputs and outputs, in the order in which they are computed.
 
     Attributes:

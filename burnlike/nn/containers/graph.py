@@ -82,8 +82,7 @@ class Graph(AnyLibrary, Module):
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """The graph's inputs, in order or by name `->` its output, or a tuple of its outputs.
 
-        Raises:
-            ArgumentError: an input is missing, unknown or given twice, or a node gives no such item.
+        Raises ArgumentError if an input is missing, unknown or given twice, or a node gives no such item.
         """
         plan = self._plan
         values = dict(zip(plan.inputs, inputs, strict=False)) | named
@@ -123,8 +122,7 @@ def plan_of(config: GraphConfig) -> Plan:
 def _transposed(layer: Any, x: Tensor) -> Tensor:
     """x @ transpose(weight): `[..., d_model] -> [..., n_embedding]` by an Embedding's weight.
 
-    Raises:
-        ShapeError: the last dimension of x is another one.
+    Raises ShapeError if the last dimension of x is another one.
     """
     # A Linear of torch's, which `interop.to_torch` puts here, has the transpose of ours as its weight.
     weight = layer.weight.mT if isinstance(layer, nn.Linear) else layer.weight

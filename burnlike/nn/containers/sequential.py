@@ -81,8 +81,7 @@ class Residual(AnyLibrary, Module):
     def forward(self, x: Tensor) -> Tensor:
         """What the first layer takes `->` what the last one gives.
 
-        Raises:
-            ShapeError: the two that are added have different shapes.
+        Raises ShapeError if the two that are added have different shapes.
         """
         output = self.layers(x)
         kept = x if self.shortcut is None else self.shortcut(x)

@@ -21,9 +21,7 @@ from ..padding import (
 )
 
 if TYPE_CHECKING:
-    from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-    from .deform_conv2d import DeformConv2d
-    from .windows import Fold4d, PixelShuffle, PixelUnshuffle, Unfold4d
+    from . import conv, deform_conv2d, windows
 
 
 class _ConvConfig(ModuleConfig[Built]):
@@ -42,7 +40,7 @@ class _ConvConfig(ModuleConfig[Built]):
     """
 
 
-class Conv1dConfig(_ConvConfig["Conv1d"], tag="Conv1d", builds=".conv"):
+class Conv1dConfig(_ConvConfig["conv.Conv1d"], tag="Conv1d"):
     """Convolution over one dimension.
 
     Attributes:
@@ -63,7 +61,7 @@ class Conv1dConfig(_ConvConfig["Conv1d"], tag="Conv1d", builds=".conv"):
         yield from _divided(self.channels_in, self.channels_out, self.groups)
 
 
-class Conv2dConfig(_ConvConfig["Conv2d"], tag="Conv2d", builds=".conv"):
+class Conv2dConfig(_ConvConfig["conv.Conv2d"], tag="Conv2d"):
     """Convolution over height and width.
 
     Attributes:
@@ -85,7 +83,7 @@ class Conv2dConfig(_ConvConfig["Conv2d"], tag="Conv2d", builds=".conv"):
         yield from _divided(*self.channels, self.groups)
 
 
-class Conv3dConfig(_ConvConfig["Conv3d"], tag="Conv3d", builds=".conv"):
+class Conv3dConfig(_ConvConfig["conv.Conv3d"], tag="Conv3d"):
     """Convolution over depth, height and width.
 
     Attributes:
@@ -132,7 +130,7 @@ class _ConvTransposeConfig(_ConvConfig[Built]):
         yield from _divided(*self.channels, self.groups)
 
 
-class ConvTranspose1dConfig(_ConvTransposeConfig["ConvTranspose1d"], tag="ConvTranspose1d", builds=".conv"):
+class ConvTranspose1dConfig(_ConvTransposeConfig["conv.ConvTranspose1d"], tag="ConvTranspose1d"):
     """Transposed convolution over one dimension: the gradient of a convolution with respect to its input."""
 
     kernel_size: Size
@@ -142,7 +140,7 @@ class ConvTranspose1dConfig(_ConvTransposeConfig["ConvTranspose1d"], tag="ConvTr
     padding_out: CountOrZero = 0
 
 
-class ConvTranspose2dConfig(_ConvTransposeConfig["ConvTranspose2d"], tag="ConvTranspose2d", builds=".conv"):
+class ConvTranspose2dConfig(_ConvTransposeConfig["conv.ConvTranspose2d"], tag="ConvTranspose2d"):
     """Transposed convolution over height and width: the gradient of a convolution with respect to its input.
 
     Attributes:
@@ -156,7 +154,7 @@ class ConvTranspose2dConfig(_ConvTransposeConfig["ConvTranspose2d"], tag="ConvTr
     padding_out: SizeOrZero2d = 0
 
 
-class ConvTranspose3dConfig(_ConvTransposeConfig["ConvTranspose3d"], tag="ConvTranspose3d", builds=".conv"):
+class ConvTranspose3dConfig(_ConvTransposeConfig["conv.ConvTranspose3d"], tag="ConvTranspose3d"):
     """Transposed convolution over depth, height and width: the gradient of a convolution with respect to its input.
 
     Attributes:
@@ -170,7 +168,7 @@ class ConvTranspose3dConfig(_ConvTransposeConfig["ConvTranspose3d"], tag="ConvTr
     padding_out: SizeOrZero3d = 0
 
 
-class DeformConv2dConfig(_ConvConfig["DeformConv2d"], tag="DeformConv2d", builds=".deform_conv2d"):
+class DeformConv2dConfig(_ConvConfig["deform_conv2d.DeformConv2d"], tag="DeformConv2d"):
     """Convolution that reads at moved places (Dai et al. 2017; with masks, Zhu et al. 2018).
 
     Attributes:
@@ -205,7 +203,7 @@ def _divided(channels_in: int, channels_out: int, groups: int, name: str = "grou
         yield name, f"expected a divisor of both channels ({channels_in} and {channels_out}), got {groups}"
 
 
-class Unfold4dConfig(ModuleConfig["Unfold4d"], tag="Unfold4d", builds=".windows"):
+class Unfold4dConfig(ModuleConfig["windows.Unfold4d"], tag="Unfold4d"):
     """Windows of an image as columns of a matrix (im2col).
 
     Attributes:
@@ -221,7 +219,7 @@ class Unfold4dConfig(ModuleConfig["Unfold4d"], tag="Unfold4d", builds=".windows"
     padding: SizeOrZero2d = 0
 
 
-class Fold4dConfig(ModuleConfig["Fold4d"], tag="Fold4d", builds=".windows"):
+class Fold4dConfig(ModuleConfig["windows.Fold4d"], tag="Fold4d"):
     """An image from the columns of a matrix (col2im): where windows overlap, their elements are added.
 
     Attributes:
@@ -248,7 +246,7 @@ class Fold4dConfig(ModuleConfig["Fold4d"], tag="Fold4d", builds=".windows"):
                 )
 
 
-class PixelShuffleConfig(ModuleConfig["PixelShuffle"], tag="PixelShuffle", builds=".windows"):
+class PixelShuffleConfig(ModuleConfig["windows.PixelShuffle"], tag="PixelShuffle"):
     """Groups of channels as the pixels of a larger image (Shi et al. 2016).
 
     Attributes:
@@ -258,7 +256,7 @@ class PixelShuffleConfig(ModuleConfig["PixelShuffle"], tag="PixelShuffle", build
     upscale_factor: Size
 
 
-class PixelUnshuffleConfig(ModuleConfig["PixelUnshuffle"], tag="PixelUnshuffle", builds=".windows"):
+class PixelUnshuffleConfig(ModuleConfig["windows.PixelUnshuffle"], tag="PixelUnshuffle"):
     """Squares of pixels as channels of a smaller image, the inverse of PixelShuffle (Shi et al. 2016).
 
     Attributes:

@@ -76,10 +76,8 @@ class _Conv(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """Convolve `[batch, channels_in, *sizes]` into `[batch, channels_out, *sizes_out]`.
 
-        sizes_out = (sizes + padding - dilation * (kernel_size - 1) - 1) // stride + 1.
-
-        Raises:
-            ShapeError: x has another rank or other channels, or is smaller than the kernel after padding.
+        sizes_out = (sizes + padding - dilation * (kernel_size - 1) - 1) // stride + 1. Raises ShapeError if x has
+        another rank or other channels, or is smaller than the kernel after padding.
         """
         weight, dims = self.weight, len(self._axes)
         expect_shape(self, x, "batch", weight.shape[1] * self.groups, *self._axes)
@@ -175,10 +173,8 @@ class _ConvTranspose(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """Convolve `[batch, channels_in, *sizes]` into `[batch, channels_out, *sizes_out]`.
 
-        sizes_out = (sizes - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 + padding_out.
-
-        Raises:
-            ShapeError: x has another rank or other channels, or nothing is left of the output.
+        sizes_out = (sizes - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 + padding_out. Raises
+        ShapeError if x has another rank or other channels, or nothing is left of the output.
         """
         weight, dims = self.weight, len(self._axes)
         expect_shape(self, x, "batch", weight.shape[0], *self._axes)

@@ -40,8 +40,7 @@ class Unfold4d(_Windows, config=Unfold4dConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, height, width] -> [batch, channels * taps, windows]`.
 
-        Raises:
-            ShapeError: x has another rank, or is smaller than the kernel after padding.
+        Raises ShapeError if x has another rank, or is smaller than the kernel after padding.
         """
         expect_shape(self, x, "batch", "channels", "height", "width")
         padding = each(self.padding, 2)
@@ -61,9 +60,8 @@ class Fold4d(_Windows, config=Fold4dConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels * taps, windows] -> [batch, channels, *output_size]`.
 
-        Raises:
-            ShapeError: x has another rank, other columns than windows fit into `output_size`, or rows that are no
-                multiple of the taps of a window.
+        Raises ShapeError if x has another rank, other columns than windows fit into `output_size`, or rows that are no
+        multiple of the taps of a window.
         """
         kernel, stride, padding = each(self.kernel_size, 2), each(self.stride, 2), each(self.padding, 2)
         window = span(kernel, each(self.dilation, 2))
@@ -89,8 +87,7 @@ class PixelShuffle(KeepsType, ConfiguredLayer, config=PixelShuffleConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]`.
 
-        Raises:
-            ShapeError: x has another rank, or channels that are no multiple of r * r.
+        Raises ShapeError if x has another rank, or channels that are no multiple of r * r.
         """
         square = self.upscale_factor**2
         expect_shape(self, x, "batch", f"channels * {square}", "height", "width")
@@ -111,8 +108,7 @@ class PixelUnshuffle(KeepsType, ConfiguredLayer, config=PixelUnshuffleConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`.
 
-        Raises:
-            ShapeError: x has another rank, or a height or width that is no multiple of r.
+        Raises ShapeError if x has another rank, or a height or width that is no multiple of r.
         """
         factor = self.downscale_factor
         expect_shape(self, x, "batch", "channels", f"height * {factor}", f"width * {factor}")

@@ -6,10 +6,10 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import NotNegative
 
 if TYPE_CHECKING:
-    from .dropout import Dropout, DropPath, GaussianNoise
+    from . import dropout
 
 
-class DropoutConfig(ModuleConfig["Dropout"], tag="Dropout", builds=".dropout"):
+class DropoutConfig(ModuleConfig["dropout.Dropout"], tag="Dropout"):
     """Zero values at random in training (Srivastava et al. 2014).
 
     Attributes:
@@ -19,7 +19,7 @@ class DropoutConfig(ModuleConfig["Dropout"], tag="Dropout", builds=".dropout"):
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
 
-class DropPathConfig(ModuleConfig["DropPath"], tag="DropPath", builds=".dropout"):
+class DropPathConfig(ModuleConfig["dropout.DropPath"], tag="DropPath"):
     """Zero items of the batch at random in training (stochastic depth, Huang et al. 2016).
 
     Attributes:
@@ -29,7 +29,7 @@ class DropPathConfig(ModuleConfig["DropPath"], tag="DropPath", builds=".dropout"
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
 
-class GaussianNoiseConfig(ModuleConfig["GaussianNoise"], tag="GaussianNoise", builds=".dropout"):
+class GaussianNoiseConfig(ModuleConfig["dropout.GaussianNoise"], tag="GaussianNoise"):
     """Add normal noise in training.
 
     Attributes:

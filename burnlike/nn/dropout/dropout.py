@@ -67,10 +67,7 @@ class DropPath(KeepsType, AnyLibrary, ConfiguredLayer, config=DropPathConfig):
 
 
 class GaussianNoise(KeepsType, ConfiguredLayer, config=GaussianNoiseConfig):
-    """Add a number of N(0, std^2) to each value in training.
-
-    Torch: -.
-    """
+    """Add a number of N(0, std^2) to each value in training. Torch: -."""
 
     std: float
 

@@ -7,10 +7,10 @@ from ...config.bounds import Size
 from ..initializers.configs import Initializer, Normal
 
 if TYPE_CHECKING:
-    from .embedding import Embedding
+    from . import embedding
 
 
-class EmbeddingConfig(ModuleConfig["Embedding"], tag="Embedding", builds=".embedding"):
+class EmbeddingConfig(ModuleConfig["embedding.Embedding"], tag="Embedding"):
     """A table of vectors that is looked up by number.
 
     Attributes:

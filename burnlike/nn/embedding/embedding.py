@@ -33,8 +33,7 @@ class Embedding(EmbedsIndices, Layer):
     def forward(self, indices: Tensor) -> Tensor:
         """Integers `[...]` in 0..n_embedding-1 `-> [..., d_model]`.
 
-        Raises:
-            TableIndexError: an index is out of this range (on the CPU; CUDA devices are not waited for).
+        Raises TableIndexError if an index is out of this range (on the CPU; CUDA devices are not waited for).
         """
         try:
             return functional.embedding(indices, self.weight)

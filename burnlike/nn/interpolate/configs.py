@@ -8,14 +8,14 @@ from ...config.bounds import Positive, Size
 from ..padding import Size2d
 
 if TYPE_CHECKING:
-    from .interpolate import Interpolate1d, Interpolate2d
+    from . import interpolate
 
 InterpolateMode: TypeAlias = Literal["Nearest", "NearestExact", "Linear", "Cubic", "Lanczos"]
 """How values between the given ones are found: `Nearest` takes the element before, `NearestExact` the nearest one."""
 _Factor2d: TypeAlias = Positive | Annotated[tuple[Positive, ...], Meta(min_length=2, max_length=2)]
 
 
-class Interpolate1dConfig(ModuleConfig["Interpolate1d"], tag="Interpolate1d", builds=".interpolate"):
+class Interpolate1dConfig(ModuleConfig["interpolate.Interpolate1d"], tag="Interpolate1d"):
     """A sequence of another length; exactly one of `output_size` and `scale_factor` is given.
 
     Attributes:
@@ -34,7 +34,7 @@ class Interpolate1dConfig(ModuleConfig["Interpolate1d"], tag="Interpolate1d", bu
         yield from _one_of(self)
 
 
-class Interpolate2dConfig(ModuleConfig["Interpolate2d"], tag="Interpolate2d", builds=".interpolate"):
+class Interpolate2dConfig(ModuleConfig["interpolate.Interpolate2d"], tag="Interpolate2d"):
     """An image of another size; exactly one of `output_size` and `scale_factor` is given.
 
     Attributes:

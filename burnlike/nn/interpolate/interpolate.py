@@ -68,8 +68,7 @@ class Interpolate1d(KeepsType, ConfiguredLayer, config=Interpolate1dConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, length] -> [batch, channels, length_out]`.
 
-        Raises:
-            ShapeError: x has another rank, or a size would be 0 or too large.
+        Raises ShapeError if x has another rank, or a size would be 0 or too large.
         """
         expect_shape(self, x, "batch", "channels", "length")
         size = calculate_output_size(x.shape, self.output_size, self.scale_factor)
@@ -107,8 +106,7 @@ class Interpolate2d(KeepsType, ConfiguredLayer, config=Interpolate2dConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, height, width] -> [batch, channels, height_out, width_out]`.
 
-        Raises:
-            ShapeError: x has another rank, or a size would be 0 or too large.
+        Raises ShapeError if x has another rank, or a size would be 0 or too large.
         """
         expect_shape(self, x, "batch", "channels", "height", "width")
         size = calculate_output_size(x.shape, self.output_size, self.scale_factor)

@@ -8,10 +8,10 @@ from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from .linear import Identity, Linear
+    from . import linear
 
 
-class IdentityConfig(ActivationConfig["Identity"], NormalizationConfig["Identity"], tag="Identity", builds=".linear"):
+class IdentityConfig(ActivationConfig["linear.Identity"], NormalizationConfig["linear.Identity"], tag="Identity"):
     """y = x, in place of a layer that is left out."""
 
     @property
@@ -22,7 +22,7 @@ class IdentityConfig(ActivationConfig["Identity"], NormalizationConfig["Identity
         return self
 
 
-class LinearConfig(ModuleConfig["Linear"], tag="Linear", builds=".linear"):
+class LinearConfig(ModuleConfig["linear.Linear"], tag="Linear"):
     """y = x @ weight + bias.
 
     Attributes:

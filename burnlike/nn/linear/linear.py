@@ -69,10 +69,7 @@ class Linear(KeepsType, Layer):
 
 
 class Identity(KeepsType, Layer):
-    """y = x, in place of a layer that is left out.
-
-    Torch: `nn.Identity`.
-    """
+    """y = x, in place of a layer that is left out. Torch: `nn.Identity`."""
 
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]`, x itself."""

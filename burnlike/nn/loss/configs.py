@@ -6,18 +6,7 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Finite, NotNegative, Positive, at_most
 
 if TYPE_CHECKING:
-    from .cross_entropy import BinaryCrossEntropyLoss, CrossEntropyLoss
-    from .likelihoods import GaussianNLLLoss, KLDivLoss, PoissonNllLoss
-    from .margins import (
-        CosineEmbeddingLoss,
-        HingeEmbeddingLoss,
-        MarginRankingLoss,
-        MultiMarginLoss,
-        SoftMarginLoss,
-        TripletMarginLoss,
-    )
-    from .residuals import HuberLoss, LpLoss, MseLoss, SmoothL1Loss
-    from .sequences import CTCLoss, RNNTLoss
+    from . import cross_entropy, likelihoods, margins, residuals, sequences
 
 Reduction = Literal["mean", "sum", "batch_mean", "auto"]
 """How the values of a loss become one: their mean, their sum, their sum divided by the first size, or as the loss has
@@ -30,7 +19,7 @@ _Weights = Annotated[tuple[Positive, ...], Meta(min_length=1)]
 _Smoothing = Annotated[float, Meta(ge=0, le=1)]
 
 
-class CrossEntropyLossConfig(ModuleConfig["CrossEntropyLoss"], tag="CrossEntropyLoss", builds=".cross_entropy"):
+class CrossEntropyLossConfig(ModuleConfig["cross_entropy.CrossEntropyLoss"], tag="CrossEntropyLoss"):
     """Minus the logarithm of the probability of the target class.
 
     Attributes:
@@ -46,9 +35,7 @@ class CrossEntropyLossConfig(ModuleConfig["CrossEntropyLoss"], tag="CrossEntropy
     logits: bool = True
 
 
-class BinaryCrossEntropyLossConfig(
-    ModuleConfig["BinaryCrossEntropyLoss"], tag="BinaryCrossEntropyLoss", builds=".cross_entropy"
-):
+class BinaryCrossEntropyLossConfig(ModuleConfig["cross_entropy.BinaryCrossEntropyLoss"], tag="BinaryCrossEntropyLoss"):
     """Minus the logarithm of the probability of the target, yes or no.
 
     Attributes:
@@ -62,11 +49,11 @@ class BinaryCrossEntropyLossConfig(
     logits: bool = False
 
 
-class MseLossConfig(ModuleConfig["MseLoss"], tag="MseLoss", builds=".residuals"):
+class MseLossConfig(ModuleConfig["residuals.MseLoss"], tag="MseLoss"):
     """The squared difference."""
 
 
-class HuberLossConfig(ModuleConfig["HuberLoss"], tag="HuberLoss", builds=".residuals"):
+class HuberLossConfig(ModuleConfig["residuals.HuberLoss"], tag="HuberLoss"):
     """Squared near 0, linear beyond (Huber 1964).
 
     Attributes:
@@ -76,7 +63,7 @@ class HuberLossConfig(ModuleConfig["HuberLoss"], tag="HuberLoss", builds=".resid
     delta: Positive
 
 
-class SmoothL1LossConfig(ModuleConfig["SmoothL1Loss"], tag="SmoothL1Loss", builds=".residuals"):
+class SmoothL1LossConfig(ModuleConfig["residuals.SmoothL1Loss"], tag="SmoothL1Loss"):
     """Huber's loss divided by beta (Girshick 2015, eq. 3).
 
     Attributes:
@@ -86,7 +73,7 @@ class SmoothL1LossConfig(ModuleConfig["SmoothL1Loss"], tag="SmoothL1Loss", build
     beta: Positive = 1.0
 
 
-class LpLossConfig(ModuleConfig["LpLoss"], tag="LpLoss", builds=".residuals"):
+class LpLossConfig(ModuleConfig["residuals.LpLoss"], tag="LpLoss"):
     """The absolute difference to a power.
 
     Attributes:
@@ -96,17 +83,17 @@ class LpLossConfig(ModuleConfig["LpLoss"], tag="LpLoss", builds=".residuals"):
     p: Positive
 
     @classmethod
-    def l1(cls) -> "LpLoss":
+    def l1(cls) -> "residuals.LpLoss":
         """The loss of the absolute difference."""
         return cls(p=1.0).init()
 
     @classmethod
-    def l2(cls) -> "LpLoss":
+    def l2(cls) -> "residuals.LpLoss":
         """The loss of the squared difference."""
         return cls(p=2.0).init()
 
 
-class KLDivLossConfig(ModuleConfig["KLDivLoss"], tag="KLDivLoss", builds=".likelihoods"):
+class KLDivLossConfig(ModuleConfig["likelihoods.KLDivLoss"], tag="KLDivLoss"):
     """The Kullback-Leibler divergence of predictions, given as logarithms, from targets.
 
     Attributes:
@@ -116,7 +103,7 @@ class KLDivLossConfig(ModuleConfig["KLDivLoss"], tag="KLDivLoss", builds=".likel
     log_target: bool = False
 
 
-class PoissonNllLossConfig(ModuleConfig["PoissonNllLoss"], tag="PoissonNllLoss", builds=".likelihoods"):
+class PoissonNllLossConfig(ModuleConfig["likelihoods.PoissonNllLoss"], tag="PoissonNllLoss"):
     """Minus the logarithm of the likelihood of counts under a Poisson distribution.
 
     Attributes:
@@ -130,7 +117,7 @@ class PoissonNllLossConfig(ModuleConfig["PoissonNllLoss"], tag="PoissonNllLoss",
     eps: Positive = 1e-8
 
 
-class GaussianNLLLossConfig(ModuleConfig["GaussianNLLLoss"], tag="GaussianNLLLoss", builds=".likelihoods"):
+class GaussianNLLLossConfig(ModuleConfig["likelihoods.GaussianNLLLoss"], tag="GaussianNLLLoss"):
     """Minus the logarithm of the likelihood under normal distributions (Nix & Weigend 1994).
 
     Attributes:
@@ -142,7 +129,7 @@ class GaussianNLLLossConfig(ModuleConfig["GaussianNLLLoss"], tag="GaussianNLLLos
     full: bool = False
 
 
-class CTCLossConfig(ModuleConfig["CTCLoss"], tag="CTCLoss", builds=".sequences"):
+class CTCLossConfig(ModuleConfig["sequences.CTCLoss"], tag="CTCLoss"):
     """Connectionist temporal classification (Graves et al. 2006): all alignments of a target with a longer sequence.
 
     Attributes:
@@ -154,7 +141,7 @@ class CTCLossConfig(ModuleConfig["CTCLoss"], tag="CTCLoss", builds=".sequences")
     zero_infinity: bool = False
 
 
-class RNNTLossConfig(ModuleConfig["RNNTLoss"], tag="RNNTLoss", builds=".sequences"):
+class RNNTLossConfig(ModuleConfig["sequences.RNNTLoss"], tag="RNNTLoss"):
     """The transducer's loss (Graves 2012): all alignments of a target with a sequence.
 
     Attributes:
@@ -166,7 +153,7 @@ class RNNTLossConfig(ModuleConfig["RNNTLoss"], tag="RNNTLoss", builds=".sequence
     logits: bool = True
 
 
-class CosineEmbeddingLossConfig(ModuleConfig["CosineEmbeddingLoss"], tag="CosineEmbeddingLoss", builds=".margins"):
+class CosineEmbeddingLossConfig(ModuleConfig["margins.CosineEmbeddingLoss"], tag="CosineEmbeddingLoss"):
     """Draws pairs of vectors together or apart by their angle.
 
     Attributes:
@@ -178,7 +165,7 @@ class CosineEmbeddingLossConfig(ModuleConfig["CosineEmbeddingLoss"], tag="Cosine
     reduction: Literal["mean", "sum", "auto"] = "mean"
 
 
-class HingeEmbeddingLossConfig(ModuleConfig["HingeEmbeddingLoss"], tag="HingeEmbeddingLoss", builds=".margins"):
+class HingeEmbeddingLossConfig(ModuleConfig["margins.HingeEmbeddingLoss"], tag="HingeEmbeddingLoss"):
     """Distances of pairs: small if they belong together, at least a margin if not.
 
     Attributes:
@@ -188,7 +175,7 @@ class HingeEmbeddingLossConfig(ModuleConfig["HingeEmbeddingLoss"], tag="HingeEmb
     margin: Finite = 1.0
 
 
-class MarginRankingLossConfig(ModuleConfig["MarginRankingLoss"], tag="MarginRankingLoss", builds=".margins"):
+class MarginRankingLossConfig(ModuleConfig["margins.MarginRankingLoss"], tag="MarginRankingLoss"):
     """Which of two scores is to be the larger one.
 
     Attributes:
@@ -198,7 +185,7 @@ class MarginRankingLossConfig(ModuleConfig["MarginRankingLoss"], tag="MarginRank
     margin: NotNegative = 0.0
 
 
-class MultiMarginLossConfig(ModuleConfig["MultiMarginLoss"], tag="MultiMarginLoss", builds=".margins"):
+class MultiMarginLossConfig(ModuleConfig["margins.MultiMarginLoss"], tag="MultiMarginLoss"):
     """The score of the target class is to exceed the others by a margin.
 
     Attributes:
@@ -210,11 +197,11 @@ class MultiMarginLossConfig(ModuleConfig["MultiMarginLoss"], tag="MultiMarginLos
     p: Literal[1, 2] = 1
 
 
-class SoftMarginLossConfig(ModuleConfig["SoftMarginLoss"], tag="SoftMarginLoss", builds=".margins"):
+class SoftMarginLossConfig(ModuleConfig["margins.SoftMarginLoss"], tag="SoftMarginLoss"):
     """The logistic loss of targets -1 and 1."""
 
 
-class TripletMarginLossConfig(ModuleConfig["TripletMarginLoss"], tag="TripletMarginLoss", builds=".margins"):
+class TripletMarginLossConfig(ModuleConfig["margins.TripletMarginLoss"], tag="TripletMarginLoss"):
     """An anchor is to be nearer to one vector than to another (Balntas et al. 2016).
 
     Attributes:

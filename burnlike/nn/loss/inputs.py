@@ -29,8 +29,7 @@ def expect_integers(layer: object, tensor: Tensor, name: str = "targets") -> Non
 def expect_rows(layer: object, x: Tensor, targets: Tensor, classes: int | None = None, name: str = "targets") -> Tensor:
     """`targets` as int64, if `x` is `[batch, classes]` and they are `[batch]` integers.
 
-    Raises:
-        ShapeError, DTypeError: they are not.
+    Raises ShapeError or DTypeError if they are not.
     """
     shape, length = x.shape, targets.shape
     if len(shape) != 2 or len(length) != 1 or shape[0] != length[0] or classes not in (None, shape[1]):
@@ -66,11 +65,7 @@ def wide(x: Tensor) -> Tensor:
 
 
 def mean_or_sum(layer: object, reduction: Reduction) -> Literal["mean", "sum"]:
-    """torch's word for a reduction of a loss that has no mean over the batch.
-
-    Raises:
-        ArgumentError: another reduction.
-    """
+    """torch's word for a reduction of a loss without a mean over the batch; ArgumentError for another reduction."""
     if reduction in ("auto", "mean"):
         return "mean"
     if reduction == "sum":

@@ -164,8 +164,7 @@ class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=CosineEmbeddingLoss
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         """`[batch, size], [batch, size], [batch] -> []`, reduced as the config says.
 
-        Raises:
-            ShapeError: the shapes do not fit each other.
+        Raises ShapeError if the shapes do not fit each other.
         """
         return reduced(self, self.forward_no_reduction(input1, input2, target), self.reduction)
 

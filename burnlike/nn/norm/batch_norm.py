@@ -56,8 +56,7 @@ class BatchNorm(KeepsType, JointLayer, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, num_features, ...] -> [batch, num_features, ...]`.
 
-        Raises:
-            ShapeError: x has another number of channels, or no such dimension.
+        Raises ShapeError if x has another number of channels, or no such dimension.
         """
         gamma = self.gamma
         channels = gamma.shape[0]

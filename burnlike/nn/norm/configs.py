@@ -8,14 +8,10 @@ from ...config.bounds import Finite, NotNegative, Positive, Size
 from ..roles import NormalizationConfig
 
 if TYPE_CHECKING:
-    from .batch_norm import BatchNorm
-    from .group_norm import GroupNorm, InstanceNorm
-    from .layer_norm import LayerNorm
-    from .local_response_norm import LocalResponseNorm
-    from .rms_norm import RmsNorm
+    from . import batch_norm, group_norm, layer_norm, local_response_norm, rms_norm
 
 
-class BatchNormConfig(NormalizationConfig["BatchNorm"], tag="BatchNorm", builds=".batch_norm"):
+class BatchNormConfig(NormalizationConfig["batch_norm.BatchNorm"], tag="BatchNorm"):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (Ioffe & Szegedy 2015).
 
     Attributes:
@@ -31,7 +27,7 @@ class BatchNormConfig(NormalizationConfig["BatchNorm"], tag="BatchNorm", builds=
     momentum: Annotated[float, Meta(ge=0, le=1)] = 0.1
 
 
-class LayerNormConfig(NormalizationConfig["LayerNorm"], tag="LayerNorm", builds=".layer_norm"):
+class LayerNormConfig(NormalizationConfig["layer_norm.LayerNorm"], tag="LayerNorm"):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016).
 
     Attributes:
@@ -47,7 +43,7 @@ class LayerNormConfig(NormalizationConfig["LayerNorm"], tag="LayerNorm", builds=
     bias: bool = True
 
 
-class GroupNormConfig(NormalizationConfig["GroupNorm"], tag="GroupNorm", builds=".group_norm"):
+class GroupNormConfig(NormalizationConfig["group_norm.GroupNorm"], tag="GroupNorm"):
     """(x - mean) / sqrt(variance + epsilon) over groups of channels, then * gamma + beta (Wu & He 2018).
 
     Attributes:
@@ -69,7 +65,7 @@ class GroupNormConfig(NormalizationConfig["GroupNorm"], tag="GroupNorm", builds=
             yield "num_groups", f"expected a divisor of num_channels ({self.num_channels}), got {self.num_groups}"
 
 
-class InstanceNormConfig(NormalizationConfig["InstanceNorm"], tag="InstanceNorm", builds=".group_norm"):
+class InstanceNormConfig(NormalizationConfig["group_norm.InstanceNorm"], tag="InstanceNorm"):
     """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
 
     Attributes:
@@ -85,7 +81,7 @@ class InstanceNormConfig(NormalizationConfig["InstanceNorm"], tag="InstanceNorm"
     affine: bool = True
 
 
-class RmsNormConfig(NormalizationConfig["RmsNorm"], tag="RmsNorm", builds=".rms_norm"):
+class RmsNormConfig(NormalizationConfig["rms_norm.RmsNorm"], tag="RmsNorm"):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019).
 
     Attributes:
@@ -99,9 +95,7 @@ class RmsNormConfig(NormalizationConfig["RmsNorm"], tag="RmsNorm", builds=".rms_
     epsilon: Positive = 1e-5
 
 
-class LocalResponseNormConfig(
-    ModuleConfig["LocalResponseNorm"], tag="LocalResponseNorm", builds=".local_response_norm"
-):
+class LocalResponseNormConfig(ModuleConfig["local_response_norm.LocalResponseNorm"], tag="LocalResponseNorm"):
     """x / (k + alpha / size * sum(x^2))^beta over neighbouring channels (Krizhevsky et al. 2012, section 3.3).
 
     Attributes:

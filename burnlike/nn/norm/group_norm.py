@@ -41,8 +41,7 @@ class _GroupedNorm(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, num_channels, ...] -> [batch, num_channels, ...]`.
 
-        Raises:
-            ShapeError: x has another number of channels, or no such dimension.
+        Raises ShapeError if x has another number of channels, or no such dimension.
         """
         expect_shape(self, x, "batch", self.num_channels, "...")
         return torch.group_norm(x, self.num_groups, self.gamma, self.beta, self.epsilon)

@@ -44,8 +44,7 @@ class LayerNorm(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model] -> [..., d_model]`, in x's dtype.
 
-        Raises:
-            ShapeError: the last dimension of x is not `d_model`.
+        Raises ShapeError if the last dimension of x is not `d_model`.
         """
         shape = self.gamma.shape
         expect_shape(self, x, "...", shape[0])

@@ -28,8 +28,7 @@ class LocalResponseNorm(KeepsType, ConfiguredLayer, config=LocalResponseNormConf
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, ..., length] -> [batch, channels, ..., length]`.
 
-        Raises:
-            ShapeError: x has fewer than three dimensions.
+        Raises ShapeError if x has fewer than three dimensions.
         """
         if x.ndim < 3:
             raise shape_error(self, "[batch, channels, ..., length]", list(x.shape))

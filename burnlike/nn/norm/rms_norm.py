@@ -36,8 +36,7 @@ class RmsNorm(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model] -> [..., d_model]`, in x's dtype.
 
-        Raises:
-            ShapeError: the last dimension of x is not `d_model`.
+        Raises ShapeError if the last dimension of x is not `d_model`.
         """
         expect_shape(self, x, "...", self.gamma.shape[0])
         norm = rms_norm_reference if exports_to_onnx() else rms_norm

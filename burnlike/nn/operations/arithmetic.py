@@ -28,19 +28,13 @@ class _OfTwo(KeepsType, AnyLibrary, ConfiguredLayer):
 
 
 class Subtract(_OfTwo):
-    """x - other, element by element; sizes of 1 are repeated.
-
-    Torch: `torch.sub`.
-    """
+    """x - other, element by element; sizes of 1 are repeated. Torch: `torch.sub`."""
 
     operation = torch.sub
 
 
 class Divide(_OfTwo):
-    """x / other, element by element; sizes of 1 are repeated.
-
-    Torch: `torch.div`.
-    """
+    """x / other, element by element; sizes of 1 are repeated. Torch: `torch.div`."""
 
     operation = torch.div
 
@@ -63,37 +57,25 @@ class MatMul(_OfTwo):
 
 
 class Negate(AnyLibrary, OfEachElement):
-    """-x, element by element.
-
-    Torch: `torch.neg`.
-    """
+    """-x, element by element. Torch: `torch.neg`."""
 
     operation = torch.neg
 
 
 class Exp(AnyLibrary, OfEachElement):
-    """exp(x), element by element.
-
-    Torch: `torch.exp`.
-    """
+    """exp(x), element by element. Torch: `torch.exp`."""
 
     operation = torch.exp
 
 
 class Log(AnyLibrary, OfEachElement):
-    """log(x), element by element; NaN below 0 and -inf at 0.
-
-    Torch: `torch.log`.
-    """
+    """log(x), element by element; NaN below 0 and -inf at 0. Torch: `torch.log`."""
 
     operation = torch.log
 
 
 class Sqrt(AnyLibrary, OfEachElement):
-    """The square root of x, element by element; NaN below 0.
-
-    Torch: `torch.sqrt`.
-    """
+    """The square root of x, element by element; NaN below 0. Torch: `torch.sqrt`."""
 
     operation = torch.sqrt
 

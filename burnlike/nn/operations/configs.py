@@ -9,25 +9,22 @@ from ...config.roles import Built
 from ..initializers.configs import Initializer, Normal
 
 if TYPE_CHECKING:
-    from .arithmetic import ConstantTensor, Divide, Exp, Log, MatMul, Negate, Parameter, Softmax, Sqrt, Subtract
-    from .joining import Add, Concat, Multiply, Stack
-    from .reshaping import Flatten, Pad, Permute, Reshape
-    from .selecting import Max, Mean, Min, Select, Slice, Split, Sum
+    from . import arithmetic, joining, reshaping, selecting
 
 _Dimensions = Annotated[tuple[Dimension, ...], Meta(min_length=1, max_length=64)]
 _Index = Annotated[int, Meta(ge=-(2**31)), at_most(2**31 - 1, "no dimension is larger")]
 _NewSize = Annotated[int, Meta(ge=-1), at_most(2**31 - 1, "no dimension is larger")]
 
 
-class AddConfig(ModuleConfig["Add"], tag="Add", builds=".joining"):
+class AddConfig(ModuleConfig["joining.Add"], tag="Add"):
     """The sum of two or more tensors, element by element."""
 
 
-class MultiplyConfig(ModuleConfig["Multiply"], tag="Multiply", builds=".joining"):
+class MultiplyConfig(ModuleConfig["joining.Multiply"], tag="Multiply"):
     """The product of two or more tensors, element by element."""
 
 
-class ConcatConfig(ModuleConfig["Concat"], tag="Concat", builds=".joining"):
+class ConcatConfig(ModuleConfig["joining.Concat"], tag="Concat"):
     """Two or more tensors one after the other in one dimension.
 
     Attributes:
@@ -37,7 +34,7 @@ class ConcatConfig(ModuleConfig["Concat"], tag="Concat", builds=".joining"):
     dim: Dimension
 
 
-class SplitConfig(ModuleConfig["Split"], tag="Split", builds=".selecting"):
+class SplitConfig(ModuleConfig["selecting.Split"], tag="Split"):
     """One tensor as several: the parts of one dimension, in order.
 
     Attributes:
@@ -49,7 +46,7 @@ class SplitConfig(ModuleConfig["Split"], tag="Split", builds=".selecting"):
     dim: Dimension = -1
 
 
-class SelectConfig(ModuleConfig["Select"], tag="Select", builds=".selecting"):
+class SelectConfig(ModuleConfig["selecting.Select"], tag="Select"):
     """The elements at one index of a dimension, which is left out: the first position, the last step.
 
     Attributes:
@@ -61,7 +58,7 @@ class SelectConfig(ModuleConfig["Select"], tag="Select", builds=".selecting"):
     index: _Index
 
 
-class StackConfig(ModuleConfig["Stack"], tag="Stack", builds=".joining"):
+class StackConfig(ModuleConfig["joining.Stack"], tag="Stack"):
     """Two or more tensors of one shape as one, side by side in a new dimension.
 
     Attributes:
@@ -71,7 +68,7 @@ class StackConfig(ModuleConfig["Stack"], tag="Stack", builds=".joining"):
     dim: Dimension
 
 
-class SliceConfig(ModuleConfig["Slice"], tag="Slice", builds=".selecting"):
+class SliceConfig(ModuleConfig["selecting.Slice"], tag="Slice"):
     """A part of one dimension, which stays.
 
     Attributes:
@@ -87,7 +84,7 @@ class SliceConfig(ModuleConfig["Slice"], tag="Slice", builds=".selecting"):
     step: Size = 1
 
 
-class PadConfig(ModuleConfig["Pad"], tag="Pad", builds=".reshaping"):
+class PadConfig(ModuleConfig["reshaping.Pad"], tag="Pad"):
     """More elements at the two ends of one dimension.
 
     Attributes:
@@ -117,23 +114,23 @@ class ReductionConfig(ModuleConfig[Built]):
     keep_dims: bool = False
 
 
-class MeanConfig(ReductionConfig["Mean"], tag="Mean", builds=".selecting"):
+class MeanConfig(ReductionConfig["selecting.Mean"], tag="Mean"):
     """The mean over dimensions."""
 
 
-class SumConfig(ReductionConfig["Sum"], tag="Sum", builds=".selecting"):
+class SumConfig(ReductionConfig["selecting.Sum"], tag="Sum"):
     """The sum over dimensions."""
 
 
-class MaxConfig(ReductionConfig["Max"], tag="Max", builds=".selecting"):
+class MaxConfig(ReductionConfig["selecting.Max"], tag="Max"):
     """The largest element over dimensions."""
 
 
-class MinConfig(ReductionConfig["Min"], tag="Min", builds=".selecting"):
+class MinConfig(ReductionConfig["selecting.Min"], tag="Min"):
     """The smallest element over dimensions."""
 
 
-class ParameterConfig(ModuleConfig["Parameter"], tag="Parameter", builds=".arithmetic"):
+class ParameterConfig(ModuleConfig["arithmetic.Parameter"], tag="Parameter"):
     """A trained tensor, the same for each item of a batch: a class token, latents, learned positions.
 
     Attributes:
@@ -145,7 +142,7 @@ class ParameterConfig(ModuleConfig["Parameter"], tag="Parameter", builds=".arith
     initializer: Initializer = Normal(std=0.02)
 
 
-class FlattenConfig(ModuleConfig["Flatten"], tag="Flatten", builds=".reshaping"):
+class FlattenConfig(ModuleConfig["reshaping.Flatten"], tag="Flatten"):
     """Several dimensions in a row as one.
 
     Attributes:
@@ -157,7 +154,7 @@ class FlattenConfig(ModuleConfig["Flatten"], tag="Flatten", builds=".reshaping")
     end_dim: Dimension = -1
 
 
-class ReshapeConfig(ModuleConfig["Reshape"], tag="Reshape", builds=".reshaping"):
+class ReshapeConfig(ModuleConfig["reshaping.Reshape"], tag="Reshape"):
     """The same elements in another shape.
 
     Attributes:
@@ -171,7 +168,7 @@ class ReshapeConfig(ModuleConfig["Reshape"], tag="Reshape", builds=".reshaping")
             yield "shape", f"expected at most one -1, got {list(self.shape)}"
 
 
-class PermuteConfig(ModuleConfig["Permute"], tag="Permute", builds=".reshaping"):
+class PermuteConfig(ModuleConfig["reshaping.Permute"], tag="Permute"):
     """The dimensions in another order.
 
     Attributes:
@@ -185,35 +182,35 @@ class PermuteConfig(ModuleConfig["Permute"], tag="Permute", builds=".reshaping")
             yield "dims", f"expected each of 0..{len(self.dims) - 1} once, got {list(self.dims)}"
 
 
-class SubtractConfig(ModuleConfig["Subtract"], tag="Subtract", builds=".arithmetic"):
+class SubtractConfig(ModuleConfig["arithmetic.Subtract"], tag="Subtract"):
     """The first tensor less the second, element by element."""
 
 
-class DivideConfig(ModuleConfig["Divide"], tag="Divide", builds=".arithmetic"):
+class DivideConfig(ModuleConfig["arithmetic.Divide"], tag="Divide"):
     """The first tensor by the second, element by element."""
 
 
-class MatMulConfig(ModuleConfig["MatMul"], tag="MatMul", builds=".arithmetic"):
+class MatMulConfig(ModuleConfig["arithmetic.MatMul"], tag="MatMul"):
     """The matrix product of the last two dimensions of two tensors."""
 
 
-class NegateConfig(ModuleConfig["Negate"], tag="Negate", builds=".arithmetic"):
+class NegateConfig(ModuleConfig["arithmetic.Negate"], tag="Negate"):
     """Each element with the other sign."""
 
 
-class ExpConfig(ModuleConfig["Exp"], tag="Exp", builds=".arithmetic"):
+class ExpConfig(ModuleConfig["arithmetic.Exp"], tag="Exp"):
     """e to the power of each element."""
 
 
-class LogConfig(ModuleConfig["Log"], tag="Log", builds=".arithmetic"):
+class LogConfig(ModuleConfig["arithmetic.Log"], tag="Log"):
     """The natural logarithm of each element."""
 
 
-class SqrtConfig(ModuleConfig["Sqrt"], tag="Sqrt", builds=".arithmetic"):
+class SqrtConfig(ModuleConfig["arithmetic.Sqrt"], tag="Sqrt"):
     """The square root of each element."""
 
 
-class SoftmaxConfig(ModuleConfig["Softmax"], tag="Softmax", builds=".arithmetic"):
+class SoftmaxConfig(ModuleConfig["arithmetic.Softmax"], tag="Softmax"):
     """exp(x) over its sum in one dimension.
 
     Attributes:
@@ -223,7 +220,7 @@ class SoftmaxConfig(ModuleConfig["Softmax"], tag="Softmax", builds=".arithmetic"
     dim: Dimension = -1
 
 
-class ConstantTensorConfig(ModuleConfig["ConstantTensor"], tag="Constant", builds=".arithmetic"):
+class ConstantTensorConfig(ModuleConfig["arithmetic.ConstantTensor"], tag="Constant"):
     """A number as a tensor, for operations between tensors: of size 1 in each dimension of its input.
 
     Attributes:

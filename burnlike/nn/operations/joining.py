@@ -33,28 +33,19 @@ class _Elementwise(KeepsType, AnyLibrary, Layer):
 
 
 class Add(_Elementwise):
-    """x1 + x2 + ..., element by element; sizes of 1 are repeated.
-
-    Torch: `torch.add`.
-    """
+    """x1 + x2 + ..., element by element; sizes of 1 are repeated. Torch: `torch.add`."""
 
     operation = torch.add
 
 
 class Multiply(_Elementwise):
-    """x1 * x2 * ..., element by element; sizes of 1 are repeated.
-
-    Torch: `torch.mul`.
-    """
+    """x1 * x2 * ..., element by element; sizes of 1 are repeated. Torch: `torch.mul`."""
 
     operation = torch.mul
 
 
 class Concat(KeepsType, AnyLibrary, ConfiguredLayer, config=ConcatConfig):
-    """Tensors one after the other in the dimension `dim`.
-
-    Torch: `torch.cat`.
-    """
+    """Tensors one after the other in the dimension `dim`. Torch: `torch.cat`."""
 
     dim: int
 
@@ -80,10 +71,7 @@ class Concat(KeepsType, AnyLibrary, ConfiguredLayer, config=ConcatConfig):
 
 
 class Stack(ChangesRank, AnyLibrary, ConfiguredLayer, config=StackConfig):
-    """Tensors side by side in a new dimension `dim`.
-
-    Torch: `torch.stack`.
-    """
+    """Tensors side by side in a new dimension `dim`. Torch: `torch.stack`."""
 
     dim: int
 

@@ -12,10 +12,7 @@ from .joining import expect_dim
 
 
 class Flatten(ChangesRank, AnyLibrary, ConfiguredLayer, config=FlattenConfig):
-    """The dimensions from `start_dim` to `end_dim` as one.
-
-    Torch: `nn.Flatten`.
-    """
+    """The dimensions from `start_dim` to `end_dim` as one. Torch: `nn.Flatten`."""
 
     start_dim: int
     end_dim: int
@@ -24,8 +21,7 @@ class Flatten(ChangesRank, AnyLibrary, ConfiguredLayer, config=FlattenConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, a, b, ...] -> [batch, a * b * ...]`, as the dimensions are by default.
 
-        Raises:
-            ShapeError: x lacks these dimensions, or the first of them comes after the last.
+        Raises ShapeError if x lacks these dimensions, or the first of them comes after the last.
         """
         within = all(-x.ndim <= dim < x.ndim for dim in (self.start_dim, self.end_dim))
         if not within or self.start_dim % x.ndim > self.end_dim % x.ndim:
@@ -46,8 +42,7 @@ class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReshapeConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> shape`.
 
-        Raises:
-            ShapeError: x has another number of elements, or lacks a dimension whose size is taken from it.
+        Raises ShapeError if x has another number of elements, or lacks a dimension whose size is taken from it.
         """
         if any(size == 0 and dim >= x.ndim for dim, size in enumerate(self.shape)):
             raise shape_error(self, f"a dimension for each 0 of {list(self.shape)}", list(x.shape))
@@ -61,10 +56,7 @@ class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReshapeConfig):
 
 
 class Permute(KeepsType, AnyLibrary, ConfiguredLayer, config=PermuteConfig):
-    """The dimensions in the order `dims`.
-
-    Torch: `Tensor.permute`.
-    """
+    """The dimensions in the order `dims`. Torch: `Tensor.permute`."""
 
     dims: tuple[int, ...]
 
@@ -72,8 +64,7 @@ class Permute(KeepsType, AnyLibrary, ConfiguredLayer, config=PermuteConfig):
     def forward(self, x: Tensor) -> Tensor:
         """A tensor of as many dimensions as `dims` has `->` the same, its dimensions in that order.
 
-        Raises:
-            ShapeError: it has more or less dimensions.
+        Raises ShapeError if it has more or less dimensions.
         """
         if x.ndim != len(self.dims):
             raise shape_error(self, f"{len(self.dims)} dimensions", list(x.shape))
@@ -99,8 +90,7 @@ class Pad(KeepsType, AnyLibrary, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., size, ...] -> [..., before + size + after, ...]`.
 
-        Raises:
-            ShapeError: x has no dimension `dim`, or it is too short to be mirrored.
+        Raises ShapeError if x has no dimension `dim`, or it is too short to be mirrored.
         """
         expect_dim(self, x, self.dim)
         needed = max(self.before, self.after) + 1 if self.mode == "reflect" else int(self.mode == "edge")

@@ -15,10 +15,7 @@ from .joining import expect_dim
 
 
 class Split(AnyLibrary, ConfiguredLayer, config=SplitConfig):
-    """The parts of the dimension `dim`, in order.
-
-    Torch: `torch.split`.
-    """
+    """The parts of the dimension `dim`, in order. Torch: `torch.split`."""
 
     sizes: tuple[int, ...]
     dim: int
@@ -27,8 +24,7 @@ class Split(AnyLibrary, ConfiguredLayer, config=SplitConfig):
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """`[..., sum of sizes, ...] ->` a tuple of one tensor for each size.
 
-        Raises:
-            ShapeError: x has no dimension `dim`, or it is of another size.
+        Raises ShapeError if x has no dimension `dim`, or it is of another size.
         """
         if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != sum(self.sizes):
             raise shape_error(self, f"size {sum(self.sizes)} of dimension {self.dim}", list(x.shape))
@@ -36,10 +32,7 @@ class Split(AnyLibrary, ConfiguredLayer, config=SplitConfig):
 
 
 class Select(ChangesRank, AnyLibrary, ConfiguredLayer, config=SelectConfig):
-    """The elements at `index` of the dimension `dim`.
-
-    Torch: `Tensor.select`.
-    """
+    """The elements at `index` of the dimension `dim`. Torch: `Tensor.select`."""
 
     dim: int
     index: int
@@ -48,8 +41,7 @@ class Select(ChangesRank, AnyLibrary, ConfiguredLayer, config=SelectConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., size, ...] -> [..., ...]`, without the dimension.
 
-        Raises:
-            ShapeError: x has no dimension `dim`, or it is too short.
+        Raises ShapeError if x has no dimension `dim`, or it is too short.
         """
         if not -x.ndim <= self.dim < x.ndim or not -x.shape[self.dim] <= self.index < x.shape[self.dim]:
             raise shape_error(self, f"an index {self.index} in dimension {self.dim}", list(x.shape))
@@ -57,10 +49,7 @@ class Select(ChangesRank, AnyLibrary, ConfiguredLayer, config=SelectConfig):
 
 
 class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=SliceConfig):
-    """Every `step`-th element of the dimension `dim` from `start` to `end`.
-
-    Torch: slicing.
-    """
+    """Every `step`-th element of the dimension `dim` from `start` to `end`. Torch: slicing."""
 
     dim: int
     start: int
@@ -71,8 +60,7 @@ class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=SliceConfig):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., size, ...] -> [..., part, ...]`.
 
-        Raises:
-            ShapeError: x has no dimension `dim`, or nothing of it is between `start` and `end`.
+        Raises ShapeError if x has no dimension `dim`, or nothing of it is between `start` and `end`.
         """
         expect_dim(self, x, self.dim)
         size = x.shape[self.dim]
@@ -95,8 +83,7 @@ class _Reduction(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReductionConfi
     def forward(self, x: Tensor) -> Tensor:
         """`[...] -> [...]` without the dimensions `dims`, or with 1 in their places.
 
-        Raises:
-            ShapeError: x lacks one of them, or two of them are one.
+        Raises ShapeError if x lacks one of them, or two of them are one.
         """
         if not all(-x.ndim <= dim < x.ndim for dim in self.dims) or len({it % x.ndim for it in self.dims}) < len(
             self.dims
@@ -106,36 +93,24 @@ class _Reduction(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReductionConfi
 
 
 class Mean(_Reduction):
-    """The mean over `dims`.
-
-    Torch: `torch.mean`.
-    """
+    """The mean over `dims`. Torch: `torch.mean`."""
 
     operation = torch.mean
 
 
 class Sum(_Reduction):
-    """The sum over `dims`.
-
-    Torch: `torch.sum`.
-    """
+    """The sum over `dims`. Torch: `torch.sum`."""
 
     operation = torch.sum
 
 
 class Max(_Reduction):
-    """The largest element over `dims`; equal ones share the gradient.
-
-    Torch: `torch.amax`.
-    """
+    """The largest element over `dims`; equal ones share the gradient. Torch: `torch.amax`."""
 
     operation = torch.amax
 
 
 class Min(_Reduction):
-    """The smallest element over `dims`; equal ones share the gradient.
-
-    Torch: `torch.amin`.
-    """
+    """The smallest element over `dims`; equal ones share the gradient. Torch: `torch.amin`."""
 
     operation = torch.amin

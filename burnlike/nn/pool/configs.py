@@ -10,16 +10,7 @@ from ...config.roles import Built
 from ..padding import PaddingConfig1d, PaddingConfig2d, PaddingConfig3d, Size2d, Size3d
 
 if TYPE_CHECKING:
-    from .pool import (
-        AdaptiveAvgPool1d,
-        AdaptiveAvgPool2d,
-        AdaptiveAvgPool3d,
-        AvgPool1d,
-        AvgPool2d,
-        MaxPool1d,
-        MaxPool2d,
-        MaxPool3d,
-    )
+    from . import pool
 
 
 class _WindowConfig(ModuleConfig[Built]):
@@ -43,7 +34,7 @@ class _WindowConfig(ModuleConfig[Built]):
             force_setattr(self, stride, self.kernel_size)
 
 
-class MaxPool1dConfig(_WindowConfig["MaxPool1d"], tag="MaxPool1d", builds=".pool"):
+class MaxPool1dConfig(_WindowConfig["pool.MaxPool1d"], tag="MaxPool1d"):
     """The largest element of each window.
 
     Attributes:
@@ -57,7 +48,7 @@ class MaxPool1dConfig(_WindowConfig["MaxPool1d"], tag="MaxPool1d", builds=".pool
     ceil_mode: bool = False
 
 
-class MaxPool2dConfig(_WindowConfig["MaxPool2d"], tag="MaxPool2d", builds=".pool"):
+class MaxPool2dConfig(_WindowConfig["pool.MaxPool2d"], tag="MaxPool2d"):
     """The largest element of each window.
 
     Attributes:
@@ -73,7 +64,7 @@ class MaxPool2dConfig(_WindowConfig["MaxPool2d"], tag="MaxPool2d", builds=".pool
     ceil_mode: bool = False
 
 
-class MaxPool3dConfig(_WindowConfig["MaxPool3d"], tag="MaxPool3d", builds=".pool"):
+class MaxPool3dConfig(_WindowConfig["pool.MaxPool3d"], tag="MaxPool3d"):
     """The largest element of each window.
 
     Attributes:
@@ -89,7 +80,7 @@ class MaxPool3dConfig(_WindowConfig["MaxPool3d"], tag="MaxPool3d", builds=".pool
     ceil_mode: bool = False
 
 
-class AvgPool1dConfig(_WindowConfig["AvgPool1d"], tag="AvgPool1d", builds=".pool"):
+class AvgPool1dConfig(_WindowConfig["pool.AvgPool1d"], tag="AvgPool1d"):
     """The average of each window.
 
     Attributes:
@@ -103,7 +94,7 @@ class AvgPool1dConfig(_WindowConfig["AvgPool1d"], tag="AvgPool1d", builds=".pool
     ceil_mode: bool = False
 
 
-class AvgPool2dConfig(_WindowConfig["AvgPool2d"], tag="AvgPool2d", builds=".pool"):
+class AvgPool2dConfig(_WindowConfig["pool.AvgPool2d"], tag="AvgPool2d"):
     """The average of each window.
 
     Attributes:
@@ -119,7 +110,7 @@ class AvgPool2dConfig(_WindowConfig["AvgPool2d"], tag="AvgPool2d", builds=".pool
     ceil_mode: bool = False
 
 
-class AdaptiveAvgPool1dConfig(ModuleConfig["AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d", builds=".pool"):
+class AdaptiveAvgPool1dConfig(ModuleConfig["pool.AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d"):
     """Averages over windows that share the input evenly.
 
     Attributes:
@@ -129,7 +120,7 @@ class AdaptiveAvgPool1dConfig(ModuleConfig["AdaptiveAvgPool1d"], tag="AdaptiveAv
     output_size: Size
 
 
-class AdaptiveAvgPool2dConfig(ModuleConfig["AdaptiveAvgPool2d"], tag="AdaptiveAvgPool2d", builds=".pool"):
+class AdaptiveAvgPool2dConfig(ModuleConfig["pool.AdaptiveAvgPool2d"], tag="AdaptiveAvgPool2d"):
     """Averages over windows that share the input evenly.
 
     Attributes:
@@ -139,7 +130,7 @@ class AdaptiveAvgPool2dConfig(ModuleConfig["AdaptiveAvgPool2d"], tag="AdaptiveAv
     output_size: Size2d
 
 
-class AdaptiveAvgPool3dConfig(ModuleConfig["AdaptiveAvgPool3d"], tag="AdaptiveAvgPool3d", builds=".pool"):
+class AdaptiveAvgPool3dConfig(ModuleConfig["pool.AdaptiveAvgPool3d"], tag="AdaptiveAvgPool3d"):
     """Averages over windows that share the input evenly.
 
     Attributes:

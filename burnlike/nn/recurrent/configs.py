@@ -11,9 +11,7 @@ from ..initializers.configs import Initializer, XavierNormal
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .gru import BiGru, Gru
-    from .lstm import BiLstm, Lstm
-    from .rnn import BiRnn, Rnn
+    from . import gru, lstm, rnn
 
 
 class _RecurrentConfig(ModuleConfig[Built]):
@@ -40,7 +38,7 @@ class _RecurrentConfig(ModuleConfig[Built]):
                 yield name, "expected an activation that keeps the size, got GLU, which halves it"
 
 
-class RnnConfig(_RecurrentConfig["Rnn"], tag="Rnn", builds=".rnn"):
+class RnnConfig(_RecurrentConfig["rnn.Rnn"], tag="Rnn"):
     """h_t = tanh(x_t @ W_i + b_i + h_(t-1) @ W_h + b_h) (Elman 1990)."""
 
     initializer: Initializer = XavierNormal()
@@ -50,7 +48,7 @@ class RnnConfig(_RecurrentConfig["Rnn"], tag="Rnn", builds=".rnn"):
     hidden_activation: ActivationConfig = TanhConfig()
 
 
-class BiRnnConfig(_RecurrentConfig["BiRnn"], tag="BiRnn", builds=".rnn"):
+class BiRnnConfig(_RecurrentConfig["rnn.BiRnn"], tag="BiRnn"):
     """Two of `Rnn`, of which one reads the sequence from its end (Schuster & Paliwal 1997)."""
 
     initializer: Initializer = XavierNormal()
@@ -75,7 +73,7 @@ class _LstmConfig(_RecurrentConfig[Built]):
     batch_first: bool = True
 
 
-class LstmConfig(_LstmConfig["Lstm"], tag="Lstm", builds=".lstm"):
+class LstmConfig(_LstmConfig["lstm.Lstm"], tag="Lstm"):
     """Long short-term memory with a forget gate (Hochreiter & Schmidhuber 1997, Gers et al. 2000)."""
 
     reverse: bool = False
@@ -86,7 +84,7 @@ class LstmConfig(_LstmConfig["Lstm"], tag="Lstm", builds=".lstm"):
     hidden_activation: ActivationConfig = TanhConfig()
 
 
-class BiLstmConfig(_LstmConfig["BiLstm"], tag="BiLstm", builds=".lstm"):
+class BiLstmConfig(_LstmConfig["lstm.BiLstm"], tag="BiLstm"):
     """Two of `Lstm`, of which one reads the sequence from its end (Schuster & Paliwal 1997)."""
 
     clip: Positive | None = None
@@ -110,7 +108,7 @@ class _GruConfig(_RecurrentConfig[Built]):
     initializer: Initializer = XavierNormal()
 
 
-class GruConfig(_GruConfig["Gru"], tag="Gru", builds=".gru"):
+class GruConfig(_GruConfig["gru.Gru"], tag="Gru"):
     """Gated recurrent unit (Cho et al. 2014, eq. 5-8)."""
 
     gate_activation: ActivationConfig = SigmoidConfig()
@@ -118,7 +116,7 @@ class GruConfig(_GruConfig["Gru"], tag="Gru", builds=".gru"):
     clip: Positive | None = None
 
 
-class BiGruConfig(_GruConfig["BiGru"], tag="BiGru", builds=".gru"):
+class BiGruConfig(_GruConfig["gru.BiGru"], tag="BiGru"):
     """Two of `Gru`, of which one reads the sequence from its end (Schuster & Paliwal 1997)."""
 
     batch_first: bool = True

@@ -56,8 +56,7 @@ class GateController(Layer):
     def gate_product(self, x: Tensor, hidden: Tensor) -> Tensor:
         """The gate's value before its activation, `[..., d_input], [..., d_output] -> [..., d_output]`.
 
-        Raises:
-            ShapeError: the last dimension of `x` or of `hidden` has another size.
+        Raises ShapeError if the last dimension of `x` or of `hidden` has another size.
         """
         return self.input_transform(x) + self.hidden_transform(hidden)
 
@@ -144,8 +143,7 @@ class Bidirectional(Layer):
 def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, reverse: bool) -> tuple[Tensor, States]:
     """The hidden states of all steps, and the states after the last one.
 
-    Raises:
-        ShapeError: the input or a state has another shape.
+    Raises ShapeError if the input or a state has another shape.
     """
     batch, time = expect_sequence(layer, x, layer, batch_first)
     for state in states or ():
@@ -161,8 +159,7 @@ def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, r
 def run_both(layer: Bidirectional, x: Tensor, states: States | None) -> tuple[Tensor, States]:
     """The hidden states of both directions side by side, and the last states one above the other.
 
-    Raises:
-        ShapeError: the input or a state has another shape.
+    Raises ShapeError if the input or a state has another shape.
     """
     directions = layer.directions()
     batch, time = expect_sequence(layer, x, directions[0], layer.batch_first)
@@ -183,8 +180,7 @@ def run_both(layer: Bidirectional, x: Tensor, states: States | None) -> tuple[Te
 def expect_sequence(layer: Layer, x: Tensor, direction: Direction, batch_first: bool) -> tuple[int, int]:
     """The size of the batch, and which dimension is time.
 
-    Raises:
-        ShapeError: the input has another shape, or no steps.
+    Raises ShapeError if the input has another shape, or no steps.
     """
     sizes = ("batch", "sequence") if batch_first else ("sequence", "batch")
     expect_shape(layer, x, *sizes, direction.gates()[0].input_transform.weight.shape[0])

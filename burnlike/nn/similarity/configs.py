@@ -6,10 +6,10 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Dimension, Finite, NotNegative
 
 if TYPE_CHECKING:
-    from .similarity import CosineSimilarity, PairwiseDistance
+    from . import similarity
 
 
-class CosineSimilarityConfig(ModuleConfig["CosineSimilarity"], tag="CosineSimilarity", builds=".similarity"):
+class CosineSimilarityConfig(ModuleConfig["similarity.CosineSimilarity"], tag="CosineSimilarity"):
     """The cosine of the angle between vectors.
 
     Attributes:
@@ -21,7 +21,7 @@ class CosineSimilarityConfig(ModuleConfig["CosineSimilarity"], tag="CosineSimila
     eps: NotNegative = 1e-8
 
 
-class PairwiseDistanceConfig(ModuleConfig["PairwiseDistance"], tag="PairwiseDistance", builds=".similarity"):
+class PairwiseDistanceConfig(ModuleConfig["similarity.PairwiseDistance"], tag="PairwiseDistance"):
     """The p-norm of the difference of vectors.
 
     Attributes:

@@ -10,10 +10,7 @@ from .configs import CosineSimilarityConfig, PairwiseDistanceConfig
 
 
 class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConfig):
-    """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`.
-
-    Torch: `nn.CosineSimilarity`.
-    """
+    """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`. Torch: `nn.CosineSimilarity`."""
 
     dim: int
     eps: float
@@ -22,8 +19,7 @@ class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConf
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """`[batch, size], [batch, size] -> [batch]`, or any other shape, without the dimension `dim`.
 
-        Raises:
-            ShapeError: the inputs do not fit each other, or have no dimension `dim`.
+        Raises ShapeError if the inputs do not fit each other, or have no dimension `dim`.
         """
         expect_pair(self, x1, x2)
         if not -x1.ndim <= self.dim < x1.ndim:
@@ -45,8 +41,7 @@ class PairwiseDistance(ChangesRank, ConfiguredLayer, config=PairwiseDistanceConf
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """`[..., size], [..., size] -> [...]`.
 
-        Raises:
-            ShapeError: the inputs do not fit each other, or have no dimension.
+        Raises ShapeError if the inputs do not fit each other, or have no dimension.
         """
         expect_shape(self, x1, "...", "size", name="x1")
         expect_pair(self, x1, x2)
@@ -56,8 +51,7 @@ class PairwiseDistance(ChangesRank, ConfiguredLayer, config=PairwiseDistanceConf
 def expect_pair(layer: object, x1: Tensor, x2: Tensor) -> None:
     """Check that two inputs have as many dimensions, of sizes that are equal or 1.
 
-    Raises:
-        ShapeError: they have not.
+    Raises ShapeError if they have not.
     """
     sizes = zip(x1.shape, x2.shape, strict=False)
     if x1.ndim != x2.ndim or any(one != other and one != 1 and other != 1 for one, other in sizes):

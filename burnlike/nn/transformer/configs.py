@@ -12,16 +12,13 @@ from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .feed_forward import GatedFeedForward, PositionWiseFeedForward
-    from .mixture_of_experts import MixtureOfExperts
-    from .transformer_decoder import TransformerDecoder
-    from .transformer_encoder import TransformerEncoder
+    from . import feed_forward, mixture_of_experts, transformer_decoder, transformer_encoder
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class PositionWiseFeedForwardConfig(
-    ModuleConfig["PositionWiseFeedForward"], tag="PositionWiseFeedForward", builds=".feed_forward"
+    ModuleConfig["feed_forward.PositionWiseFeedForward"], tag="PositionWiseFeedForward"
 ):
     """linear_outer(dropout(activation(linear_inner(x)))) at each position (Vaswani et al. 2017, section 3.3).
 
@@ -40,7 +37,7 @@ class PositionWiseFeedForwardConfig(
     activation: ActivationConfig = GeluConfig()
 
 
-class GatedFeedForwardConfig(ModuleConfig["GatedFeedForward"], tag="GatedFeedForward", builds=".feed_forward"):
+class GatedFeedForwardConfig(ModuleConfig["feed_forward.GatedFeedForward"], tag="GatedFeedForward"):
     """linear(activation(x w) * (x v)) at each position (Shazeer 2020, eq. 6).
 
     Attributes:
@@ -67,7 +64,7 @@ class GatedFeedForwardConfig(ModuleConfig["GatedFeedForward"], tag="GatedFeedFor
         return GatedLinearConfig(**sizes, activation=self.activation, bias=self.bias, initializer=self.initializer)
 
 
-class MixtureOfExpertsConfig(ModuleConfig["MixtureOfExperts"], tag="MixtureOfExperts", builds=".mixture_of_experts"):
+class MixtureOfExpertsConfig(ModuleConfig["mixture_of_experts.MixtureOfExperts"], tag="MixtureOfExperts"):
     """Gated feed-forward parts, of which each position takes a few (Shazeer et al. 2017; Jiang et al. 2024).
 
     Attributes:
@@ -127,13 +124,9 @@ class _StackConfig(ModuleConfig[Built]):
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 
 
-class TransformerEncoderConfig(
-    _StackConfig["TransformerEncoder"], tag="TransformerEncoder", builds=".transformer_encoder"
-):
+class TransformerEncoderConfig(_StackConfig["transformer_encoder.TransformerEncoder"], tag="TransformerEncoder"):
     """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1)."""
 
 
-class TransformerDecoderConfig(
-    _StackConfig["TransformerDecoder"], tag="TransformerDecoder", builds=".transformer_decoder"
-):
+class TransformerDecoderConfig(_StackConfig["transformer_decoder.TransformerDecoder"], tag="TransformerDecoder"):
     """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1)."""

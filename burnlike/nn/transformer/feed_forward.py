@@ -36,8 +36,7 @@ class PositionWiseFeedForward(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model] -> [..., d_model]`.
 
-        Raises:
-            ShapeError: the last dimension of x is not `d_model`, or the activation changes the inner size.
+        Raises ShapeError if the last dimension of x is not `d_model`, or the activation changes the inner size.
         """
         expect_shape(self, x, "...", self.linear_inner.weight.shape[0])
         return self.linear_outer(self.dropout(self.activation(self.linear_inner(x))))

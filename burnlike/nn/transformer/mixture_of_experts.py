@@ -68,8 +68,7 @@ class MixtureOfExperts(KeepsType, JointLayer, Module):
     def forward_balance(self, x: Tensor) -> MixtureOutput:
         """As `forward`, with what a training adds to its loss, times a small factor, so that all experts are used.
 
-        Raises:
-            ShapeError: the last dimension of x is not `d_model`.
+        Raises ShapeError if the last dimension of x is not `d_model`.
         """
         return self._forward(x)
 

@@ -61,8 +61,7 @@ class Stack(Layer):
 def new_rows(layer: object, x: Tensor, mask: Tensor | None, known: TensorCache) -> tuple[Tensor, Tensor | None]:
     """The positions of x that a layer's results in `known` lack, and their rows of an attention mask.
 
-    Raises:
-        ShapeError: there are none.
+    Raises ShapeError if there are none.
     """
     first = known.length(1)
     if x.shape[1] <= first:
