@@ -21,7 +21,7 @@ from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.recorder import recorder_for
 from .conversion import converted, record_to
 from .pretrained_description import DTYPES, Description, describe
-from .vit.configs import VisionTransformerConfig
+from .vision_configs import VisionTransformerConfig
 from .weights.table import WeightTable, weight_table
 
 _WEIGHTS_NAME, _OLD_WEIGHTS_NAME = "model.safetensors", "pytorch_model.bin"
@@ -129,7 +129,7 @@ def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Re
             VisionTransformerConfig(patch_size=size),
             VisionTransformerConfig(patch_size=trained_size) as trained,
         ) if config.grid != trained.grid and each(size, 2) == each(trained_size, 2):
-            from .vit.model import resized_positions  # no other model needs its layers
+            from .vit import resized_positions  # no other model needs its layers
 
             record = _record_for(config.replace(image_size=trained.image_size), found, weights)
             positions = resized_positions(record.tensors["positions"], trained.grid, config.grid)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..bert.configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig
+from ..language_configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig
 from .options import activation_of, num_classes_of, refuse_others
 from .table import WeightTable
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..convnext.configs import ConvNextConfig
+from ..vision_configs import ConvNextConfig
 from .options import activation_of, float_of, is_backbone, num_classes_of, refuse_others, sizes_of
 from .table import WeightTable
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...nn.tensor_source import TensorSource
-from ..decoder_lm.configs import DecoderLmConfig, LearnedPositions, PlainPart
+from ..language_configs import DecoderLmConfig, LearnedPositions, PlainPart
 from .options import activation_of, int_of, is_backbone, refuse_others
 from .table import WeightTable
 

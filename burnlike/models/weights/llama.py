@@ -5,7 +5,7 @@ from typing import Any
 
 from ...errors import ConfigError
 from ...nn.attention.scaling_configs import DynamicScaling, LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
-from ..decoder_lm.configs import DecoderLmConfig, GatedPart, RotaryPositions
+from ..language_configs import DecoderLmConfig, GatedPart, RotaryPositions
 from .options import activation_of, is_backbone, mapping_of, refuse_others, shown
 from .table import WeightTable
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..decoder_lm.configs import DecoderLmConfig, GatedPart
+from ..language_configs import DecoderLmConfig, GatedPart
 from .llama import LLAMA, decoder_config
 from .options import activation_of, refuse_others
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import ConfigError
-from ..decoder_lm.configs import DecoderLmConfig, GatedPart
+from ..language_configs import DecoderLmConfig, GatedPart
 from .llama import ATTENTION, GATED, LLAMA, decoder_config
 from .options import activation_of, int_of, refuse_others, shown
 

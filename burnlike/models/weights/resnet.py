@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ConfigError
-from ..resnet.configs import ResNetConfig
+from ..vision_configs import ResNetConfig
 from .options import is_backbone, num_classes_of, refuse_others, shown, sizes_of, text_of
 from .table import WeightTable
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..vit.configs import VisionTransformerConfig
+from ..vision_configs import VisionTransformerConfig
 from .options import activation_of, is_backbone, num_classes_of, refuse_others
 from .table import WeightTable
 

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...module import Module
-from ...nn.blocks.configs import ConvNorm2dConfig
-from ...nn.conv.configs import Conv2dConfig, ConvTranspose2dConfig
-from ...nn.layer import expect_shape, shape_error
-from ...nn.pool.configs import MaxPool2dConfig
-from ...tensor.torch_bridge.torch_function import lift
-from .configs import UNetConfig
+from ..module import Module
+from ..nn.blocks.configs import ConvNorm2dConfig
+from ..nn.conv.configs import Conv2dConfig, ConvTranspose2dConfig
+from ..nn.layer import expect_shape, shape_error
+from ..nn.pool.configs import MaxPool2dConfig
+from ..tensor.torch_bridge.torch_function import lift
+from .vision_configs import UNetConfig
 
 
 class UNetStage(Module):

@@ -4,17 +4,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...module import Module
-from ...nn.attention.configs import MultiHeadAttentionConfig
-from ...nn.blocks.configs import PatchEmbeddingConfig
-from ...nn.dropout.configs import DropoutConfig, DropPathConfig
-from ...nn.initializers.configs import Normal
-from ...nn.layer import expect_shape
-from ...nn.linear.configs import LinearConfig
-from ...nn.norm.configs import LayerNormConfig
-from ...nn.padding import each
-from ...tensor.torch_bridge.torch_function import lift
-from .configs import VisionTransformerConfig
+from ..module import Module
+from ..nn.attention.configs import MultiHeadAttentionConfig
+from ..nn.blocks.configs import PatchEmbeddingConfig
+from ..nn.dropout.configs import DropoutConfig, DropPathConfig
+from ..nn.initializers.configs import Normal
+from ..nn.layer import expect_shape
+from ..nn.linear.configs import LinearConfig
+from ..nn.norm.configs import LayerNormConfig
+from ..nn.padding import each
+from ..tensor.torch_bridge.torch_function import lift
+from .vision_configs import VisionTransformerConfig
 
 INITIALIZER = Normal(std=0.02)
 """Of all weights (Dosovitskiy et al. 2021, their program)."""

@@ -5,17 +5,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ...module import Content, Module
-from ...nn.attention.configs import MultiHeadAttentionConfig
-from ...nn.dropout.configs import DropoutConfig
-from ...nn.embedding.configs import EmbeddingConfig
-from ...nn.initializers.configs import Normal, Zeros
-from ...nn.layer import expect_shape, shape_error
-from ...nn.linear.configs import LinearConfig
-from ...nn.norm.configs import LayerNormConfig
-from ...ops import linear
-from ...tensor.torch_bridge.torch_function import lift
-from .configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig
+from ..module import Content, Module
+from ..nn.attention.configs import MultiHeadAttentionConfig
+from ..nn.dropout.configs import DropoutConfig
+from ..nn.embedding.configs import EmbeddingConfig
+from ..nn.initializers.configs import Normal, Zeros
+from ..nn.layer import expect_shape, shape_error
+from ..nn.linear.configs import LinearConfig
+from ..nn.norm.configs import LayerNormConfig
+from ..ops import linear
+from ..tensor.torch_bridge.torch_function import lift
+from .language_configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig
 
 INITIALIZER = Normal(std=0.02)
 """Of all weights (Devlin et al. 2019, their program)."""

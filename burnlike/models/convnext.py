@@ -5,16 +5,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...module import Module
-from ...nn.blocks.configs import LayerScaleConfig
-from ...nn.conv.configs import Conv2dConfig
-from ...nn.dropout.configs import DropPathConfig
-from ...nn.initializers.configs import Normal
-from ...nn.layer import expect_shape, shape_error
-from ...nn.linear.configs import LinearConfig
-from ...nn.norm.configs import LayerNormConfig
-from ...tensor.torch_bridge.torch_function import lift
-from .configs import ConvNextConfig
+from ..module import Module
+from ..nn.blocks.configs import LayerScaleConfig
+from ..nn.conv.configs import Conv2dConfig
+from ..nn.dropout.configs import DropPathConfig
+from ..nn.initializers.configs import Normal
+from ..nn.layer import expect_shape, shape_error
+from ..nn.linear.configs import LinearConfig
+from ..nn.norm.configs import LayerNormConfig
+from ..tensor.torch_bridge.torch_function import lift
+from .vision_configs import ConvNextConfig
 
 INITIALIZER = Normal(std=0.02)
 """Of all weights (Liu et al. 2022, table 5)."""

@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from ...module import Module
-from ...nn.blocks.configs import ConvNorm2dConfig
-from ...nn.layer import expect_shape
-from ...nn.linear.configs import LinearConfig
-from ...nn.pool.configs import MaxPool2dConfig
-from ...tensor.torch_bridge.torch_function import lift
-from .configs import ResNetConfig
+from ..module import Module
+from ..nn.blocks.configs import ConvNorm2dConfig
+from ..nn.layer import expect_shape
+from ..nn.linear.configs import LinearConfig
+from ..nn.pool.configs import MaxPool2dConfig
+from ..tensor.torch_bridge.torch_function import lift
+from .vision_configs import ResNetConfig
 
 
 class ResNet(Module):

@@ -1,1 +1,0 @@
-"""The decoder-only language model."""

@@ -1,1 +1,0 @@
-"""Encoder-decoders in the layout of T5."""

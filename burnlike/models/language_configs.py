@@ -1,0 +1,330 @@
+"""The configs of language models. Imports no torch."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from ..config import Config, ModuleConfig
+from ..config.bounds import EvenSize, Layers, NotNegative, Positive, Size
+from ..nn.activation.rectifier_configs import GeluConfig, ReluConfig, SiLUConfig
+from ..nn.attention.configs import Buckets, LongestDistance, Probability
+from ..nn.attention.scaling_configs import RotaryScaling
+from ..nn.roles import ActivationConfig
+
+if TYPE_CHECKING:
+    from .bert import BertClassifier, BertEncoder, BertMaskedLm
+    from .decoder_lm import DecoderLm
+    from .encoder_decoder import EncoderDecoder
+    from .lstm_lm import LstmLm
+
+
+class DecoderPositions(Config):
+    """Role of how a decoder knows positions."""
+
+
+class RotaryPositions(DecoderPositions, tag="Rotary"):
+    """Queries and keys are rotated (Su et al. 2021), by the model's `theta`.
+
+    Attributes:
+        interleaved: whether neighbours are a pair, as in Burn; else the halves of a head, as in the weights of Llama
+            that `transformers` reads.
+        rotary_dim: how many values of a head are rotated, the first ones; None for all.
+        scaling: of the frequencies, for sequences longer than those of the pretraining.
+    """
+
+    interleaved: bool = True
+    rotary_dim: EvenSize | None = None
+    scaling: RotaryScaling | None = None
+
+
+class LearnedPositions(DecoderPositions, tag="Learned"):
+    """A learned vector for each position is added to that of the token, with dropout (Radford et al. 2019)."""
+
+
+class DecoderFeedForward(Config):
+    """Role of the feed-forward part of a decoder's block."""
+
+
+class GatedPart(DecoderFeedForward, tag="Gated"):
+    """linear(activation(x w) * (x v)) (Shazeer 2020, eq. 6): SwiGLU by default, GEGLU with GELU.
+
+    Attributes:
+        activation: of the gate.
+        bias: whether the linear layers have a bias.
+    """
+
+    activation: ActivationConfig = SiLUConfig()
+    bias: bool = False
+
+
+class PlainPart(DecoderFeedForward, tag="Plain"):
+    """Two linear layers with biases, and an activation between them (Vaswani et al. 2017, section 3.3).
+
+    Attributes:
+        activation: between the linear layers.
+    """
+
+    activation: ActivationConfig = GeluConfig()
+
+
+class ExpertsPart(DecoderFeedForward, tag="Experts"):
+    """A mixture of gated parts, of which each position takes a few (Jiang et al. 2024).
+
+    Attributes:
+        n_experts: how many there are.
+        n_selected: how many a position takes.
+        normalized: whether the weights of those that are taken are divided by their sum, as in Mixtral; not in Switch,
+            where one is taken: its weight would be 1, from which the router learns nothing.
+        activation: of the experts' gates.
+        balance: factor of what a training adds to its loss so that all experts are used (alpha of Fedus et al. 2021,
+            eq. 4).
+    """
+
+    n_experts: Layers
+    n_selected: Size = 2
+    normalized: bool = True
+    activation: ActivationConfig = SiLUConfig()
+    balance: NotNegative = 0.01
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.n_selected > self.n_experts:
+            yield "n_selected", f"expected at most n_experts ({self.n_experts}), got {self.n_selected}"
+
+
+class DecoderLmConfig(ModuleConfig["DecoderLm"], tag="DecoderLm", builds=".decoder_lm"):
+    """A decoder-only transformer, by default: RMS norm before each part, rotary positions, SwiGLU, tied output head.
+
+    Attributes:
+        vocab_size: tokens.
+        max_sequence_length: longest sequence it can read.
+        d_model: size of a position's vector.
+        n_layers: blocks.
+        n_heads: attention heads of a block; must divide d_model into even parts, unless `d_head` is given.
+        d_ff: inner size of the feed-forward part, or of each expert.
+        dropout: probability of dropping a value of each part's output, and an attention weight, in training.
+        theta: base of the rotary frequencies.
+        norm_epsilon: epsilon of the norms.
+        n_heads_kv: heads of keys and values, each for a group of heads of queries; must divide n_heads, None for
+            n_heads.
+        d_head: size of a head; None for d_model / n_heads.
+        sliding_window: how many positions one sees in a block, itself among them; None for all before it.
+        attention_soft_cap: attention scores s become cap * tanh(s / cap); None leaves them.
+        logit_soft_cap: the same for logits.
+        attention_bias: whether the query, key and value projections have a bias.
+        attention_output_bias: whether the output projection of the attention has a bias.
+        positions: how positions are known.
+        feed_forward: the kind of feed-forward part.
+        norm: the kind of norm.
+        tied: whether the output head is the transposed embedding.
+        head: whether it has an output head. Without one, results are the normalized vectors of the last block.
+        query_key_norm: whether each head's queries and keys have an RMS norm of their own before the rotation (Qwen3,
+            Yang et al. 2025, section 2).
+    """
+
+    vocab_size: Size
+    max_sequence_length: Size
+    d_model: Size
+    n_layers: Layers
+    n_heads: Size
+    d_ff: Size
+    dropout: Probability = 0.0
+    theta: Positive = 10000.0
+    norm_epsilon: Positive = 1e-5
+    n_heads_kv: Size | None = None
+    d_head: Size | None = None
+    sliding_window: Size | None = None
+    attention_soft_cap: Positive | None = None
+    logit_soft_cap: Positive | None = None
+    attention_bias: bool = False
+    attention_output_bias: bool = False
+    positions: DecoderPositions = RotaryPositions()
+    feed_forward: DecoderFeedForward = GatedPart()
+    norm: Literal["RmsNorm", "LayerNorm"] = "RmsNorm"
+    tied: bool = True
+    head: bool = True
+    query_key_norm: bool = False
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.n_heads_kv is not None and self.n_heads % self.n_heads_kv:
+            yield "n_heads_kv", f"expected a divisor of n_heads ({self.n_heads}), got {self.n_heads_kv}"
+        if self.d_head is None and self.d_model % self.n_heads:
+            yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
+        elif isinstance(self.positions, RotaryPositions):
+            yield from self._validate_rotary(self.positions)
+
+    def _validate_rotary(self, positions: RotaryPositions) -> Iterable[tuple[str, str]]:
+        if self.head_size % 2 and self.d_head is None:
+            yield "n_heads", f"expected heads of even size: d_model ({self.d_model}) / {self.n_heads} is not even"
+        elif self.head_size % 2:
+            yield "d_head", f"expected an even number for rotary positions, got {self.d_head}"
+        rotated = positions.rotary_dim or self.head_size
+        if rotated > self.head_size:
+            yield "positions.rotary_dim", f"expected at most a head's size ({self.head_size}), got {rotated}"
+        if positions.scaling is not None and rotated < 4:
+            yield "positions.scaling", f"expected 4 or more rotated values, so that frequencies differ; got {rotated}"
+        if positions.scaling is not None and self.theta <= 1:
+            yield "theta", f"expected more than 1 for a scaling, so that frequencies fall, got {self.theta}"
+
+    @property
+    def head_size(self) -> int:
+        """The size of a head."""
+        return self.d_head or self.d_model // self.n_heads
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"tokens": ("int64", (1, self.max_sequence_length))}
+
+
+class BertEncoderConfig(ModuleConfig["BertEncoder"], tag="BertEncoder", builds=".bert"):
+    """A bidirectional encoder whose layers normalize the sum of each part and its input (Devlin et al. 2019).
+
+    Attributes:
+        vocab_size: tokens.
+        max_sequence_length: longest sequence it can read.
+        d_model: size of a position's vector.
+        n_layers: layers.
+        n_heads: attention heads of a layer; must divide d_model.
+        d_ff: inner size of the feed-forward parts.
+        n_token_types: kinds of tokens, such as those of a first and a second sentence.
+        dropout: probability of dropping a value of the embeddings and of each part's output, in training.
+        attention_dropout: probability of dropping an attention weight, in training.
+        activation: of the feed-forward parts.
+        norm_epsilon: epsilon of the norms.
+        pooler: whether one vector is made of each sequence: tanh of a linear map of its first position.
+    """
+
+    vocab_size: Size
+    max_sequence_length: Size
+    d_model: Size
+    n_layers: Layers
+    n_heads: Size
+    d_ff: Size
+    n_token_types: Size = 2
+    dropout: Probability = 0.1
+    attention_dropout: Probability = 0.1
+    activation: ActivationConfig = GeluConfig()
+    norm_epsilon: Positive = 1e-12
+    pooler: bool = True
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.d_model % self.n_heads:
+            yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"tokens": ("int64", (1, self.max_sequence_length))}
+
+
+class BertMaskedLmConfig(ModuleConfig["BertMaskedLm"], tag="BertMaskedLm", builds=".bert"):
+    """An encoder with a head that names the token of each position, of masked ones above all (Devlin et al. 2019).
+
+    Attributes:
+        encoder: the encoder, without a pooler, which nothing would use.
+    """
+
+    encoder: BertEncoderConfig
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.encoder.pooler:
+            yield "encoder", "expected pooler: false, as nothing here uses what a pooler makes"
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.encoder.example_inputs()
+
+
+class BertClassifierConfig(ModuleConfig["BertClassifier"], tag="BertClassifier", builds=".bert"):
+    """An encoder with a linear map of its pooled vector to the classes of a sequence (Devlin et al. 2019, section 4.1).
+
+    Attributes:
+        encoder: the encoder, with its pooler.
+        n_classes: classes.
+        dropout: probability of dropping a value of the pooled vector, in training.
+    """
+
+    encoder: BertEncoderConfig
+    n_classes: Size
+    dropout: Probability = 0.1
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if not self.encoder.pooler:
+            yield "encoder", "expected pooler: true, as the classes are told by the pooled vector"
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.encoder.example_inputs()
+
+
+class EncoderDecoderConfig(ModuleConfig["EncoderDecoder"], tag="EncoderDecoder", builds=".encoder_decoder"):
+    """From one sequence of tokens to another: RMS norm before each part, relative positions, no biases (T5).
+
+    Raffel et al. 2020, section 2.1. With `gated` and an untied head it is T5 1.1 (Shazeer 2020).
+
+    Attributes:
+        vocab_size: tokens, those of both sequences.
+        d_model: size of a position's vector.
+        n_layers: layers of the encoder.
+        n_heads: attention heads of a layer.
+        d_head: size of a head; n_heads * d_head may be other than d_model.
+        d_ff: inner size of the feed-forward parts.
+        n_decoder_layers: layers of the decoder; None for as many as the encoder has.
+        activation: of the feed-forward parts.
+        gated: whether the activation is multiplied by another linear map of the same vector.
+        dropout: probability of dropping an attention weight, an inner value, and a value of each part's output.
+        n_buckets: ranges of distances between positions, even; see `RelativePositionBias`.
+        max_distance: from here on all distances are in one range.
+        tied_head: whether the head is the transposed embedding, of vectors divided by the square root of d_model.
+        norm_epsilon: epsilon of the norms.
+    """
+
+    vocab_size: Size
+    d_model: Size
+    n_layers: Layers
+    n_heads: Size
+    d_head: Size
+    d_ff: Size
+    n_decoder_layers: Layers | None = None
+    activation: ActivationConfig = ReluConfig()
+    gated: bool = False
+    dropout: Probability = 0.1
+    n_buckets: Buckets = 32
+    max_distance: LongestDistance = 128
+    tied_head: bool = True
+    norm_epsilon: Positive = 1e-6
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.n_buckets % 2 or self.n_buckets < 4:
+            yield "n_buckets", f"expected an even number from 4 on, got {self.n_buckets}"
+        if self.max_distance <= self.n_buckets // 2:
+            most = f"more than n_buckets / 2 ({self.n_buckets // 2}), up to where each distance has a bucket"
+            yield "max_distance", f"expected {most}, got {self.max_distance}"
+
+    @property
+    def input_counts(self) -> tuple[int, int | None]:
+        return 2, 3
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"tokens": ("int64", (1, 32)), "decoder_tokens": ("int64", (1, 32))}
+
+
+class LstmLmConfig(ModuleConfig["LstmLm"], tag="LstmLm", builds=".lstm_lm"):
+    """A language model of layers of LSTM, dropout between them (Zaremba et al. 2014).
+
+    Attributes:
+        vocab_size: tokens.
+        d_model: size of a token's vector.
+        d_hidden: size of the hidden state and of the cell of each layer.
+        n_layers: layers of LSTM.
+        dropout: probability of dropping a value of a layer's input, and of the head's, in training.
+        tied_head: whether the head is the transposed embedding, without a bias (Press & Wolf 2017); d_hidden must then
+            be d_model.
+    """
+
+    vocab_size: Size
+    d_model: Size
+    d_hidden: Size
+    n_layers: Layers = 2
+    dropout: Probability = 0.0
+    tied_head: bool = False
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.tied_head and self.d_hidden != self.d_model:
+            yield "d_hidden", f"expected d_model ({self.d_model}) with a tied head, got {self.d_hidden}"
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"tokens": ("int64", (1, 32))}

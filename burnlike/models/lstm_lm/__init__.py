@@ -1,1 +1,0 @@
-"""The recurrent language model."""

@@ -1,0 +1,316 @@
+"""The configs of models of images, and of multi-layer perceptrons. Imports no torch."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from ..config import Meta, ModuleConfig
+from ..config.bounds import Layers, NotNegative, Size
+from ..errors import ConfigError
+from ..nn.activation.rectifier_configs import GeluConfig, ReluConfig
+from ..nn.attention.configs import Probability
+from ..nn.blocks.configs import BasicBlockConfig, BottleneckConfig, misfits
+from ..nn.initializers.configs import Initializer, KaimingUniform
+from ..nn.linear.configs import IdentityConfig
+from ..nn.norm.configs import BatchNormConfig
+from ..nn.padding import Size2d, each
+from ..nn.roles import ActivationConfig, NormalizationConfig
+
+if TYPE_CHECKING:
+    from .convnext import ConvNext
+    from .mlp import Mlp
+    from .resnet import ResNet
+    from .unet import UNet
+    from .vit import VisionTransformer
+
+
+class VisionTransformerConfig(ModuleConfig["VisionTransformer"], tag="VisionTransformer", builds=".vit"):
+    """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
+
+    Attributes:
+        num_classes: of the result; None for no head, whose input is the result then.
+        image_size: of the images; one size, or `[height, width]`, as in patch_size.
+        patch_size: of the patches, which don't overlap; must divide image_size.
+        channels: of the image.
+        d_model: size of a patch's vector.
+        n_layers: blocks.
+        n_heads: attention heads of a block; must divide d_model.
+        d_ff: inner size of the feed-forward parts.
+        dropout: probability of dropping a value of the patches' vectors and of each part's output in training.
+        attention_dropout: probability of dropping an attention weight in training.
+        drop_path: probability that a part of the last block is left out for an item in training; it grows from 0 at the
+            first.
+        activation: of the feed-forward parts.
+        norm_epsilon: of all norms.
+
+    Example:
+        >>> VisionTransformerConfig.small(num_classes=10, image_size=32, patch_size=4).n_patches
+        64
+    """
+
+    num_classes: Size | None = 1000
+    image_size: Size2d = 224
+    patch_size: Size2d = 16
+    channels: Size = 3
+    d_model: Size = 768
+    n_layers: Layers = 12
+    n_heads: Size = 12
+    d_ff: Size = 3072
+    dropout: Probability = 0.0
+    attention_dropout: Probability = 0.0
+    drop_path: Probability = 0.0
+    activation: ActivationConfig = GeluConfig()
+    norm_epsilon: NotNegative = 1e-6
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.d_model % self.n_heads:
+            yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
+        image, patch = each(self.image_size, 2), each(self.patch_size, 2)
+        if any(size % its for size, its in zip(image, patch, strict=True)):
+            yield "patch_size", f"expected a divisor of image_size ({list(image)}), got {list(patch)}"
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Height and width of an image, in patches."""
+        (height, width), (patch_height, patch_width) = each(self.image_size, 2), each(self.patch_size, 2)
+        return height // patch_height, width // patch_width
+
+    @property
+    def n_patches(self) -> int:
+        """The number of patches of an image."""
+        return self.grid[0] * self.grid[1]
+
+    @classmethod
+    def tiny(cls, **fields: Any) -> Self:
+        """6 million parameters (Touvron et al. 2021, table 1); `fields` are those of the config, as in all of these."""
+        return cls(**{"d_model": 192, "n_heads": 3, "d_ff": 768, **fields})
+
+    @classmethod
+    def small(cls, **fields: Any) -> Self:
+        """22 million parameters (Touvron et al. 2021, table 1)."""
+        return cls(**{"d_model": 384, "n_heads": 6, "d_ff": 1536, **fields})
+
+    @classmethod
+    def base(cls, **fields: Any) -> Self:
+        """86 million parameters (Dosovitskiy et al. 2021, table 1)."""
+        return cls(**fields)
+
+    @classmethod
+    def large(cls, **fields: Any) -> Self:
+        """307 million parameters (Dosovitskiy et al. 2021, table 1)."""
+        return cls(**{"d_model": 1024, "n_layers": 24, "n_heads": 16, "d_ff": 4096, **fields})
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"x": ("float32", (1, self.channels, *each(self.image_size, 2)))}
+
+
+class ConvNextConfig(ModuleConfig["ConvNext"], tag="ConvNext", builds=".convnext"):
+    """A convolutional network with the design of transformers (Liu et al. 2022); `tiny()` to `large()` are the paper's.
+
+    Attributes:
+        num_classes: of the result; None for no head, whose input is the result then.
+        channels: of the image.
+        depths: blocks of each stage; each stage after the first halves height and width.
+        widths: channels of each stage, as many as depths.
+        patch_size: of the first convolution, which is also its stride.
+        drop_path: probability that the last block is left out for an item in training; it grows from 0 at the first.
+        layer_scale: the first value of the factors of each block's result; 0 for no such factors.
+        activation: between both linear layers of a block.
+        norm_epsilon: of all norms but the last.
+        head_epsilon: of the norm before the head.
+
+    Example:
+        >>> ConvNextConfig.tiny(num_classes=10).widths
+        (96, 192, 384, 768)
+    """
+
+    num_classes: Size | None = 1000
+    channels: Size = 3
+    depths: Annotated[tuple[Layers, ...], Meta(min_length=1)] = (3, 3, 9, 3)
+    widths: Annotated[tuple[Size, ...], Meta(min_length=1)] = (96, 192, 384, 768)
+    patch_size: Size = 4
+    drop_path: Probability = 0.0
+    layer_scale: NotNegative = 1e-6
+    activation: ActivationConfig = GeluConfig()
+    norm_epsilon: NotNegative = 1e-6
+    head_epsilon: NotNegative = 1e-6
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if len(self.widths) != len(self.depths):
+            yield "widths", f"expected as many as depths ({len(self.depths)}), got {len(self.widths)}"
+
+    @classmethod
+    def tiny(cls, **fields: Any) -> Self:
+        """29 million parameters; `fields` are those of the config, as in all of these."""
+        return cls(**fields)
+
+    @classmethod
+    def small(cls, **fields: Any) -> Self:
+        """50 million parameters."""
+        return cls.tiny(**{"depths": (3, 3, 27, 3), **fields})
+
+    @classmethod
+    def base(cls, **fields: Any) -> Self:
+        """89 million parameters."""
+        return cls.small(**{"widths": (128, 256, 512, 1024), **fields})
+
+    @classmethod
+    def large(cls, **fields: Any) -> Self:
+        """198 million parameters."""
+        return cls.small(**{"widths": (192, 384, 768, 1536), **fields})
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"x": ("float32", (1, self.channels, 224, 224))}
+
+
+STEM_CHANNELS = 64
+BOTTLENECK_REDUCTION = 4
+
+
+class ResNetConfig(ModuleConfig["ResNet"], tag="ResNet", builds=".resnet"):
+    """A residual network that classifies images (He et al. 2016), 18 to 152 layers by `resnet18()` to `resnet152()`.
+
+    Attributes:
+        num_classes: of the result; None for no head, whose input is the result then.
+        channels: of the image.
+        block: `Basic` is two convolutions of 3 x 3, `Bottleneck` 1 x 1, 3 x 3 and 1 x 1.
+        depths: blocks of each stage; each stage after the first halves height and width.
+        widths: channels of each stage's result, as many as depths.
+        stem_channels: of the first convolution.
+        stem: `ImageNet` is a convolution of 7 x 7 and a pool, which divide height and width by 4; `Small` a convolution
+            of 3 x 3, for images such as CIFAR's (He et al. 2016, section 4.2).
+        norm: after each convolution, of channels; its own number of features does not count.
+        activation: of the stem and the blocks.
+        zero_last: whether the last norm of each block starts at 0 (Goyal et al. 2017, section 5.1).
+
+    Example:
+        >>> ResNetConfig.resnet50(num_classes=10).depths
+        (3, 4, 6, 3)
+    """
+
+    num_classes: Size | None = 1000
+    channels: Size = 3
+    block: Literal["Basic", "Bottleneck"] = "Basic"
+    depths: Annotated[tuple[Layers, ...], Meta(min_length=1)] = (2, 2, 2, 2)
+    widths: Annotated[tuple[Size, ...], Meta(min_length=1)] = (64, 128, 256, 512)
+    stem_channels: Size = STEM_CHANNELS
+    stem: Literal["ImageNet", "Small"] = "ImageNet"
+    norm: NormalizationConfig = BatchNormConfig(num_features=STEM_CHANNELS)
+    activation: ActivationConfig = ReluConfig()
+    zero_last: bool = False
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if len(self.widths) != len(self.depths):
+            yield "widths", f"expected as many as depths ({len(self.depths)}), got {len(self.widths)}"
+        inner = []
+        if self.block == "Bottleneck":
+            inner = [width // BOTTLENECK_REDUCTION for width in self.widths]
+            for index, width in enumerate(self.widths):
+                if width % BOTTLENECK_REDUCTION:
+                    yield (
+                        f"widths.{index}",
+                        f"expected a multiple of {BOTTLENECK_REDUCTION} for bottlenecks, got {width}",
+                    )
+                    return
+        yield from misfits(self.norm, self.stem_channels, *inner, *self.widths)
+
+    @property
+    def blocks(self) -> list[list[BasicBlockConfig | BottleneckConfig]]:
+        """The blocks of each stage."""
+        kind: Any = BasicBlockConfig if self.block == "Basic" else BottleneckConfig
+        options = {"norm": self.norm, "activation": self.activation, "zero_last": self.zero_last}
+        channels, stages = self.stem_channels, []
+        for index, (depth, width) in enumerate(zip(self.depths, self.widths, strict=True)):
+            first = kind(channels=(channels, width), stride=1 if index == 0 else 2, **options)
+            stages.append([first] + [kind(channels=(width, width), **options)] * (depth - 1))
+            channels = width
+        return stages
+
+    @classmethod
+    def resnet18(cls, **fields: Any) -> Self:
+        """18 layers; `fields` are those of the config, as in all of these."""
+        return cls(**fields)
+
+    @classmethod
+    def resnet34(cls, **fields: Any) -> Self:
+        """34 layers."""
+        return cls.resnet18(**{"depths": (3, 4, 6, 3), **fields})
+
+    @classmethod
+    def resnet50(cls, **fields: Any) -> Self:
+        """50 layers, with bottlenecks."""
+        return cls.resnet34(**{"block": "Bottleneck", "widths": (256, 512, 1024, 2048), **fields})
+
+    @classmethod
+    def resnet101(cls, **fields: Any) -> Self:
+        """101 layers, with bottlenecks."""
+        return cls.resnet50(**{"depths": (3, 4, 23, 3), **fields})
+
+    @classmethod
+    def resnet152(cls, **fields: Any) -> Self:
+        """152 layers, with bottlenecks."""
+        return cls.resnet50(**{"depths": (3, 8, 36, 3), **fields})
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        size = 224 if self.stem == "ImageNet" else 32  # as in the paper
+        return {"x": ("float32", (1, self.channels, size, size))}
+
+
+class UNetConfig(ModuleConfig["UNet"], tag="UNet", builds=".unet"):
+    """An encoder and a decoder with connections between equal sizes, for segmentation (Ronneberger et al. 2015).
+
+    Attributes:
+        num_classes: channels of the result: the classes of a pixel, or 1 for a mask.
+        channels: of the image.
+        widths: channels at full size, at half of it, and so on; the last are those in the middle.
+        norm: after each convolution, of channels; `Identity` for none, as in the paper. Its own number of features does
+            not count.
+        activation: after each norm.
+    """
+
+    num_classes: Size
+    channels: Size = 3
+    widths: Annotated[tuple[Size, ...], Meta(min_length=2, max_length=16)] = (64, 128, 256, 512, 1024)
+    norm: NormalizationConfig = BatchNormConfig(num_features=64)
+    activation: ActivationConfig = ReluConfig()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from misfits(self.norm, *self.widths)
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        size = 2 ** (len(self.widths) + 3)  # 16 x 16 in the middle
+        return {"x": ("float32", (1, self.channels, size, size))}
+
+
+class MlpConfig(ModuleConfig["Mlp"], tag="Mlp", builds=".mlp"):
+    """A multi-layer perceptron: linear layers, each but the last followed by norm, activation and dropout.
+
+    Attributes:
+        sizes: of the input, the hidden layers and the result.
+        activation: after each hidden layer.
+        norm: before each activation, such as LayerNorm or BatchNorm; `Identity` for none. Its own number of features
+            does not count.
+        dropout: probability of dropping a hidden value in training.
+        bias: whether the linear layers have a bias.
+        initializer: of the linear layers.
+
+    Example:
+        >>> MlpConfig(sizes=(784, 256, 10)).init().num_params()
+        203530
+    """
+
+    sizes: Annotated[tuple[Size, ...], Meta(min_length=2)]
+    activation: ActivationConfig = ReluConfig()
+    norm: NormalizationConfig = IdentityConfig()
+    dropout: Probability = 0.0
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        for index, size in enumerate(self.sizes[1:-1], start=1):
+            try:
+                self.norm.with_num_features(size)
+            except ConfigError as error:
+                yield f"sizes.{index}", f"the norm can't have {size} features: {error}"
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return {"x": ("float32", (1, self.sizes[0]))}
