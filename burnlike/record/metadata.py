@@ -5,8 +5,9 @@ this layout.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
@@ -17,11 +18,8 @@ from .outline import Outline, TensorEntry
 from .values import dump_values, load_values
 
 FORMAT_VERSION = "2"
-"""Version 1 had neither states nor layouts; it is read as well."""
-
-_READABLE = ("1", FORMAT_VERSION)
 _PREFIX = "burnlike."
-_FORMAT, _IDS, _ALIASES, _VALUES, _STATES, _LAYOUT, CHECKSUMS = (
+_FORMAT, _IDS, _ALIASES, _VALUES, STATES, _LAYOUT, CHECKSUMS = (
     f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout", "checksums")
 )
 
@@ -74,10 +72,6 @@ def _others(metadata: Mapping[str, Any]) -> dict[str, str]:
     return others
 
 
-def tells_states(texts: Mapping[str, str]) -> bool:
-    return _STATES in texts
-
-
 def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     """The content of a record beside its tensors, as texts; with the version if there are any.
 
@@ -92,7 +86,7 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
         texts[_VALUES] = dump_values(outline.values)
     if bool(outline.states) if states is None else states:
         known = frozenset(outline.states)
-        texts[_STATES] = _dump([name for name in outline.entries if name in known])
+        texts[STATES] = _dump([name for name in outline.entries if name in known])
     texts |= {key: str(outline.metadata[key]) for key in (VERSIONS, PICKLED) if key in outline.metadata}
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
@@ -105,8 +99,9 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
 
 
 def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
-    """The aliases among the texts, unchecked."""
-    return _Reader(texts, {}, path, budget).aliases() if texts.get(_FORMAT) in _READABLE else {}
+    """The aliases that the texts declare, none if they are of another version; not checked against any tensors."""
+    with _text_map_at(f"{path}: {_ALIASES}"):
+        return text_map(texts.get(_ALIASES, "{}").encode(), budget) if texts.get(_FORMAT) == FORMAT_VERSION else {}
 
 
 def decode(
@@ -118,87 +113,70 @@ def decode(
     version = texts.get(_FORMAT)
     if version is None:
         return Outline(entries, metadata=others, format="safetensors")
-    if version not in _READABLE:
-        raise RecordFormatError(
-            f"{path}: expected burnlike.format {' or '.join(_READABLE)}, got {version!r}; a newer burnlike wrote it:"
-            " update"
-        )
-    reader = _Reader(texts, entries, path, budget)
-    aliases = reader.aliases()
+    if version != FORMAT_VERSION:
+        is_newer = version.isdecimal() and (len(version), version) > (len(FORMAT_VERSION), FORMAT_VERSION)
+        remedy = "a newer burnlike wrote it: update" if is_newer else "no burnlike writes that: save or fetch it again"
+        raise RecordFormatError(f"{path}: expected {_FORMAT} '{FORMAT_VERSION}', got {version!r:.80}; {remedy}")
+    aliases = aliases_of(texts, path, budget)
     for alias, name in aliases.items():
         if alias in entries or name not in entries:
             raise RecordFormatError(f"{path}: {_ALIASES} ties {alias!r} to {name!r}, which the tensors contradict")
-    ids, values = reader.ids(), load_values(texts.get(_VALUES, "{}"), f"{path}: {_VALUES}", budget)
-    states, layout = reader.states(), reader.layout()
+    ids = _ids(texts.get(_IDS, "{}").encode(), entries, f"{path}: {_IDS}", budget)
+    values = load_values(texts.get(_VALUES, "{}"), f"{path}: {_VALUES}", budget)
+    try:
+        names = list(texts_of(texts.get(STATES, "[]").encode(), budget, _STATE_BYTES))
+        states = frozenset(entries[name].name for name in names)
+    except (NotThisError, KeyError) as error:
+        what = f"is not a list of tensors of the file ({error!s:.200})"
+        raise RecordFormatError(f"{path}: {STATES} {what}") from error
+    layout = _layout(texts[_LAYOUT], f"{path}: {_LAYOUT}", budget) if _LAYOUT in texts else None
     return Outline(entries, ids, aliases, values, states, layout, others, "safetensors", version)
 
 
-class _Reader(NamedTuple):
-    texts: Mapping[str, str]
-    entries: Mapping[str, TensorEntry]
-    path: str
-    budget: Budget
-
-    def _raw(self, key: str, default: str) -> bytes:
-        return self.texts.get(key, default).encode()
-
-    def _damaged(self, key: str, error: NotThisError) -> RecordFormatError:
+@contextmanager
+def _text_map_at(place: str) -> Iterator[None]:
+    """Names the place of what is not a map of texts."""
+    try:
+        yield
+    except NotThisError as error:
         what = str(error)
-        return RecordFormatError(
-            f"{self.path}: {key} {what if what.startswith('is not') else f'is not a map from text to text: it {what}'}"
-        )
+        raise RecordFormatError(
+            f"{place} {what if what.startswith('is not') else f'is not a map from text to text: it {what}'}"
+        ) from error
 
-    def aliases(self) -> dict[str, str]:
-        try:
-            return text_map(self._raw(_ALIASES, "{}"), self.budget)
-        except NotThisError as error:
-            raise self._damaged(_ALIASES, error) from error
 
-    def ids(self) -> dict[str, ParamId]:
-        ids: dict[str, ParamId] = {}
-        known: set[int] = set()
-        place = f"{self.path}: {_IDS}"
-        try:
-            for name, text in text_pairs(self._raw(_IDS, "{}"), self.budget, _ID_BYTES):
-                entry = self.entries.get(name)
-                if entry is None:
-                    raise RecordFormatError(f"{place} names {name!r:.80}, which is no tensor of the file")
-                try:
-                    param_id = ParamId.parse(text)
-                except ValueError as error:
-                    raise RecordFormatError(f"{place} of {name!r:.80}: {error}") from error
-                if name in ids:
-                    raise RecordFormatError(f"{place} names {name!r:.80} twice")
-                if param_id.value in known:
-                    other = next(it for it, known in ids.items() if known == param_id)
-                    raise RecordFormatError(f"{place} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
-                ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
-                known.add(param_id.value)
-        except NotThisError as error:
-            raise self._damaged(_IDS, error) from error
-        return ids
+def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Budget) -> dict[str, ParamId]:
+    ids: dict[str, ParamId] = {}
+    known: set[int] = set()
+    with _text_map_at(place):
+        for name, id_text in text_pairs(text, budget, _ID_BYTES):
+            entry = entries.get(name)
+            if entry is None:
+                raise RecordFormatError(f"{place} names {name!r:.80}, which is no tensor of the file")
+            try:
+                param_id = ParamId.parse(id_text)
+            except ValueError as error:
+                raise RecordFormatError(f"{place} of {name!r:.80}: {error}") from error
+            if name in ids:
+                raise RecordFormatError(f"{place} names {name!r:.80} twice")
+            if param_id.value in known:
+                other = next(it for it, known in ids.items() if known == param_id)
+                raise RecordFormatError(f"{place} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
+            ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
+            known.add(param_id.value)
+    return ids
 
-    def states(self) -> frozenset[str]:
-        try:
-            names = list(texts_of(self._raw(_STATES, "[]"), self.budget, _STATE_BYTES))
-            return frozenset(self.entries[name].name for name in names)
-        except (NotThisError, KeyError) as error:
-            what = f"is not a list of tensors of the file ({error!s:.200})"
-            raise RecordFormatError(f"{self.path}: {_STATES} {what}") from error
 
-    def layout(self) -> Any:
-        if _LAYOUT not in self.texts:
-            return None
-        try:
-            text = self.texts[_LAYOUT]
-            self.budget.take(0, len(text))  # each part of it is checked
-            layout = load_json(text.encode(), self.budget)
-            check_layout({} if layout is None else layout)
-        except RecordError as error:
-            raise RecordFormatError(f"{self.path}: {_LAYOUT}: {error}") from error
-        except (ValueError, RecursionError) as error:
-            raise RecordFormatError(f"{self.path}: {_LAYOUT} is not valid JSON ({error})") from error
-        return layout
+def _layout(text: str, place: str, budget: Budget) -> Any:
+    try:
+        budget.take(0, len(text))  # each part of it is checked
+        layout = load_json(text.encode(), budget)
+        check_layout({} if layout is None else layout)
+    except RecordError as error:
+        raise RecordFormatError(f"{place}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordFormatError(f"{place} is not valid JSON ({error})") from error
+    return layout
 
 
 def _dump(value: Any) -> str:

@@ -17,7 +17,7 @@ from burnlike.record import Record, SafetensorsRecorder, open_record
 
 from .commands import run
 
-VERSION_1 = Path(__file__).parents[1] / "record" / "data" / "version_1.safetensors"
+SAMPLE = Path(__file__).parents[1] / "record" / "data" / "sample.safetensors"
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAMED = [".safetensors", ".mpk", ".mpk.gz", ".json", ".json.gz", ".bpk"]
 """Formats that carry names."""
@@ -58,19 +58,6 @@ def test_there_and_back_loses_nothing(tmp_path: Path, extension: str) -> None:
     assert_same(open_record(tmp_path / f"b{extension}"), record)
     run(convert, tmp_path / f"b{extension}", tmp_path / "c.safetensors")
     assert_same(open_record(tmp_path / "c.safetensors"), record)
-
-
-@pytest.mark.parametrize("extension", NAMED)
-def test_files_of_format_version_1_convert(tmp_path: Path, extension: str) -> None:
-    # written by the code that had this version
-    run(convert, VERSION_1, tmp_path / f"x{extension}")
-    found = open_record(tmp_path / f"x{extension}")
-    assert found.tensors["embedding.weight"].tolist() == [[0.0, 0.25], [0.5, 0.75], [1.0, 1.25]]
-    assert found.tensors["mask"].tolist() == [True, False, True]
-    assert found.ids == {"embedding.weight": ParamId(123456), "norm.gamma": ParamId(2**64 - 1)}
-    assert found.aliases == {"head.weight": "embedding.weight"}
-    assert found.values["rate"] == math.inf
-    assert found.values["list"] == [1, 2.5, {"$a": False}]
 
 
 @pytest.mark.parametrize("name", ["linear-full", "optim_adamw-full", "kinds-full", "tree-full"])
@@ -222,7 +209,7 @@ def test_bincode_without_a_layout_is_told(tmp_path: Path) -> None:
 
 
 def test_format_says_what_the_name_does_not(tmp_path: Path) -> None:
-    run(convert, VERSION_1, tmp_path / "x.burn", "--format", "mpk")
+    run(convert, SAMPLE, tmp_path / "x.burn", "--format", "mpk")
     assert open_record(tmp_path / "x.burn").metadata["format"].startswith("burn_core::record::file::NamedMpk")
 
 
@@ -253,7 +240,7 @@ def test_wrong_options_are_told_and_nothing_is_written(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BurnlikeError, match=message) as caught:
-        run(convert, VERSION_1, *arguments)
+        run(convert, SAMPLE, *arguments)
     assert isinstance(caught.value, RecordError | ConfigError)
     assert not list(tmp_path.iterdir())
 
@@ -273,7 +260,7 @@ def test_input_that_is_no_record_is_told(tmp_path: Path) -> None:
 def test_wrong_layouts_are_told_with_their_file(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "layout.yaml").write_text(text)
     with pytest.raises(RecordError, match=message) as caught:
-        run(convert, VERSION_1, tmp_path / "x.bin", "--layout", tmp_path / "layout.yaml")
+        run(convert, SAMPLE, tmp_path / "x.bin", "--layout", tmp_path / "layout.yaml")
     assert str(caught.value).startswith(f"{tmp_path}/layout.yaml")
 
 

@@ -26,7 +26,7 @@ n_layers: 1
 n_heads: 2
 d_ff: 16
 """
-VERSION_1 = Path(__file__).parents[1] / "record" / "data" / "version_1.safetensors"
+SAMPLE = Path(__file__).parents[1] / "record" / "data" / "sample.safetensors"
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_size_of_a_files_conversion_is_exact(tmp_path: Path, figures, extension:
 
 
 def test_size_of_a_file_as_it_is(figures) -> None:
-    found = figures(VERSION_1)
+    found = figures(SAMPLE)
     assert (found["format"], found["tensors"], found["tensor_bytes"]) == ("safetensors", 4, 43)
 
 
@@ -139,7 +139,7 @@ def test_a_config_of_a_run_names_the_optimizer(figures) -> None:
 
 
 def test_async_saves_take_a_copy_in_the_precision(figures) -> None:
-    plain, half = figures(VERSION_1), figures(VERSION_1, "--precision", "bf16")
+    plain, half = figures(SAMPLE), figures(SAMPLE, "--precision", "bf16")
     copies = [found["host_bytes"]["save_async"] - found["host_bytes"]["save"] for found in (plain, half)]
     assert copies == [43, 27]  # 32 of the bytes are float32
 
@@ -154,15 +154,15 @@ def test_sets_and_files_of_torch_save_are_forecast_as_one_file(tmp_path: Path, f
 
 
 def test_text_says_what_is_on_disk_and_in_memory(capsys: pytest.CaptureFixture[str]) -> None:
-    run(forecast, VERSION_1)
+    run(forecast, SAMPLE)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{VERSION_1}:"
+    assert lines[0] == f"{SAMPLE}:"
     names = [line[2:].split("  ")[0] for line in lines[1:]]
     assert names == [
         *("tensors", "disk", "host, save", "host, save from GPU", "host, save_async", "host, load"),
         *("GPU, tensors", "GPU, save", "GPU, total"),
     ]
-    run(forecast, VERSION_1, "--format", "json.gz")
+    run(forecast, SAMPLE, "--format", "json.gz")
     assert "  at most " in capsys.readouterr().out
 
 
@@ -175,4 +175,4 @@ def test_wrong_input_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="vocab"):
         run(forecast, tmp_path / "x.yaml")
     with pytest.raises(RecordError, match="did you mean 'json'"):
-        run(forecast, VERSION_1, "--format", "jsn")
+        run(forecast, SAMPLE, "--format", "jsn")

@@ -183,19 +183,6 @@ def test_layout_of_another_model_is_refused(tmp_path: Path) -> None:
         inspected(GOLDEN / "v0.21" / "linear-full.bin", "--layout", tmp_path / "layout.json")
 
 
-def test_files_of_format_version_1(found) -> None:
-    # written by the code that had this version
-    summary = found(HERE.parent / "record" / "data" / "version_1.safetensors")
-    assert summary["version"] == "1"
-    assert [(it["path"], it["id"], it["aliases"]) for it in summary["tensors"]] == [
-        ("steps", None, []),
-        ("embedding.weight", "83h0200000000", ["head.weight"]),
-        ("norm.gamma", "vvvvvvvvvvvvu", []),
-        ("mask", None, []),
-    ]
-    assert summary["values"]["rate"] == {"$float": "inf"}
-
-
 def test_running_statistics_are_told_from_weights(tmp_path: Path, found) -> None:
     path = SafetensorsRecorder().save(Record.from_module(torch.nn.BatchNorm1d(2)), tmp_path / "x")
     assert {it["path"]: it["role"] for it in found(path)["tensors"]} == {

@@ -83,7 +83,10 @@ def test_metadata_of_others_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"burnlike.format": "3"}, "newer burnlike"),
+        ({"burnlike.format": "3"}, "expected burnlike.format '2', got '3'; a newer burnlike wrote it"),
+        ({"burnlike.format": "10"}, "a newer burnlike wrote it"),
+        ({"burnlike.format": "1"}, "expected burnlike.format '2', got '1'; no burnlike writes that"),
+        ({"burnlike.format": "two"}, "no burnlike writes that"),
         ({"burnlike.ids": '{"a":"!"}'}, "13 characters"),
         ({"burnlike.ids": '{"z":"0000000000000"}'}, "no tensor"),
         ({"burnlike.ids": '{"a":"0000000000000","b":"0000000000000"}'}, "both 'a' and 'b'"),
@@ -98,7 +101,7 @@ def test_metadata_of_others_is_left_alone() -> None:
 )
 def test_damaged_details_are_refused(texts: dict[str, str], message: str) -> None:
     with pytest.raises(RecordFormatError, match=message) as caught:
-        decoded({"burnlike.format": "1", **texts}, ["a", "b"])
+        decoded({"burnlike.format": "2", **texts}, ["a", "b"])
     assert str(caught.value).startswith("file: ")
 
 

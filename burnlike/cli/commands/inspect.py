@@ -82,7 +82,7 @@ def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str]
 
 def _roles(outline: Outline) -> dict[str, str]:
     """`weight` or `state` (running statistics and other buffers), of files that tell them apart."""
-    if not outline.states and (outline.format != "safetensors" or outline.version in (None, "1")):
+    if not outline.states and (outline.format != "safetensors" or outline.version is None):
         return {}
     return {**dict.fromkeys(outline.ids, "weight"), **dict.fromkeys(outline.states, "state")}
 

@@ -131,7 +131,7 @@ def outline_of_pack(pack: Pack, source: Source) -> Outline:
     outline = replace(metadata.decode(pack.metadata, found.entries, path, budget), ids=found.ids)
     return replace(
         outline,
-        states=outline.states if metadata.tells_states(pack.metadata) else told_states(outline),
+        states=outline.states if metadata.STATES in pack.metadata else told_states(outline),
         aliases={**found.tied, **found.copies, **outline.aliases},
         values=_joined(pack.scalars, outline.values, path),
         layout=_layout_of(replace(pack, tied=tied)) if outline.layout is None else outline.layout,
