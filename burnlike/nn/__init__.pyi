@@ -5,38 +5,36 @@ from ..models.decoder_lm import DecoderLm as DecoderLm
 from ..models.language_configs import DecoderLmConfig as DecoderLmConfig
 from .activation.activation import Activation as Activation
 from .activation.configs import (
+    CeluConfig as CeluConfig,
+    EluConfig as EluConfig,
     GatedLinearConfig as GatedLinearConfig,
+    GeluConfig as GeluConfig,
     GLUConfig as GLUConfig,
     HardShrinkConfig as HardShrinkConfig,
     HardSigmoidConfig as HardSigmoidConfig,
+    HardSwishConfig as HardSwishConfig,
     HardtanhConfig as HardtanhConfig,
+    LeakyReluConfig as LeakyReluConfig,
     LogSigmoidConfig as LogSigmoidConfig,
+    MishConfig as MishConfig,
     PReluConfig as PReluConfig,
+    Relu6Config as Relu6Config,
+    ReluConfig as ReluConfig,
     RReluConfig as RReluConfig,
+    SeluConfig as SeluConfig,
     ShrinkConfig as ShrinkConfig,
     SigmoidConfig as SigmoidConfig,
+    SiLUConfig as SiLUConfig,
+    SoftplusConfig as SoftplusConfig,
     SoftShrinkConfig as SoftShrinkConfig,
     SoftsignConfig as SoftsignConfig,
     SwiGluConfig as SwiGluConfig,
     TanhConfig as TanhConfig,
     TanhshrinkConfig as TanhshrinkConfig,
-)
-from .activation.gated import GLU as GLU, GatedLinear as GatedLinear, SwiGlu as SwiGlu
-from .activation.rectifier_configs import (
-    CeluConfig as CeluConfig,
-    EluConfig as EluConfig,
-    GeluConfig as GeluConfig,
-    HardSwishConfig as HardSwishConfig,
-    LeakyReluConfig as LeakyReluConfig,
-    MishConfig as MishConfig,
-    Relu6Config as Relu6Config,
-    ReluConfig as ReluConfig,
-    SeluConfig as SeluConfig,
-    SiLUConfig as SiLUConfig,
-    SoftplusConfig as SoftplusConfig,
     ThresholdConfig as ThresholdConfig,
     ThresholdedReluConfig as ThresholdedReluConfig,
 )
+from .activation.gated import GLU as GLU, GatedLinear as GatedLinear, SwiGlu as SwiGlu
 from .activation.rectifiers import (
     Celu as Celu,
     Elu as Elu,

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..config import ModuleConfig
-from ..errors import NoCounterpartError
+from ..errors import ConfigError, NoCounterpartError
 from .tensor_source import TensorRecipe, TensorSource, inverse, whole
 
 Call = Literal["same", "one_tensor", "other"]
@@ -79,18 +79,52 @@ class Counterpart:
                 yield path.replace("*", number), replace(place, name=place.name.replace("*", number))
 
 
-def alike(layer: str, theirs: type[nn.Module], config: type[ModuleConfig]) -> Counterpart:
-    """The pair of layers without tensors whose options, those of the config, have the same names."""
+def alike(
+    config: type[ModuleConfig],
+    theirs: type[nn.Module],
+    tensors: Mapping[str, TensorSource] | None = None,
+    only: Mapping[str, Any] | None = None,
+    ignored: tuple[str, ...] = (),
+    remedy: str = "",
+    **renamed: str,
+) -> Counterpart:
+    """The pair of layers whose options are the fields of `config`, under the same names or `renamed`, `ours="theirs"`.
 
-    def options(it: Any) -> dict[str, Any]:
-        return {name: fixed(getattr(it, name)) for name in config.__struct_fields__}
+    Args:
+        only: options that torch alone has, and the values that they may have.
+        remedy: what the refusal of other values says of them.
+    """
+    names, options = {name: renamed.get(name, name) for name in config.__struct_fields__}, dict(only or {})
 
-    return Counterpart(layer, theirs, lambda it: config(**options(it)), lambda it, device: theirs(**options(it)))
+    def config_of(layer: nn.Module) -> ModuleConfig:
+        expect_only(layer, None, remedy, **options)
+        try:
+            return config(**{ours: fixed(getattr(layer, its)) for ours, its in names.items()})
+        except ConfigError as error:
+            raise refuse(layer, f"its options have no counterpart: {error}") from error
+
+    def build(layer: nn.Module, device: torch.device) -> nn.Module:
+        given = {its: fixed(getattr(layer, ours)) for ours, its in names.items()}
+        return theirs(**given, **options, **({"device": device} if tensors else {}))
+
+    return Counterpart(config.__name__.removesuffix("Config"), theirs, config_of, build, tensors or {}, ignored)
 
 
 def fixed(size: Any) -> Any:
     """A size of torch's, where a list is a tuple."""
     return tuple(size) if isinstance(size, list) else size
+
+
+def expect_only(layer: nn.Module, of: nn.Module | None = None, remedy: str = "", **options: Any) -> None:
+    """Refuse other values of the options that `layer`, or a part `of` it, has and the other library lacks."""
+    for name, value in options.items():
+        found = getattr(of or layer, name, value)
+        if isinstance(found, torch.Tensor):
+            raise refuse(layer, f"{name} has no counterpart{remedy}")
+        if found != value:
+            if name == "reduction":
+                remedy = f": that of forward is {value!r}; give it where the loss is called"
+            raise refuse(layer, f"{name}={found!r} has no counterpart{remedy}")
 
 
 def refuse(layer: nn.Module, reason: str) -> NoCounterpartError:

@@ -4,15 +4,16 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ...errors import ConfigError, nearest
-from ...nn.activation.configs import SigmoidConfig, TanhConfig
-from ...nn.activation.rectifier_configs import (
+from ...nn.activation.configs import (
     GeluConfig,
     HardSwishConfig,
     LeakyReluConfig,
     MishConfig,
     Relu6Config,
     ReluConfig,
+    SigmoidConfig,
     SiLUConfig,
+    TanhConfig,
 )
 from ...nn.roles import ActivationConfig
 

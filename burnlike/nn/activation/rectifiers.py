@@ -11,12 +11,13 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..initializers.configs import Constant
 from ..layer import ConfiguredLayer, Layer, OfEachElement, shape_error, torch_name
-from .configs import PReluConfig, RReluConfig
-from .rectifier_configs import (
+from .configs import (
     CeluConfig,
     EluConfig,
     GeluConfig,
     LeakyReluConfig,
+    PReluConfig,
+    RReluConfig,
     SoftplusConfig,
     ThresholdConfig,
     ThresholdedReluConfig,

@@ -1,74 +1,62 @@
 """torch's counterparts of activations. `inplace` is not kept: it changes no number."""
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import nn
 
 from ..tensor_source import TensorSource
 from ..torch_counterpart import Counterpart, alike, refuse
-from . import configs, rectifier_configs
-from .rectifiers import Gelu, PRelu
-from .sigmoids import HardSigmoid, Hardtanh
+from . import configs
 
 
-def _hardtanh(layer: Hardtanh, device: torch.device) -> nn.Hardtanh:
+def _hardtanh(layer: Any, device: torch.device) -> nn.Hardtanh:
     if layer.min_val == layer.max_val:
         raise refuse(layer, f"equal bounds, {layer.min_val}, have no counterpart")
     return nn.Hardtanh(layer.min_val, layer.max_val)
 
 
-def _hard_sigmoid(layer: HardSigmoid, device: torch.device) -> nn.Hardsigmoid:
+def _hard_sigmoid(layer: Any, device: torch.device) -> nn.Hardsigmoid:
     if (layer.alpha, layer.beta) != (1 / 6, 0.5):
         raise refuse(layer, f"alpha={layer.alpha}, beta={layer.beta} have no counterpart: torch's are 1/6 and 0.5")
     return nn.Hardsigmoid()
 
 
-def _gelu(layer: Gelu, device: torch.device) -> nn.GELU:
-    return nn.GELU("tanh" if layer.approximate else "none")
-
-
-def _prelu(layer: PRelu, device: torch.device) -> nn.PReLU:
-    return nn.PReLU(layer.alpha.shape[0], layer.alpha_value, device=device)
-
-
 COUNTERPARTS = [
-    alike("Relu", nn.ReLU, rectifier_configs.ReluConfig),
-    alike("Relu6", nn.ReLU6, rectifier_configs.Relu6Config),
-    alike("LeakyRelu", nn.LeakyReLU, rectifier_configs.LeakyReluConfig),
-    alike("RRelu", nn.RReLU, configs.RReluConfig),
-    alike("Threshold", nn.Threshold, rectifier_configs.ThresholdConfig),
-    alike("Elu", nn.ELU, rectifier_configs.EluConfig),
-    alike("Selu", nn.SELU, rectifier_configs.SeluConfig),
-    alike("Celu", nn.CELU, rectifier_configs.CeluConfig),
-    alike("Softplus", nn.Softplus, rectifier_configs.SoftplusConfig),
-    alike("SiLU", nn.SiLU, rectifier_configs.SiLUConfig),
-    alike("Mish", nn.Mish, rectifier_configs.MishConfig),
-    alike("HardSwish", nn.Hardswish, rectifier_configs.HardSwishConfig),
-    alike("Sigmoid", nn.Sigmoid, configs.SigmoidConfig),
-    alike("LogSigmoid", nn.LogSigmoid, configs.LogSigmoidConfig),
-    alike("Tanh", nn.Tanh, configs.TanhConfig),
-    alike("Softsign", nn.Softsign, configs.SoftsignConfig),
-    alike("Tanhshrink", nn.Tanhshrink, configs.TanhshrinkConfig),
-    alike("HardShrink", nn.Hardshrink, configs.HardShrinkConfig),
-    alike("SoftShrink", nn.Softshrink, configs.SoftShrinkConfig),
-    alike("GLU", nn.GLU, configs.GLUConfig),
+    alike(configs.ReluConfig, nn.ReLU),
+    alike(configs.Relu6Config, nn.ReLU6),
+    alike(configs.LeakyReluConfig, nn.LeakyReLU),
+    alike(configs.RReluConfig, nn.RReLU),
+    alike(configs.ThresholdConfig, nn.Threshold),
+    alike(configs.EluConfig, nn.ELU),
+    alike(configs.SeluConfig, nn.SELU),
+    alike(configs.CeluConfig, nn.CELU),
+    alike(configs.SoftplusConfig, nn.Softplus),
+    alike(configs.SiLUConfig, nn.SiLU),
+    alike(configs.MishConfig, nn.Mish),
+    alike(configs.HardSwishConfig, nn.Hardswish),
+    alike(configs.SigmoidConfig, nn.Sigmoid),
+    alike(configs.LogSigmoidConfig, nn.LogSigmoid),
+    alike(configs.TanhConfig, nn.Tanh),
+    alike(configs.SoftsignConfig, nn.Softsign),
+    alike(configs.TanhshrinkConfig, nn.Tanhshrink),
+    alike(configs.HardShrinkConfig, nn.Hardshrink),
+    alike(configs.SoftShrinkConfig, nn.Softshrink),
+    alike(configs.GLUConfig, nn.GLU),
+    replace(alike(configs.HardtanhConfig, nn.Hardtanh), build=_hardtanh),
+    Counterpart("HardSigmoid", nn.Hardsigmoid, lambda _: configs.HardSigmoidConfig(alpha=1 / 6), _hard_sigmoid),
     Counterpart(
-        "Hardtanh",
-        nn.Hardtanh,
-        lambda it: configs.HardtanhConfig(min_val=it.min_val, max_val=it.max_val),
-        _hardtanh,
+        "Gelu",
+        nn.GELU,
+        lambda it: configs.GeluConfig(approximate=it.approximate == "tanh"),
+        lambda it, device: nn.GELU("tanh" if it.approximate else "none"),
     ),
-    Counterpart(
-        "HardSigmoid",
-        nn.Hardsigmoid,
-        lambda it: configs.HardSigmoidConfig(alpha=1 / 6, beta=0.5),
-        _hard_sigmoid,
-    ),
-    Counterpart("Gelu", nn.GELU, lambda it: rectifier_configs.GeluConfig(approximate=it.approximate == "tanh"), _gelu),
     Counterpart(
         "PRelu",
         nn.PReLU,
         lambda it: configs.PReluConfig(num_parameters=it.num_parameters),
-        _prelu,
+        lambda it, device: nn.PReLU(it.alpha.shape[0], it.alpha_value, device=device),
         {"alpha": TensorSource("weight")},
     ),
 ]

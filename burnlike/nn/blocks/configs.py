@@ -7,8 +7,7 @@ from ...config import ModuleConfig
 from ...config.bounds import Finite, Size
 from ...config.registry import tag_of
 from ...errors import ConfigError
-from ..activation.configs import SigmoidConfig
-from ..activation.rectifier_configs import ReluConfig
+from ..activation.configs import ReluConfig, SigmoidConfig
 from ..initializers.configs import Initializer, KaimingNormal, KaimingUniform
 from ..norm.configs import BatchNormConfig, LayerNormConfig, RmsNormConfig
 from ..padding import PaddingConfig2d, Size2d

@@ -1,52 +1,37 @@
 """torch's counterparts of pools."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
 from ..padding import each
-from ..torch_counterpart import Counterpart, fixed, refuse
-from .configs import (
-    AdaptiveAvgPool1dConfig,
-    AdaptiveAvgPool2dConfig,
-    AdaptiveAvgPool3dConfig,
-    AvgPool1dConfig,
-    AvgPool2dConfig,
-    MaxPool1dConfig,
-    MaxPool2dConfig,
-    MaxPool3dConfig,
-)
-
-
-def _window(layer: Any, dims: int) -> dict[str, Any]:
-    """The fields that max and average pools share; torch has ints, or tuples with one size for each dimension."""
-    padding = each(fixed(layer.padding), dims) * (1 if dims == 3 else 2)
-    names = {"kernel_size": layer.kernel_size, "stride" if dims == 1 else "strides": layer.stride}
-    sizes = {name: _size(size, dims) for name, size in names.items()}
-    return {**sizes, "padding": padding if any(padding) else "Valid", "ceil_mode": layer.ceil_mode}
+from ..torch_counterpart import Counterpart, expect_only, fixed, refuse
+from . import configs
 
 
 def _size(size: Any, dims: int) -> Any:
     return each(fixed(size), 1)[0] if dims == 1 else fixed(size)
 
 
-def _max_pool(name: str, twin: Any, config: Any, dims: int) -> Counterpart:
-    def from_torch(layer: Any) -> Any:
-        if layer.return_indices:
-            raise refuse(layer, "return_indices=True has no counterpart")
-        return config(**_window(layer, dims), dilation=_size(layer.dilation, dims))
+def _pool(config: Any, twin: Any, *own: str, **only: Any) -> Counterpart:
+    """A max or average pool; the other kind lacks its options `own`. torch has ints or tuples."""
+    name, options = twin.__name__, ("ceil_mode", *own)
+    dims = int(name[-2])
 
-    return Counterpart(name, twin, from_torch, _max_build(twin))
+    def config_of(layer: Any) -> Any:
+        expect_only(layer, **only)
+        padding = each(fixed(layer.padding), dims) * (1 if dims == 3 else 2)
+        fields = {"kernel_size": layer.kernel_size, "stride" if dims == 1 else "strides": layer.stride}
+        fields |= {option: getattr(layer, option) for option in options}
+        sizes = {name: _size(size, dims) for name, size in fields.items()}
+        return config(**sizes, padding=padding if any(padding) else "Valid")
 
+    def build(layer: Any, device: torch.device) -> nn.Module:
+        given = {option: getattr(layer, option) for option in options}
+        return twin(layer.kernel_size, layer.stride, _torch_padding(layer), **given)
 
-def _avg_config(layer: nn.AvgPool1d | nn.AvgPool2d) -> Any:
-    if isinstance(layer, nn.AvgPool1d):
-        return AvgPool1dConfig(**_window(layer, 1), count_include_pad=layer.count_include_pad)
-    if layer.divisor_override is not None:
-        raise refuse(layer, f"divisor_override={layer.divisor_override} has no counterpart")
-    return AvgPool2dConfig(**_window(layer, 2), count_include_pad=layer.count_include_pad)
+    return Counterpart(name, twin, config_of, build)
 
 
 def _torch_padding(layer: Any) -> tuple[int, ...]:
@@ -65,34 +50,24 @@ def _torch_padding(layer: Any) -> tuple[int, ...]:
     return begin
 
 
-def _max_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
-    return lambda layer, device: twin(
-        layer.kernel_size, layer.stride, _torch_padding(layer), layer.dilation, ceil_mode=layer.ceil_mode
-    )
+def _adaptive(config: Any, twin: Any) -> Counterpart:
+    dims = int(twin.__name__[-2])
 
-
-def _avg_build(twin: Any) -> Callable[[Any, torch.device], nn.Module]:
-    return lambda layer, device: twin(
-        layer.kernel_size, layer.stride, _torch_padding(layer), layer.ceil_mode, layer.count_include_pad
-    )
-
-
-def _adaptive(name: str, twin: Any, config: Any, dims: int) -> Counterpart:
-    def from_torch(layer: Any) -> Any:
+    def config_of(layer: Any) -> Any:
         if None in each(fixed(layer.output_size), dims):
             raise refuse(layer, "an output_size of None has no counterpart")
         return config(output_size=_size(layer.output_size, dims))
 
-    return Counterpart(name, twin, from_torch, lambda layer, device: twin(layer.output_size))
+    return Counterpart(twin.__name__, twin, config_of, lambda layer, device: twin(layer.output_size))
 
 
 COUNTERPARTS = [
-    _max_pool("MaxPool1d", nn.MaxPool1d, MaxPool1dConfig, 1),
-    _max_pool("MaxPool2d", nn.MaxPool2d, MaxPool2dConfig, 2),
-    _max_pool("MaxPool3d", nn.MaxPool3d, MaxPool3dConfig, 3),
-    Counterpart("AvgPool1d", nn.AvgPool1d, _avg_config, _avg_build(nn.AvgPool1d)),
-    Counterpart("AvgPool2d", nn.AvgPool2d, _avg_config, _avg_build(nn.AvgPool2d)),
-    _adaptive("AdaptiveAvgPool1d", nn.AdaptiveAvgPool1d, AdaptiveAvgPool1dConfig, 1),
-    _adaptive("AdaptiveAvgPool2d", nn.AdaptiveAvgPool2d, AdaptiveAvgPool2dConfig, 2),
-    _adaptive("AdaptiveAvgPool3d", nn.AdaptiveAvgPool3d, AdaptiveAvgPool3dConfig, 3),
+    _pool(configs.MaxPool1dConfig, nn.MaxPool1d, "dilation", return_indices=False),
+    _pool(configs.MaxPool2dConfig, nn.MaxPool2d, "dilation", return_indices=False),
+    _pool(configs.MaxPool3dConfig, nn.MaxPool3d, "dilation", return_indices=False),
+    _pool(configs.AvgPool1dConfig, nn.AvgPool1d, "count_include_pad"),
+    _pool(configs.AvgPool2dConfig, nn.AvgPool2d, "count_include_pad", divisor_override=None),
+    _adaptive(configs.AdaptiveAvgPool1dConfig, nn.AdaptiveAvgPool1d),
+    _adaptive(configs.AdaptiveAvgPool2dConfig, nn.AdaptiveAvgPool2d),
+    _adaptive(configs.AdaptiveAvgPool3dConfig, nn.AdaptiveAvgPool3d),
 ]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Layers, NotNegative, Size
 from ...config.roles import Built
-from ..activation.configs import GatedLinearConfig, SwiGluConfig
-from ..activation.rectifier_configs import GeluConfig, SiLUConfig
+from ..activation.configs import GatedLinearConfig, GeluConfig, SiLUConfig, SwiGluConfig
 from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
 

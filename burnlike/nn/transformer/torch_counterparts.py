@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ..activation.rectifier_configs import GeluConfig, ReluConfig
+from ..activation.configs import GeluConfig, ReluConfig
 from ..activation.rectifiers import Gelu, Relu
 from ..attention.torch_counterparts import attention_config, attention_tensors
 from ..roles import ActivationConfig

@@ -65,7 +65,7 @@ def test_options_that_only_torch_has_are_refused(theirs: torch_nn.Module, reason
     [
         (nn.CrossEntropyLossConfig(logits=False), "logits=False"),
         (nn.CrossEntropyLossConfig(pad_tokens=(1, 2)), "several pad_tokens"),
-        (nn.BinaryCrossEntropyLossConfig(smoothing=0.1), "smoothing has no counterpart"),
+        (nn.BinaryCrossEntropyLossConfig(smoothing=0.1), "smoothing=0.1 has no counterpart"),
         (nn.BinaryCrossEntropyLossConfig(weights=(0.1,)), "weights has no counterpart"),
         (nn.LpLossConfig(p=3.0), "p=3.0"),
         (nn.RNNTLossConfig(), "no such layer"),
