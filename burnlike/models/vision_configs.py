@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from ..config import Meta, ModuleConfig
 from ..config.bounds import Layers, NotNegative, Size
 from ..errors import ConfigError
-from ..nn.activation.rectifier_configs import GeluConfig, ReluConfig
+from ..nn.activation.configs import GeluConfig, ReluConfig
 from ..nn.attention.configs import Probability
 from ..nn.blocks.configs import BasicBlockConfig, BottleneckConfig, misfits
 from ..nn.initializers.configs import Initializer, KaimingUniform
