@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..config import Config, ModuleConfig
 from ..config.bounds import EvenSize, Layers, NotNegative, Positive, Size
-from ..nn.activation.rectifier_configs import GeluConfig, ReluConfig, SiLUConfig
+from ..nn.activation.configs import GeluConfig, ReluConfig, SiLUConfig
 from ..nn.attention.configs import Buckets, LongestDistance, Probability
 from ..nn.attention.scaling_configs import RotaryScaling
 from ..nn.roles import ActivationConfig
