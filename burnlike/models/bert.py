@@ -22,12 +22,7 @@ INITIALIZER = Normal(std=0.02)
 
 
 class BertOutput(NamedTuple):
-    """What an encoder computes.
-
-    Attributes:
-        hidden: `[batch, sequence, d_model]`, of the last layer.
-        pooled: `[batch, d_model]`, or None without a pooler.
-    """
+    """The last layer's `[batch, sequence, d_model]`, and `[batch, d_model]` of the pooler, None without one."""
 
     hidden: Tensor
     pooled: Tensor | None
@@ -83,8 +78,6 @@ class BertEncoder(Module):
     """Token numbers to a vector for each position, which knows those on both sides (Devlin et al. 2019).
 
     Attributes:
-        embeddings: of tokens, token types and positions.
-        layers: attention and feed-forward parts.
         pooler: Linear `d_model -> d_model`, or None.
     """
 
@@ -128,14 +121,7 @@ class BertEncoder(Module):
 
 
 class BertMaskedLm(Module):
-    """The logits of each position's token: norm(activation(linear(hidden))) @ embedding^T + bias.
-
-    Attributes:
-        encoder: the encoder.
-        linear: Linear `d_model -> d_model`.
-        norm: of the activation's values.
-        bias: `[vocab_size]`.
-    """
+    """The logits of each position's token: norm(activation(linear(hidden))) @ embedding^T + bias."""
 
     def __init__(self, config: BertMaskedLmConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -151,11 +137,7 @@ class BertMaskedLm(Module):
     def forward(
         self, tokens: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None
     ) -> Tensor:
-        """The arguments of `BertEncoder` `-> [batch, sequence, vocab_size]` logits.
-
-        Raises:
-            ShapeError: the sequence is longer than `max_sequence_length`, or an input has another shape.
-        """
+        """The arguments of `BertEncoder` `-> [batch, sequence, vocab_size]` logits; the same errors."""
         hidden = self.encoder(tokens, attention_mask, token_types).hidden
         hidden = self.norm(self.activation(self.linear(hidden)))
         return linear(hidden, self.encoder.embeddings.token.weight, self.bias)
@@ -165,12 +147,7 @@ class BertMaskedLm(Module):
 
 
 class BertClassifier(Module):
-    """The logits of a sequence's classes, by a linear map of the pooled vector.
-
-    Attributes:
-        encoder: the encoder.
-        head: Linear `d_model -> n_classes`.
-    """
+    """The logits of a sequence's classes, by a linear map of the pooled vector."""
 
     def __init__(self, config: BertClassifierConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -183,11 +160,7 @@ class BertClassifier(Module):
     def forward(
         self, tokens: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None
     ) -> Tensor:
-        """The arguments of `BertEncoder` `-> [batch, n_classes]` logits.
-
-        Raises:
-            ShapeError: the sequence is longer than `max_sequence_length`, or an input has another shape.
-        """
+        """The arguments of `BertEncoder` `-> [batch, n_classes]` logits; the same errors."""
         return self.head(self.dropout(self.encoder(tokens, attention_mask, token_types).pooled))
 
     def custom_content(self, content: Content) -> Content:

@@ -20,23 +20,8 @@ INITIALIZER = Normal(std=0.02)
 """Of all weights (Liu et al. 2022, table 5)."""
 
 
-def channels_last(x: Tensor) -> Tensor:
-    """`[batch, channels, height, width] -> [batch, height, width, channels]`."""
-    return x.permute(0, 2, 3, 1)
-
-
-def channels_first(x: Tensor) -> Tensor:
-    """`[batch, height, width, channels] -> [batch, channels, height, width]`."""
-    return x.permute(0, 3, 1, 2)
-
-
 class ConvNextDownsample(Module):
-    """conv(norm(x)), which halves height and width; the first of a model, from the image, is norm(conv(x)).
-
-    Attributes:
-        conv: Conv2d whose stride is its kernel size.
-        norm: LayerNorm of the channels.
-    """
+    """conv(norm(x)), which halves height and width; the first of a model, from the image, is norm(conv(x))."""
 
     def __init__(
         self, config: ConvNextConfig, channels: tuple[int, int], kernel_size: int, device: Any, *, first: bool
@@ -51,21 +36,13 @@ class ConvNextDownsample(Module):
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels_in, height, width] -> [batch, channels_out, height // kernel, width // kernel]`."""
-        if self.first:
-            return channels_first(self.norm(channels_last(self.conv(x))))
-        return self.conv(channels_first(self.norm(channels_last(x))))
+        x = self.conv(x) if self.first else x
+        x = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return x if self.first else self.conv(x)
 
 
 class ConvNextBlock(Module):
-    """x + scale * linear_outer(activation(linear_inner(norm(conv(x))))) (Liu et al. 2022, figure 4).
-
-    Attributes:
-        conv: Conv2d of 7 x 7, each channel by itself.
-        norm: LayerNorm of the channels.
-        linear_inner: Linear to four times the channels.
-        linear_outer: Linear back.
-        scale: LayerScale, or None.
-    """
+    """x + scale * linear_outer(activation(linear_inner(norm(conv(x))))) (Liu et al. 2022, figure 4)."""
 
     def __init__(self, config: ConvNextConfig, channels: int, drop_path: float, device: Any) -> None:
         super().__init__()
@@ -84,21 +61,19 @@ class ConvNextBlock(Module):
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, channels, height, width] -> [batch, channels, height, width]`."""
-        y = self.norm(channels_last(self.conv(x)))
+        y = self.norm(self.conv(x).permute(0, 2, 3, 1))
         y = self.linear_outer(self.activation(self.linear_inner(y)))
         if self.scale is not None:
             y = self.scale(y)
-        return x + self.drop_path(channels_first(y))
+        return x + self.drop_path(y.permute(0, 3, 1, 2))
 
 
 class ConvNext(Module):
     """A convolutional network with the design of transformers, which classifies images (Liu et al. 2022).
 
     Attributes:
-        downsamples: ConvNextDownsample before each stage.
-        stages: lists of blocks.
-        norm: LayerNorm of the average over height and width.
-        head: Linear to the classes, or None.
+        downsamples: one before each of the `stages`, which are lists of blocks.
+        norm: of the average over height and width.
     """
 
     def __init__(self, config: ConvNextConfig, device: torch.device | str | None = None) -> None:
@@ -126,11 +101,7 @@ class ConvNext(Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, width]`.
-
-        Raises:
-            ShapeError: x has another rank or other channels, or is too small for the last stage.
-        """
+        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, width]`."""
         pooled = self.norm(self.features(x)[-1].mean((2, 3)))
         return pooled if self.head is None else self.head(pooled)
 

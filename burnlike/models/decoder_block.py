@@ -1,6 +1,7 @@
 """A block of the decoder-only language model."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -95,27 +96,16 @@ def norm_config(config: DecoderLmConfig) -> RmsNormConfig | LayerNormConfig:
 
 def feed_forward_of(config: DecoderLmConfig, residual: Normal, device: torch.device | str | None) -> Layer | Module:
     """The feed-forward part of a block, its last layer initialized by `residual`."""
-    d_model, d_ff, part = config.d_model, config.d_ff, config.feed_forward
+    part = config.feed_forward
+    assert isinstance(part, GatedPart | PlainPart | ExpertsPart)
+    sizes: Any = {"d_model": config.d_model, "d_ff": config.d_ff, "activation": part.activation}
     if isinstance(part, GatedPart):
-        return GatedFeedForwardConfig(
-            d_model=d_model, d_ff=d_ff, activation=part.activation, bias=part.bias, output_initializer=residual
-        ).init(device)
+        return GatedFeedForwardConfig(**sizes, bias=part.bias, output_initializer=residual).init(device)
     if isinstance(part, ExpertsPart):
-        mixture = MixtureOfExpertsConfig(
-            d_model=d_model,
-            d_ff=d_ff,
-            n_experts=part.n_experts,
-            n_selected=part.n_selected,
-            normalized=part.normalized,
-            activation=part.activation,
-            output_initializer=residual,
-        )
-        return mixture.init(device)
-    assert isinstance(part, PlainPart)
-    plain = PositionWiseFeedForwardConfig(d_model=d_model, d_ff=d_ff, activation=part.activation, dropout=0.0).init(
-        device
-    )
-    plain.linear_outer = LinearConfig(d_input=d_ff, d_output=d_model, initializer=residual).init(device)
+        experts: Any = {name: getattr(part, name) for name in ("n_experts", "n_selected", "normalized")}
+        return MixtureOfExpertsConfig(**sizes, **experts, output_initializer=residual).init(device)
+    plain = PositionWiseFeedForwardConfig(**sizes, dropout=0.0).init(device)
+    plain.linear_outer = LinearConfig(d_input=config.d_ff, d_output=config.d_model, initializer=residual).init(device)
     return plain
 
 

@@ -49,10 +49,7 @@ class DecoderLm(AnyLibrary, Module):
 
     Attributes:
         embedding: of the tokens; tied, its transpose is the head.
-        position: Embedding of the positions, where they are learned.
-        dropout: of the sum of both embeddings, where positions are learned.
-        blocks: DecoderBlock each.
-        norm: before the head.
+        position: Embedding of the positions, where they are learned; then `dropout` is of the sum of both.
         head: Linear `d_model -> vocab_size` without a bias, where there is one that is not tied.
     """
 
@@ -94,9 +91,7 @@ class DecoderLm(AnyLibrary, Module):
             DecoderLmOutput.
 
         Raises:
-            ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for, or an
-                input is not of rank 2.
-            DTypeError: the mask is not bool.
+            ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for.
             ArgumentError: the cache is of a model with more or fewer blocks.
         """
         output = self._forward(tokens, mask_pad, cache)
@@ -113,16 +108,13 @@ class DecoderLm(AnyLibrary, Module):
         return self._forward(tokens, mask_pad, None)
 
     def new_cache(self, batch: int, length: int | None = None) -> DecoderCache:
-        """An empty cache for `length` positions, `max_sequence_length` if None.
-
-        Raises:
-            ArgumentError: more positions than `max_sequence_length`.
-        """
+        """An empty cache for `length` positions, at most `max_sequence_length`; None for all of these."""
         longest = self.config.max_sequence_length
         length = longest if length is None else length
         if not 1 <= length <= longest:
             raise ArgumentError(f"DecoderLm: new_cache: length: expected 1 to {longest}, got {length}")
-        caches = [block.attention.new_cache(batch, length) for block in self.blocks]  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
+        blocks: Any = self.blocks
+        caches = [block.attention.new_cache(batch, length) for block in blocks]
         return DecoderCache(caches, torch.zeros(batch, length, dtype=torch.bool, device=self.embedding.weight.device))
 
     def generate(
@@ -142,16 +134,13 @@ class DecoderLm(AnyLibrary, Module):
             mask_pad: bool `[batch, prompt]`, True where a shorter prompt is padded, on the left.
             use_cache: whether keys and values are kept; the tokens are the same, it only takes longer without. With
                 DynamicScaling they may differ: cached keys keep the rotation that they got.
-            options: temperature, top_k, top_p, stop_tokens, pad_token and generator; see `GenerateOptions`.
+            options: see `GenerateOptions`.
 
         Returns:
             int64 `[batch, prompt + up to max_new_tokens]`.
 
         Raises:
-            ArgumentError: more tokens than `max_sequence_length`, padding on the right, a number out of its range, or
-                a model without a head.
-            ShapeError: an input has another shape.
-            DTypeError: the mask is not bool.
+            ArgumentError: more tokens than `max_sequence_length`, padding on the right, or a model without a head.
         """
         if not self.config.head:
             raise ArgumentError("generate: expected a model with an output head, got one of head: false")
@@ -205,7 +194,9 @@ class DecoderLm(AnyLibrary, Module):
                 balances.append(balance)
             else:
                 x = block(x, mask_pad, positions, cache=caches)
-        return DecoderLmOutput(self._logits(self.norm(x)), self._balance(balances))
+        part = config.feed_forward
+        balance = part.balance * torch.stack(balances).mean() if isinstance(part, ExpertsPart) else None
+        return DecoderLmOutput(self._logits(self.norm(x)), balance)
 
     def _check_mask(self, mask_pad: Tensor, tokens: Tensor) -> None:
         hidden_keys(self, mask_pad, None, tokens.shape[0], tokens.shape[1], tokens.shape[1])
@@ -216,10 +207,6 @@ class DecoderLm(AnyLibrary, Module):
         logits = linear(x, self.embedding.weight) if self.config.tied else self.head(x)
         cap = self.config.logit_soft_cap
         return logits if cap is None else (logits / cap).tanh() * cap
-
-    def _balance(self, balances: list[Tensor]) -> Tensor | None:
-        part = self.config.feed_forward
-        return part.balance * torch.stack(balances).mean() if isinstance(part, ExpertsPart) else None
 
     def tensor_parallel_plan(self) -> dict[str, Any]:
         """The plan for torch's `parallelize_module`: each process has some heads, and a part of each feed-forward part.

@@ -13,20 +13,16 @@ from ..nn.embedding.configs import EmbeddingConfig
 from ..nn.initializers.configs import Normal
 from ..nn.layer import expect_shape
 from ..tensor.torch_bridge.torch_function import lift
-from .encoder_decoder_layers import DecoderLayer, DecoderLayerCache, Device, EncoderLayer, linear, norm_of
+from .encoder_decoder_layers import Device, EncoderDecoderLayer, LayerCache, linear, norm_of
 from .generation import GenerateOptions, gathers_as_forward, generate
 from .language_configs import EncoderDecoderConfig
 
 
 class EncoderDecoderCache:
-    """What a decoder has computed of earlier positions.
-
-    Attributes:
-        layers: a cache for each layer.
-    """
+    """What the layers of a decoder have computed of earlier positions."""
 
     def __init__(self, n_layers: int) -> None:
-        self.layers = [DecoderLayerCache() for _ in range(n_layers)]
+        self.layers = [LayerCache() for _ in range(n_layers)]
 
     @property
     def length(self) -> int:
@@ -40,7 +36,7 @@ class Encoder(Module):
     def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
         super().__init__()
         self.position_bias = _position_bias(config, device, bidirectional=True)
-        self.layers = nn.ModuleList(EncoderLayer(config, device) for _ in range(config.n_layers))
+        self.layers = nn.ModuleList(EncoderDecoderLayer(config, device) for _ in range(config.n_layers))
         self.norm = norm_of(config, device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
 
@@ -63,7 +59,7 @@ class Decoder(Module):
         super().__init__()
         n_layers = config.n_decoder_layers or config.n_layers
         self.position_bias = _position_bias(config, device, bidirectional=False)
-        self.layers = nn.ModuleList(DecoderLayer(config, device) for _ in range(n_layers))
+        self.layers = nn.ModuleList(EncoderDecoderLayer(config, device, decodes=True) for _ in range(n_layers))
         self.norm = norm_of(config, device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
 
@@ -82,9 +78,8 @@ class Decoder(Module):
             hidden = hidden[:, None, None]
             memory_bias = torch.zeros_like(hidden, dtype=bias.dtype).masked_fill(hidden, _hidden_score(bias.dtype))
         x = self.dropout(x)
-        layers: Any = self.layers
-        for index, layer in enumerate(layers):
-            x = layer(x, memory, bias, memory_bias, None if cache is None else cache.layers[index])
+        for index, layer in enumerate(self.layers):
+            x = layer(x, bias, memory, memory_bias, None if cache is None else cache.layers[index])
         return self.dropout(self.norm(x))
 
 
@@ -93,8 +88,6 @@ class EncoderDecoder(Module):
 
     Attributes:
         embedding: of the tokens of both sequences.
-        encoder: reads the first sequence.
-        decoder: reads the second one up to each position, and what the encoder made of the first.
         head: Linear `d_model -> vocab_size`, or None where the embedding is the head.
     """
 
@@ -109,28 +102,18 @@ class EncoderDecoder(Module):
 
     @lift
     def forward(self, tokens: Tensor, decoder_tokens: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """The logits of each next token of the second sequence.
+        """The logits of each next token of the second sequence, `[batch, length, vocab_size]`.
 
         Args:
             tokens: int64 `[batch, sequence]`, the first sequence.
             decoder_tokens: int64 `[batch, length]`, the second one: a start token, then what follows.
             attention_mask: `[batch, sequence]`, 0 (or False) where a token of the first sequence is padding.
-
-        Returns:
-            `[batch, length, vocab_size]`; those of a position don't depend on later ones.
-
-        Raises:
-            ShapeError: an input has another shape.
         """
         return self._decode(decoder_tokens, self._encode(tokens, attention_mask), attention_mask, None)
 
     @lift
     def encode(self, tokens: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """The memory that the decoder reads: int64 `[batch, sequence] -> [batch, sequence, d_model]`.
-
-        Raises:
-            ShapeError: an input has another shape.
-        """
+        """The memory that the decoder reads: int64 `[batch, sequence] -> [batch, sequence, d_model]`."""
         return self._encode(tokens, attention_mask)
 
     @lift
@@ -146,19 +129,12 @@ class EncoderDecoder(Module):
         Args:
             decoder_tokens: int64 `[batch, length]`; with a cache only the new tokens.
             memory: `[batch, sequence, d_model]`; with a cache what is in it matters in the first call only.
-            attention_mask: `[batch, sequence]`, as for `encode`.
+            attention_mask: as of `encode`.
             cache: of the calls before, from `new_cache`; it is changed.
-
-        Returns:
-            `[batch, length, vocab_size]` logits.
-
-        Raises:
-            ShapeError: an input has another shape.
         """
         return self._decode(decoder_tokens, memory, attention_mask, cache)
 
     def new_cache(self) -> EncoderDecoderCache:
-        """An empty cache."""
         return EncoderDecoderCache(len(self.decoder.layers))
 
     def generate(
@@ -175,16 +151,12 @@ class EncoderDecoder(Module):
         Args:
             tokens: int64 `[batch, sequence]`, the first sequences.
             max_new_tokens: how many to write at most.
-            attention_mask: `[batch, sequence]`, 0 (or False) where a token of the first sequence is padding.
+            attention_mask: as of `forward`.
             start_token: what each second sequence begins with.
-            options: temperature, top_k, top_p, stop_tokens, pad_token and generator; see `GenerateOptions`.
+            options: see `GenerateOptions`.
 
         Returns:
             int64 `[batch, 1 + up to max_new_tokens]`, the start token first.
-
-        Raises:
-            ShapeError: an input has another shape.
-            ArgumentError: a number is out of its range.
         """
         expect_shape(self, tokens, "batch", "sequence", name="tokens")
         gathers_as_forward(self, "encode", "decode")
@@ -213,8 +185,7 @@ class EncoderDecoder(Module):
         if attention_mask is not None:
             expect_shape(self, attention_mask, *memory.shape[:2], name="attention_mask")
         x = self.decoder(self.embedding(tokens), memory, _hidden(attention_mask), cache)
-        head: Any = self.head
-        return ops.linear(x * x.shape[-1] ** -0.5, self.embedding.weight) if head is None else head(x)
+        return ops.linear(x * x.shape[-1] ** -0.5, self.embedding.weight) if self.head is None else self.head(x)
 
     def custom_content(self, content: Content) -> Content:
         content = content.add("embedding", self.embedding).add("encoder", self.encoder).add("decoder", self.decoder)

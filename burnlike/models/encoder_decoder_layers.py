@@ -22,8 +22,7 @@ Device = torch.device | str | None
 
 def linear(d_input: int, d_output: int, std: float, device: Device) -> Linear:
     """A linear layer without a bias."""
-    config = LinearConfig(d_input=d_input, d_output=d_output, bias=False, initializer=Normal(std=std))
-    return config.init(device)
+    return LinearConfig(d_input=d_input, d_output=d_output, bias=False, initializer=Normal(std=std)).init(device)
 
 
 def norm_of(config: EncoderDecoderConfig, device: Device) -> RmsNorm:
@@ -81,108 +80,76 @@ class UnscaledAttention(Module):
         return self.output(context.flatten(2))
 
 
-class PlainFeedForward(Module):
-    """linear_outer(dropout(activation(linear_inner(x)))) (Vaswani et al. 2017, eq. 2)."""
+class FeedForward(Module):
+    """linear_outer(dropout(activation(linear_inner(x)))) (Vaswani et al. 2017, eq. 2).
 
-    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
-        super().__init__()
-        self.linear_inner = linear(config.d_model, config.d_ff, config.d_model**-0.5, device)
-        self.activation = config.activation.init(device)
-        self.linear_outer = linear(config.d_ff, config.d_model, config.d_ff**-0.5, device)
-        self.dropout = DropoutConfig(prob=config.dropout).init()
-
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`."""
-        return self.linear_outer(self.dropout(self.activation(self.linear_inner(x))))
-
-
-class GatedFeedForward(Module):
-    """linear_outer(dropout(activation(linear_gate(x)) * linear_value(x))) (Shazeer 2020, eq. 6)."""
-
-    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
-        super().__init__()
-        self.linear_gate = linear(config.d_model, config.d_ff, config.d_model**-0.5, device)
-        self.activation = config.activation.init(device)
-        self.linear_value = linear(config.d_model, config.d_ff, config.d_model**-0.5, device)
-        self.linear_outer = linear(config.d_ff, config.d_model, config.d_ff**-0.5, device)
-        self.dropout = DropoutConfig(prob=config.dropout).init()
-
-    @lift
-    def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`."""
-        inner = self.activation(self.linear_gate(x)) * self.linear_value(x)
-        return self.linear_outer(self.dropout(inner))
-
-
-def feed_forward_of(config: EncoderDecoderConfig, device: Device) -> PlainFeedForward | GatedFeedForward:
-    return GatedFeedForward(config, device) if config.gated else PlainFeedForward(config, device)
-
-
-class EncoderLayer(Module):
-    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
-
-    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
-        super().__init__()
-        self.norm_attention = norm_of(config, device)
-        self.attention = UnscaledAttention(config, device)
-        self.norm_feed_forward = norm_of(config, device)
-        self.feed_forward = feed_forward_of(config, device)
-        self.dropout = DropoutConfig(prob=config.dropout).init()
-
-    @lift
-    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; `bias` is added to the scores."""
-        x = x + self.dropout(self.attention(self.norm_attention(x), bias))
-        return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
-
-
-class DecoderLayerCache:
-    """Keys and values of a decoder layer.
-
-    Attributes:
-        attention: of the positions so far.
-        cross_attention: of the memory, computed once.
+    Gated: linear_outer(dropout(activation(linear_gate(x)) * linear_value(x))) (Shazeer 2020, eq. 6).
     """
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+        super().__init__()
+        std = config.d_model**-0.5
+        inner = linear(config.d_model, config.d_ff, std, device)
+        self.gated = config.gated
+        if config.gated:
+            self.linear_gate = inner
+        else:
+            self.linear_inner = inner
+        self.activation = config.activation.init(device)
+        if config.gated:
+            self.linear_value = linear(config.d_model, config.d_ff, std, device)
+        self.linear_outer = linear(config.d_ff, config.d_model, config.d_ff**-0.5, device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model] -> [..., d_model]`."""
+        inner = self.activation((self.linear_gate if self.gated else self.linear_inner)(x))
+        return self.linear_outer(self.dropout(inner * self.linear_value(x) if self.gated else inner))
+
+
+class LayerCache:
+    """Keys and values of a decoder layer: of the positions so far, and of the memory, computed once."""
 
     def __init__(self) -> None:
         self.attention = MhaCache.autoregressive()
         self.cross_attention = MhaCache.autoregressive_cross_attention()
 
 
-class DecoderLayer(Module):
-    """An encoder layer with x + cross_attention(norm(x)) in between, which reads the memory."""
+class EncoderDecoderLayer(Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x)).
 
-    def __init__(self, config: EncoderDecoderConfig, device: Device = None) -> None:
+    One of a decoder has x + cross_attention(norm(x)) in between, which reads the memory.
+    """
+
+    def __init__(self, config: EncoderDecoderConfig, device: Device = None, *, decodes: bool = False) -> None:
         super().__init__()
         self.norm_attention = norm_of(config, device)
         self.attention = UnscaledAttention(config, device)
-        self.norm_cross_attention = norm_of(config, device)
-        self.cross_attention = UnscaledAttention(config, device)
+        self.decodes = decodes
+        if decodes:
+            self.norm_cross_attention = norm_of(config, device)
+            self.cross_attention = UnscaledAttention(config, device)
         self.norm_feed_forward = norm_of(config, device)
-        self.feed_forward = feed_forward_of(config, device)
+        self.feed_forward = FeedForward(config, device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
 
     @lift
     def forward(
         self,
         x: Tensor,
-        memory: Tensor,
         bias: Tensor,
+        memory: Tensor | None = None,
         memory_bias: Tensor | None = None,
-        cache: DecoderLayerCache | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
-        """`[batch, length, d_model] -> [batch, length, d_model]`.
+        """`[batch, length, d_model] -> [batch, length, d_model]`, of the positions that `cache` does not have.
 
-        Args:
-            x: the positions, those that `cache` does not have.
-            memory: `[batch, keys, d_model]`.
-            bias: added to the scores of the positions.
-            memory_bias: added to the scores of the memory.
-            cache: of the calls before; it is changed.
+        The biases are added to the scores of the positions and of the memory `[batch, keys, d_model]`. The cache is
+        changed.
         """
         own, cross = (None, None) if cache is None else (cache.attention, cache.cross_attention)
         x = x + self.dropout(self.attention(self.norm_attention(x), bias, cache=own))
-        attended = self.cross_attention(self.norm_cross_attention(x), memory_bias, memory, cross)
-        x = x + self.dropout(attended)
+        if self.decodes:
+            x = x + self.dropout(self.cross_attention(self.norm_cross_attention(x), memory_bias, memory, cross))
         return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))

@@ -11,10 +11,7 @@ from ..nn.attention.scaling_configs import RotaryScaling
 from ..nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from .bert import BertClassifier, BertEncoder, BertMaskedLm
-    from .decoder_lm import DecoderLm
-    from .encoder_decoder import EncoderDecoder
-    from .lstm_lm import LstmLm
+    from . import bert, decoder_lm, encoder_decoder, lstm_lm
 
 
 class DecoderPositions(Config):
@@ -90,7 +87,7 @@ class ExpertsPart(DecoderFeedForward, tag="Experts"):
             yield "n_selected", f"expected at most n_experts ({self.n_experts}), got {self.n_selected}"
 
 
-class DecoderLmConfig(ModuleConfig["DecoderLm"], tag="DecoderLm", builds=".decoder_lm"):
+class DecoderLmConfig(ModuleConfig["decoder_lm.DecoderLm"], tag="DecoderLm"):
     """A decoder-only transformer, by default: RMS norm before each part, rotary positions, SwiGLU, tied output head.
 
     Attributes:
@@ -173,7 +170,7 @@ class DecoderLmConfig(ModuleConfig["DecoderLm"], tag="DecoderLm", builds=".decod
         return {"tokens": ("int64", (1, self.max_sequence_length))}
 
 
-class BertEncoderConfig(ModuleConfig["BertEncoder"], tag="BertEncoder", builds=".bert"):
+class BertEncoderConfig(ModuleConfig["bert.BertEncoder"], tag="BertEncoder"):
     """A bidirectional encoder whose layers normalize the sum of each part and its input (Devlin et al. 2019).
 
     Attributes:
@@ -212,7 +209,7 @@ class BertEncoderConfig(ModuleConfig["BertEncoder"], tag="BertEncoder", builds="
         return {"tokens": ("int64", (1, self.max_sequence_length))}
 
 
-class BertMaskedLmConfig(ModuleConfig["BertMaskedLm"], tag="BertMaskedLm", builds=".bert"):
+class BertMaskedLmConfig(ModuleConfig["bert.BertMaskedLm"], tag="BertMaskedLm"):
     """An encoder with a head that names the token of each position, of masked ones above all (Devlin et al. 2019).
 
     Attributes:
@@ -229,7 +226,7 @@ class BertMaskedLmConfig(ModuleConfig["BertMaskedLm"], tag="BertMaskedLm", build
         return self.encoder.example_inputs()
 
 
-class BertClassifierConfig(ModuleConfig["BertClassifier"], tag="BertClassifier", builds=".bert"):
+class BertClassifierConfig(ModuleConfig["bert.BertClassifier"], tag="BertClassifier"):
     """An encoder with a linear map of its pooled vector to the classes of a sequence (Devlin et al. 2019, section 4.1).
 
     Attributes:
@@ -250,7 +247,7 @@ class BertClassifierConfig(ModuleConfig["BertClassifier"], tag="BertClassifier",
         return self.encoder.example_inputs()
 
 
-class EncoderDecoderConfig(ModuleConfig["EncoderDecoder"], tag="EncoderDecoder", builds=".encoder_decoder"):
+class EncoderDecoderConfig(ModuleConfig["encoder_decoder.EncoderDecoder"], tag="EncoderDecoder"):
     """From one sequence of tokens to another: RMS norm before each part, relative positions, no biases (T5).
 
     Raffel et al. 2020, section 2.1. With `gated` and an untied head it is T5 1.1 (Shazeer 2020).
@@ -302,7 +299,7 @@ class EncoderDecoderConfig(ModuleConfig["EncoderDecoder"], tag="EncoderDecoder",
         return {"tokens": ("int64", (1, 32)), "decoder_tokens": ("int64", (1, 32))}
 
 
-class LstmLmConfig(ModuleConfig["LstmLm"], tag="LstmLm", builds=".lstm_lm"):
+class LstmLmConfig(ModuleConfig["lstm_lm.LstmLm"], tag="LstmLm"):
     """A language model of layers of LSTM, dropout between them (Zaremba et al. 2014).
 
     Attributes:

@@ -1,6 +1,6 @@
 """A recurrent language model."""
 
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +20,7 @@ from .language_configs import LstmLmConfig
 
 
 class LstmLmOutput(NamedTuple):
-    """What the model computes of a window of text.
-
-    Attributes:
-        logits: `[batch, sequence, vocab_size]`.
-        state: after the last token, both tensors `[n_layers, batch, d_hidden]`.
-    """
+    """Logits `[batch, sequence, vocab_size]`; the state after the last token, `[n_layers, batch, d_hidden]` twice."""
 
     logits: Tensor
     state: LstmState
@@ -55,24 +50,12 @@ class LstmLm(Module):
 
     @lift
     def forward(self, tokens: Tensor) -> Tensor:
-        """Int64 `[batch, sequence]` in 0..vocab_size-1 `-> [batch, sequence, vocab_size]`, from a state of zeros.
-
-        Raises:
-            ShapeError: tokens is not of rank 2, or has no token.
-        """
+        """Int64 `[batch, sequence >= 1]` in 0..vocab_size-1 `-> [batch, sequence, vocab_size]`, from zeros."""
         return self._forward(tokens, None).logits
 
     @lift
     def forward_state(self, tokens: Tensor, state: LstmState | None = None) -> LstmLmOutput:
-        """As `forward`, from a given state; the state after the last token is returned, too.
-
-        Args:
-            tokens: int64 `[batch, sequence]`.
-            state: both tensors `[n_layers, batch, d_hidden]`; zeros if None.
-
-        Raises:
-            ShapeError: tokens or the state has another shape.
-        """
+        """As `forward`, from a state of two tensors `[n_layers, batch, d_hidden]`; gives that after the last token."""
         return self._forward(tokens, state)
 
     def generate(self, tokens: Tensor, max_new_tokens: int, **options: Unpack[GenerateOptions]) -> Tensor:
@@ -81,7 +64,7 @@ class LstmLm(Module):
         Args:
             tokens: int64 `[batch, prompt]`.
             max_new_tokens: how many to add at most.
-            options: temperature, top_k, top_p, stop_tokens, pad_token and generator; see `GenerateOptions`.
+            options: see `GenerateOptions`.
 
         Returns:
             int64 `[batch, prompt + up to max_new_tokens]`.
@@ -112,11 +95,10 @@ class LstmLm(Module):
         return LstmLmOutput(self._logits(self.dropout(x)), LstmState.stack(states, 0))
 
     def _logits(self, x: Tensor) -> Tensor:
-        head: Any = self.head
         # Torch's kernel has time first in memory. Of values in another order than their shape's, torch makes a copy in
         # any case, and then adds the bias in a pass of its own.
         x = x.contiguous()
-        return linear(x, self.embedding.weight) if head is None else head(x)
+        return linear(x, self.embedding.weight) if self.head is None else self.head(x)
 
     def custom_content(self, content: Content) -> Content:
         content = content.add("embedding", self.embedding).add("layers", self.layers).add("dropout", self.dropout)

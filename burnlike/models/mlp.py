@@ -14,22 +14,14 @@ from .vision_configs import MlpConfig
 
 
 class Mlp(Module):
-    """Linear layers, each but the last followed by norm, activation and dropout.
-
-    Attributes:
-        layers: Linear, from one size to the next.
-        norms: one after each layer but the last.
-        activations: one after each norm.
-        dropout: after each activation.
-    """
+    """Linear layers, each but the last followed by norm, activation and dropout."""
 
     def __init__(self, config: MlpConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         hidden = config.sizes[1:-1]
+        linear = LinearConfig(d_input=1, d_output=1, bias=config.bias, initializer=config.initializer)
         self.layers = nn.ModuleList(
-            LinearConfig(d_input=d_input, d_output=d_output, bias=config.bias, initializer=config.initializer).init(
-                device
-            )
+            linear.replace(d_input=d_input, d_output=d_output).init(device)
             for d_input, d_output in pairwise(config.sizes)
         )
         self.norms = nn.ModuleList(config.norm.with_num_features(size).init(device) for size in hidden)
@@ -39,11 +31,7 @@ class Mlp(Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, ..., d_input] -> [batch, ..., d_output]`.
-
-        Raises:
-            ShapeError: the last dimension of x is not the first of the sizes.
-        """
+        """`[batch, ..., d_input] -> [batch, ..., d_output]`: the first and the last of the sizes."""
         expect_shape(self, x, "...", self.d_input)
         *hidden, last = self.layers
         for layer, norm, activation in zip(hidden, self.norms, self.activations, strict=True):

@@ -16,10 +16,8 @@ class ResNet(Module):
     """A residual network that classifies images (He et al. 2016, section 3).
 
     Attributes:
-        stem: ConvNorm2d.
-        pool: MaxPool2d after it, None for small images.
-        stages: lists of blocks, BasicBlock or Bottleneck.
-        head: Linear from the average over height and width to the classes, or None.
+        pool: after the stem; None for small images.
+        head: from the average over height and width of the last stage to the classes, or None.
     """
 
     def __init__(self, config: ResNetConfig, device: torch.device | str | None = None) -> None:
@@ -41,11 +39,7 @@ class ResNet(Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, width]`.
-
-        Raises:
-            ShapeError: x has another rank or other channels.
-        """
+        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, width]`."""
         pooled = self.features(x)[-1].mean((2, 3))
         return pooled if self.head is None else self.head(pooled)
 

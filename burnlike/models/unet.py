@@ -16,12 +16,7 @@ from .vision_configs import UNetConfig
 
 
 class UNetStage(Module):
-    """Two convolutions of 3 x 3 that keep height and width, each with norm and activation.
-
-    Attributes:
-        first: ConvNorm2d.
-        second: ConvNorm2d.
-    """
+    """Two convolutions of 3 x 3 that keep height and width, each with norm and activation."""
 
     def __init__(self, config: UNetConfig, channels: tuple[int, int], device: torch.device | str | None) -> None:
         super().__init__()
@@ -41,10 +36,9 @@ class UNet(Module):
     Other than in the paper, convolutions keep height and width, so that the result has the size of the image.
 
     Attributes:
-        encoder: UNetStages, each but the first after a pool that halves height and width.
-        ups: ConvTranspose2d that double height and width again, from the middle on.
-        decoder: UNetStages of what `ups` made and the encoder's result of the same size.
-        head: Conv2d of 1 x 1.
+        encoder: stages, each but the first after a pool that halves height and width.
+        ups: what doubles height and width again, from the middle on.
+        decoder: stages of what `ups` made and the encoder's result of the same size.
     """
 
     def __init__(self, config: UNetConfig, device: torch.device | str | None = None) -> None:

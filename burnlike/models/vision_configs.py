@@ -16,14 +16,10 @@ from ..nn.padding import Size2d, each
 from ..nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from .convnext import ConvNext
-    from .mlp import Mlp
-    from .resnet import ResNet
-    from .unet import UNet
-    from .vit import VisionTransformer
+    from . import convnext, mlp, resnet, unet, vit
 
 
-class VisionTransformerConfig(ModuleConfig["VisionTransformer"], tag="VisionTransformer", builds=".vit"):
+class VisionTransformerConfig(ModuleConfig["vit.VisionTransformer"], tag="VisionTransformer"):
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
@@ -103,7 +99,7 @@ class VisionTransformerConfig(ModuleConfig["VisionTransformer"], tag="VisionTran
         return {"x": ("float32", (1, self.channels, *each(self.image_size, 2)))}
 
 
-class ConvNextConfig(ModuleConfig["ConvNext"], tag="ConvNext", builds=".convnext"):
+class ConvNextConfig(ModuleConfig["convnext.ConvNext"], tag="ConvNext"):
     """A convolutional network with the design of transformers (Liu et al. 2022); `tiny()` to `large()` are the paper's.
 
     Attributes:
@@ -166,7 +162,7 @@ STEM_CHANNELS = 64
 BOTTLENECK_REDUCTION = 4
 
 
-class ResNetConfig(ModuleConfig["ResNet"], tag="ResNet", builds=".resnet"):
+class ResNetConfig(ModuleConfig["resnet.ResNet"], tag="ResNet"):
     """A residual network that classifies images (He et al. 2016), 18 to 152 layers by `resnet18()` to `resnet152()`.
 
     Attributes:
@@ -255,7 +251,7 @@ class ResNetConfig(ModuleConfig["ResNet"], tag="ResNet", builds=".resnet"):
         return {"x": ("float32", (1, self.channels, size, size))}
 
 
-class UNetConfig(ModuleConfig["UNet"], tag="UNet", builds=".unet"):
+class UNetConfig(ModuleConfig["unet.UNet"], tag="UNet"):
     """An encoder and a decoder with connections between equal sizes, for segmentation (Ronneberger et al. 2015).
 
     Attributes:
@@ -281,7 +277,7 @@ class UNetConfig(ModuleConfig["UNet"], tag="UNet", builds=".unet"):
         return {"x": ("float32", (1, self.channels, size, size))}
 
 
-class MlpConfig(ModuleConfig["Mlp"], tag="Mlp", builds=".mlp"):
+class MlpConfig(ModuleConfig["mlp.Mlp"], tag="Mlp"):
     """A multi-layer perceptron: linear layers, each but the last followed by norm, activation and dropout.
 
     Attributes:

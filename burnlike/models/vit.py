@@ -21,15 +21,7 @@ INITIALIZER = Normal(std=0.02)
 
 
 class VisionTransformerBlock(Module):
-    """y + feed_forward(norm(y)) of y = x + attention(norm(x)) (Dosovitskiy et al. 2021, eq. 2 and 3).
-
-    Attributes:
-        norm_attention: LayerNorm.
-        attention: MultiHeadAttention.
-        norm_feed_forward: LayerNorm.
-        linear_inner: Linear `d_model -> d_ff`.
-        linear_outer: Linear back.
-    """
+    """y + feed_forward(norm(y)) of y = x + attention(norm(x)) (Dosovitskiy et al. 2021, eq. 2 and 3)."""
 
     def __init__(
         self, config: VisionTransformerConfig, drop_path: float, device: torch.device | str | None = None
@@ -38,10 +30,7 @@ class VisionTransformerBlock(Module):
         norm = LayerNormConfig(d_model=config.d_model, epsilon=config.norm_epsilon)
         self.norm_attention = norm.init(device)
         self.attention = MultiHeadAttentionConfig(
-            d_model=config.d_model,
-            n_heads=config.n_heads,
-            dropout=config.attention_dropout,
-            initializer=INITIALIZER,
+            d_model=config.d_model, n_heads=config.n_heads, dropout=config.attention_dropout, initializer=INITIALIZER
         ).init(device)
         self.norm_feed_forward = norm.init(device)
         inner = LinearConfig(d_input=config.d_model, d_output=config.d_ff, initializer=INITIALIZER)
@@ -64,12 +53,9 @@ class VisionTransformer(Module):
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
-        patches: PatchEmbedding.
         class_token: `[1, 1, d_model]`, the vector that stands before those of the patches.
         positions: `[1, 1 + patches, d_model]`, added to them.
-        blocks: attention and feed-forward parts.
-        norm: LayerNorm of the result.
-        head: Linear from the class token's result to the classes, or None.
+        head: from the class token's result to the classes, or None.
     """
 
     def __init__(self, config: VisionTransformerConfig, device: torch.device | str | None = None) -> None:
@@ -93,21 +79,13 @@ class VisionTransformer(Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, d_model]`.
-
-        Raises:
-            ShapeError: x is no batch of images of the config's channels and size.
-        """
+        """`[batch, channels, height, width] -> [batch, num_classes]`, the logits; without a head `[batch, d_model]`."""
         first = self.features(x)[:, 0]
         return first if self.head is None else self.head(first)
 
     @lift
     def features(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, 1 + patches, d_model]`, the class token's vector first.
-
-        Raises:
-            ShapeError: x is no batch of images of the config's channels and size.
-        """
+        """`[batch, channels, height, width] -> [batch, 1 + patches, d_model]`, the class token's vector first."""
         expect_shape(self, x, "batch", *self.image_shape)
         tokens = self.patches(x)
         first = self.class_token.expand(tokens.shape[0], -1, -1)
@@ -120,13 +98,8 @@ class VisionTransformer(Module):
 def resized_positions(positions: Tensor, grid: tuple[int, int], new_grid: tuple[int, int]) -> Tensor:
     """Interpolate the vectors of patches (Dosovitskiy et al. 2021, section 3.2), bicubically as `transformers` does.
 
-    Args:
-        positions: `[1, 1 + height * width, d_model]`; the first, of the class token, stays.
-        grid: height and width of the images, in patches.
-        new_grid: those of the images that the result is for.
-
-    Returns:
-        `[1, 1 + new height * new width, d_model]` in the type of `positions`; halves are computed in float32.
+    `[1, 1 + height * width, d_model]` of a `grid` to that of another one, in the same type; halves are computed in
+    float32. The first vector, of the class token, stays.
     """
     image = positions[:, 1:].mT.unflatten(2, grid).to(torch.promote_types(positions.dtype, torch.float32))
     patches = functional.interpolate(image, size=new_grid, mode="bicubic", align_corners=False).flatten(2).mT
