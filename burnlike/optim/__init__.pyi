@@ -15,14 +15,18 @@ from .lbfgs.state import LbfgsState as LbfgsState
 from .optimizer import Optimizer as Optimizer
 from .rules.adafactor import Adafactor as Adafactor, AdafactorState as AdafactorState
 from .rules.adagrad import AdaGrad as AdaGrad, AdaGradState as AdaGradState, LrDecayState as LrDecayState
-from .rules.adam import Adam as Adam, AdamState as AdamState
-from .rules.adamw import AdamW as AdamW, AdamWState as AdamWState
+from .rules.adam import (
+    Adam as Adam,
+    AdamState as AdamState,
+    AdamW as AdamW,
+    AdamWState as AdamWState,
+    AdaptiveMomentumState as AdaptiveMomentumState,
+)
 from .rules.adan import (
     Adan as Adan,
     AdanState as AdanState,
     AdaptiveNesterovMomentumState as AdaptiveNesterovMomentumState,
 )
-from .rules.adaptive_momentum import AdaptiveMomentumState as AdaptiveMomentumState
 from .rules.config_base import (
     ModuleOptimizerConfig as ModuleOptimizerConfig,
     MomentumConfig as MomentumConfig,

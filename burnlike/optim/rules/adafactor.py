@@ -9,17 +9,14 @@ from torch import Tensor
 from ..._torch_compat import foreach
 from ..gradients.clipping import norms_of
 from .configs import AdafactorConfig
-from .foreach_optimizer import ForeachOptimizer
+from .foreach_optimizer import ForeachRule
 
 
 @dataclass(slots=True, eq=False)
 class AdafactorState:
-    """State of one parameter, in Burn's form.
+    """State of one parameter, in Burn's form: steps so far, and moments `[..., rows, 1]` and `[..., 1, columns]`.
 
-    Attributes:
-        time: steps so far.
-        second_moment: `[..., rows, 1]`; of the parameter's shape where that has fewer than two dimensions.
-        column_second_moment: `[..., 1, columns]`, or None.
+    Where the parameter has fewer than two dimensions, the first moment has its shape, and there is no other.
     """
 
     time: int
@@ -27,7 +24,7 @@ class AdafactorState:
     column_second_moment: Tensor | None = None
 
 
-class Adafactor(ForeachOptimizer[AdafactorState]):
+class Adafactor(ForeachRule[AdafactorConfig, AdafactorState]):
     """u = g / sqrt(R * C / mean(R)), with R and C the mean squares of rows and columns.
 
     u /= max(1, rms(u) / clip_threshold); p -= max(epsilon_2, rms(p)) * min(lr, 1 / sqrt(t)) * u. Shazeer & Stern 2018,
@@ -38,17 +35,10 @@ class Adafactor(ForeachOptimizer[AdafactorState]):
     state_type = AdafactorState
     elementwise = False
 
-    def __init__(self, config: AdafactorConfig) -> None:
-        self.config = config
-
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
-        match field:
-            case "second_moment":
-                return factored_shape(shape, rows=True)
-            case "column_second_moment":
-                return factored_shape(shape, rows=False)
-            case _:
-                return None  # no field of this rule: not its shape is what is wrong
+        if field not in ("second_moment", "column_second_moment"):
+            return None  # no field of this rule: not its shape is what is wrong
+        return factored_shape(shape, rows=field == "second_moment")
 
     def first(self, tensor: Tensor) -> AdafactorState:
         rows = tensor.new_zeros(factored_shape(tensor.shape, rows=True))
@@ -57,6 +47,8 @@ class Adafactor(ForeachOptimizer[AdafactorState]):
 
     def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[AdafactorState]) -> None:
         config = self.config
+        for state in states:
+            state.time += 1
         self._advance(grads, states)
         updates = _divided(grads, states)
         scales = self._scales(lr, tensors, updates, states)
@@ -65,24 +57,19 @@ class Adafactor(ForeachOptimizer[AdafactorState]):
         foreach.addcmul_(tensors, updates, scales, value=-1)
 
     def _advance(self, grads: list[Tensor], states: Sequence[AdafactorState]) -> None:
-        """Count the step, and take the squares of its gradients into the moments."""
-        for state in states:
-            state.time += 1
-        weights = [state.time**self.config.decay_rate for state in states]
+        """Take the squares of a step's gradients into the moments."""
         squares = foreach.mul(grads, grads)
         foreach.add_(squares, self.config.epsilon_1)
-        rows, columns, of_columns, column_weights = [], [], [], []
-        for square, state, weight in zip(squares, states, weights, strict=True):
-            if state.column_second_moment is None:
-                rows.append(square)
-                continue
-            rows.append(_mean(square, -1))
-            columns.append(_mean(square, -2))
-            of_columns.append(state.column_second_moment)
-            column_weights.append(weight)
-        foreach.lerp_([state.second_moment for state in states], rows, weights)
-        if columns:
-            foreach.lerp_(of_columns, columns, column_weights)
+        moments, means, weights = [], [], []
+        for square, state in zip(squares, states, strict=True):
+            by_column = state.column_second_moment
+            moments.append(state.second_moment)
+            means.append(square if by_column is None else _mean(square, -1))
+            if by_column is not None:
+                moments.append(by_column)
+                means.append(_mean(square, -2))
+            weights += [state.time**self.config.decay_rate] * (1 if by_column is None else 2)
+        foreach.lerp_(moments, means, weights)
 
     def _scales(
         self, lr: float, tensors: list[Tensor], updates: list[Tensor], states: Sequence[AdafactorState]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..._torch_compat import foreach
 from .configs import AdaGradConfig
-from .foreach_optimizer import ForeachOptimizer
+from .foreach_optimizer import ForeachRule
 
 
 @dataclass(slots=True, eq=False)
@@ -26,16 +26,13 @@ class AdaGradState:
     lr_decay: LrDecayState
 
 
-class AdaGrad(ForeachOptimizer[AdaGradState]):
+class AdaGrad(ForeachRule[AdaGradConfig, AdaGradState]):
     """sum += g^2; p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(sum) + epsilon).
 
     Duchi et al. 2011, section 1.1, with a diagonal matrix; burn-optim 0.22.1, adagrad.rs.
     """
 
     state_type = AdaGradState
-
-    def __init__(self, config: AdaGradConfig) -> None:
-        self.config = config
 
     def first(self, tensor: Tensor) -> AdaGradState:
         return AdaGradState(LrDecayState(0, torch.zeros_like(tensor)))

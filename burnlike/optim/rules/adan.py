@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..._torch_compat import foreach
 from .configs import AdanConfig
-from .foreach_optimizer import ForeachOptimizer
+from .foreach_optimizer import ForeachRule, advanced_roots
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +29,7 @@ class AdanState:
     momentum: AdaptiveNesterovMomentumState
 
 
-class Adan(ForeachOptimizer[AdanState]):
+class Adan(ForeachRule[AdanConfig, AdanState]):
     """p -= lr * (m_hat + beta_2 * v_hat) / (sqrt(n_hat) + epsilon).
 
     m, v and n are exponential means of g, of d = g - last g, and of (g + beta_2 * d)^2.
@@ -38,9 +38,6 @@ class Adan(ForeachOptimizer[AdanState]):
     """
 
     state_type = AdanState
-
-    def __init__(self, config: AdanConfig) -> None:
-        self.config = config
 
     def first(self, tensor: Tensor) -> AdanState:
         return AdanState(AdaptiveNesterovMomentumState(0, *(torch.zeros_like(tensor) for _ in range(4))))
@@ -63,12 +60,7 @@ class Adan(ForeachOptimizer[AdanState]):
         foreach.lerp_(mean_differences, differences, 1 - config.beta_2)
         foreach.mul_(differences, config.beta_2)
         foreach.add_(differences, grads)
-        foreach.mul_(squares, config.beta_3)
-        foreach.addcmul_(squares, differences, differences, value=1 - config.beta_3)
-
-        roots = foreach.sqrt(squares)
-        foreach.div_(roots, [(1 - config.beta_3**time) ** 0.5 for time in times])
-        foreach.add_(roots, config.epsilon)
+        roots = advanced_roots(squares, differences, config.beta_3, times, config.epsilon)
         if config.weight_decay and config.no_prox:
             foreach.mul_(tensors, 1 - lr * config.weight_decay)
         foreach.addcdiv_(tensors, means, roots, [-lr / (1 - config.beta_1**time) for time in times])

@@ -46,7 +46,6 @@ class OptimizerGroupConfig(Config):
     lr_factor: NotNegative = 1.0
 
     def init_within(self, base: "ModuleOptimizerConfig | None") -> "OptimizerGroup":
-        """The group, in an optimizer with the rule `base`; ConfigError if it lacks a rule, or the rule a decay."""
         from .rule_set import OptimizerGroup
 
         config = self.optimizer or base
@@ -94,17 +93,14 @@ class ModuleOptimizerConfig(OptimizerConfig["OptimizerAdaptor[Any]"], Builds[Bui
             rule = group.optimizer
             if not isinstance(rule, ModuleOptimizerConfig):
                 continue
-            outside = [name for name in _OF_THE_WHOLE if getattr(rule, name)]
-            if outside:
-                yield (
-                    f"groups.{place}.optimizer.{outside[0]}",
-                    "is that of the whole optimizer, not of a group; move it there",
-                )
+            if outside := [name for name in _OF_THE_WHOLE if getattr(rule, name)]:
+                what = "is that of the whole optimizer, not of a group; move it there"
+                yield f"groups.{place}.optimizer.{outside[0]}", what
             if self.stochastic_rounding and not rule.has_kernel:
                 yield f"groups.{place}.optimizer", "expected false: " + CANNOT_ROUND.format(type(rule).__name__)
 
     def build(self) -> Built:
-        """The bare rule that the class line names, a `SimpleOptimizer`, without clipping and groups."""
+        """The bare rule, a `SimpleOptimizer`, without clipping and groups."""
         return built(self, "build()")
 
     def init(self) -> "OptimizerAdaptor[Any]":

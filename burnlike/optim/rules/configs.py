@@ -10,8 +10,7 @@ from .config_base import AdaptiveMomentumConfig, ModuleOptimizerConfig, Momentum
 if TYPE_CHECKING:
     from .adafactor import Adafactor
     from .adagrad import AdaGrad
-    from .adam import Adam
-    from .adamw import AdamW
+    from .adam import Adam, AdamW
     from .adan import Adan
     from .lamb import Lamb
     from .lion import Lion
@@ -48,7 +47,7 @@ class AdamConfig(AdaptiveMomentumConfig["Adam"], tag="Adam", builds=".adam"):
     weight_decay: NotNegative = 0.0
 
 
-class AdamWConfig(AdaptiveMomentumConfig["AdamW"], tag="AdamW", builds=".adamw"):
+class AdamWConfig(AdaptiveMomentumConfig["AdamW"], tag="AdamW", builds=".adam"):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019); defaults are Burn's, not torch's.
 
     Attributes:

@@ -3,16 +3,18 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from operator import is_
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+from ..._torch_compat import foreach
 from ...ops import StepOptions
 from ..core.gradient_transform import PLAIN, computing_dtype, finish, is_skipped, transformed_wide
 from ..core.state import map_tensors
 from .simple_optimizer import ListOptimizer
 
+Config = TypeVar("Config")
 State = TypeVar("State")
 
 
@@ -34,21 +36,13 @@ class ForeachOptimizer(ListOptimizer[State]):
 
     @abstractmethod
     def first(self, tensor: Tensor) -> State:
-        """The state of a parameter before its first step.
-
-        Args:
-            tensor: its values, float32 or float64.
-        """
+        """The state of a parameter before its first step; `tensor` has its values, float32 or float64."""
 
     @abstractmethod
     def update(self, lr: float, tensors: list[Tensor], grads: list[Tensor], states: Sequence[State]) -> None:
-        """Update tensors and states in place. All tensors are float32, or all are float64.
+        """Update tensors and states in place. All tensors are on one device, float32, or all are float64.
 
-        Args:
-            lr: learning rate.
-            tensors: values of parameters, on one device.
-            grads: a gradient for each; must not be changed.
-            states: a state for each. A tensor of it may be written into, not replaced, unless it is None.
+        Gradients must not be changed. A tensor of a state may be written into, not replaced, unless it is None.
         """
 
     @torch.no_grad()
@@ -76,8 +70,14 @@ class ForeachOptimizer(ListOptimizer[State]):
                 for place, state in zip(places, self._update(lr, dtype, *some), strict=True):
                     ready[place] = state
         finish(tensors, grads, options)
-        ready_states = _ready_states(tensors, ready)
-        return ready_states if ready_states is not None else (states if all(map(is_, ready, states)) else ready)
+        dtypes = {tensor.dtype for tensor in tensors}
+        for state in ready:
+            map_tensors(state, lambda it: dtypes.add(it.dtype) or it if it.is_floating_point() else it)
+        if len(dtypes) == 1 and _are_of(tensors, computing_dtype(tensors[0].dtype), tensors[0].device):
+            found = ReadyStates(ready)
+            found.dtype, found.device = tensors[0].dtype, tensors[0].device
+            return found
+        return states if all(map(is_, ready, states)) else ready
 
     def _update(
         self, lr: float, dtype: torch.dtype, tensors: list[Tensor], grads: list[Tensor], states: list[Any]
@@ -111,26 +111,24 @@ class ForeachOptimizer(ListOptimizer[State]):
         return [map_tensors(state, narrowed) for state in ready] if rounded else ready
 
 
+class ForeachRule(ForeachOptimizer[State], Generic[Config, State]):
+    """Base of the built-in ones, each of which is made of its config."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+
+def advanced_roots(
+    squares: list[Tensor], grads: list[Tensor], beta: float, times: list[int], epsilon: float
+) -> list[Tensor]:
+    """The roots of the mean squares after those of `grads`, without the bias of a mean that began at 0, + epsilon."""
+    foreach.mul_(squares, beta)
+    foreach.addcmul_(squares, grads, grads, value=1 - beta)
+    roots = list(foreach.sqrt(squares))
+    foreach.div_(roots, [(1 - beta**time) ** 0.5 for time in times])
+    foreach.add_(roots, epsilon)
+    return roots
+
+
 def _are_of(tensors: Sequence[Tensor], dtype: torch.dtype, device: torch.device) -> bool:
     return all(tensor.dtype == dtype and tensor.device == device for tensor in tensors)
-
-
-def _ready_states(tensors: Sequence[Tensor], states: Sequence[Any]) -> ReadyStates | None:
-    dtypes = {tensor.dtype for tensor in tensors} | _float_dtypes(states)
-    if len(dtypes) != 1 or not _are_of(tensors, computing_dtype(tensors[0].dtype), tensors[0].device):
-        return None
-    found = ReadyStates(states)
-    found.dtype, found.device = tensors[0].dtype, tensors[0].device
-    return found
-
-
-def _float_dtypes(states: Sequence[Any]) -> set[torch.dtype]:
-    found: set[torch.dtype] = set()
-
-    def look(value: Tensor) -> Tensor:
-        if value.is_floating_point():
-            found.add(value.dtype)
-        return value
-
-    map_tensors(states, look)
-    return found

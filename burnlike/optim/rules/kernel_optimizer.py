@@ -28,19 +28,12 @@ class KernelMoment(NamedTuple):
 
 
 class ReadyStates(list[Any]):
-    """States of parameters with what a kernel takes of them, which steps reuse as long as they are given this list.
+    """States of parameters with what a kernel takes of them, which steps reuse as long as they are given this list."""
 
-    Attributes:
-        holders: the part of each state that has the moments.
-        moments: the moments of the rule, in its order.
-        new: for each state whether no step has been taken with it; empty if one has with all.
-        made_for: what the rule kept then: with another configuration it may keep more.
-    """
-
-    holders: Sequence[Any]
-    moments: Sequence[KernelMoment]
-    new: Sequence[bool]
-    made_for: tuple[Moment, ...]
+    holders: Sequence[Any]  # the part of each state that has the moments
+    moments: Sequence[KernelMoment]  # of the rule, in its order
+    new: Sequence[bool]  # for each state whether no step has been taken with it; empty if one has with all
+    made_for: tuple[Moment, ...]  # what the rule kept then: with another configuration it may keep more
 
 
 class KernelOptimizer(ListOptimizer[State]):

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..._torch_compat import foreach
 from ..gradients.clipping import norms_of
 from .configs import LambConfig
-from .foreach_optimizer import ForeachOptimizer
+from .foreach_optimizer import ForeachRule, advanced_roots
 
 
 @dataclass(slots=True, eq=False)
@@ -21,7 +21,7 @@ class LambState:
     moment_2: Tensor
 
 
-class Lamb(ForeachOptimizer[LambState]):
+class Lamb(ForeachRule[LambConfig, LambState]):
     """u = m_hat / (sqrt(v_hat) + epsilon) + weight_decay * p; p -= lr * (norm(p) / norm(u)) * u.
 
     You et al. 2020, algorithm 2, with the identity for phi; burn-optim 0.22.1, lamb.rs. The ratio has no upper bound,
@@ -30,9 +30,6 @@ class Lamb(ForeachOptimizer[LambState]):
 
     state_type = LambState
     elementwise = False
-
-    def __init__(self, config: LambConfig) -> None:
-        self.config = config
 
     def first(self, tensor: Tensor) -> LambState:
         return LambState(0, torch.zeros_like(tensor), torch.zeros_like(tensor))
@@ -43,13 +40,9 @@ class Lamb(ForeachOptimizer[LambState]):
             state.time += 1
         means, squares = [state.moment_1 for state in states], [state.moment_2 for state in states]
         foreach.lerp_(means, grads, 1 - config.beta_1)
-        foreach.mul_(squares, config.beta_2)
-        foreach.addcmul_(squares, grads, grads, value=1 - config.beta_2)
-
-        roots = foreach.sqrt(squares)
-        foreach.div_(roots, [(1 - config.beta_2**state.time) ** 0.5 for state in states])
-        foreach.add_(roots, config.epsilon)
-        foreach.mul_(roots, [1 - config.beta_1**state.time for state in states])
+        times = [state.time for state in states]
+        roots = advanced_roots(squares, grads, config.beta_2, times, config.epsilon)
+        foreach.mul_(roots, [1 - config.beta_1**time for time in times])
         updates = foreach.div(means, roots)
         if config.weight_decay:
             foreach.add_(updates, tensors, alpha=config.weight_decay)

@@ -20,13 +20,9 @@ QUANTIZED_FROM = 4096
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One of the moments that a rule keeps of each parameter.
+    """One of the moments that a rule keeps of each parameter: its field in the state, and how it is kept.
 
-    Attributes:
-        field: its name in the state.
-        dtype: how it is kept.
-        scales: the field of its scales when it is kept in 8 bits; None if it can't be.
-        is_signed: whether values may be negative.
+    `scales` is the field of its scales when it is kept in 8 bits; None if it can't be.
     """
 
     field: str
@@ -53,9 +49,8 @@ def placed(value: Tensor, tensor: Tensor) -> Tensor:
 def pack(moments: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Put each run of small moments into one flat tensor, end to end; codes of 8 bits stay as they are.
 
-    Returns:
-        For each moment a tensor of its shape and values, and the list that `adamw_step_` takes: flat tensors for the
-        runs, the others as they are. Both share memory.
+    It gives for each moment a tensor of its shape and values, and the list that kernels take: flat tensors for the
+    runs, the others as they are. Both share memory.
     """
     each: list[Tensor] = []
     handed: list[Tensor] = []
@@ -75,17 +70,17 @@ def _runs(moments: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """Moments in a row that one tensor holds, each at a multiple of 16 bytes, which CUDA's kernels read at once."""
     run: list[Tensor] = []
     for moment in moments:
-        if run and not _follows(moment, run[-1]):
+        if run and not (
+            (moment.dtype, moment.device) == (run[-1].dtype, run[-1].device)
+            and _is_packed(moment)
+            and _is_packed(run[-1])
+            and run[-1].nbytes % 16 == 0
+        ):
             yield run
             run = []
         run.append(moment)
     if run:
         yield run
-
-
-def _follows(moment: Tensor, before: Tensor) -> bool:
-    is_same = (moment.dtype, moment.device) == (before.dtype, before.device)
-    return is_same and _is_packed(moment) and _is_packed(before) and before.nbytes % 16 == 0
 
 
 def _is_packed(moment: Tensor) -> bool:

@@ -11,7 +11,7 @@ from ..._torch_compat import foreach
 from ...errors import ConfigError, ShapeError
 from ..gradients.clipping import norms_of
 from .configs import MuonConfig
-from .foreach_optimizer import ForeachOptimizer
+from .foreach_optimizer import ForeachRule
 from .sgd import MomentumState
 
 _NONE = torch.Size([0])
@@ -28,7 +28,7 @@ class MuonState:
     momentum: MomentumState
 
 
-class Muon(ForeachOptimizer[MuonState]):
+class Muon(ForeachRule[MuonConfig, MuonState]):
     """v = momentum * v + (1 - dampening) * g; p = p * (1 - lr * decay) - lr * ratio * orthogonalized(v).
 
     With Nesterov's momentum it is orthogonalized(g + momentum * v). Jordan et al. 2024; burn-optim 0.22.1, muon.rs.
@@ -37,9 +37,6 @@ class Muon(ForeachOptimizer[MuonState]):
 
     state_type = MuonState
     elementwise = False
-
-    def __init__(self, config: MuonConfig) -> None:
-        self.config = config
 
     def check_parameter(self, path: str, tensor: Tensor) -> None:
         if tensor.dim() != 2:
@@ -69,13 +66,11 @@ class Muon(ForeachOptimizer[MuonState]):
     def ratio(self, shape: Sequence[int]) -> float:
         """The factor of the learning rate for a matrix of this shape."""
         rows, columns = shape
-        match self.config.adjust_lr_fn:
-            case "MatchRmsAdamW":
-                return 0.2 * math.sqrt(max(rows, columns))
-            case "Original":
-                return math.sqrt(max(1.0, rows / max(1, columns)))
-            case "OriginalTransposed":
-                return math.sqrt(max(1.0, columns / max(1, rows)))
+        if self.config.adjust_lr_fn == "MatchRmsAdamW":
+            return 0.2 * math.sqrt(max(rows, columns))
+        if self.config.adjust_lr_fn == "OriginalTransposed":
+            rows, columns = columns, rows
+        return math.sqrt(max(1.0, rows / max(1, columns)))
 
     def _directions(self, grads: list[Tensor], momenta: Sequence[MomentumState]) -> list[Tensor]:
         """The matrices to orthogonalize; advances the velocities by a step."""

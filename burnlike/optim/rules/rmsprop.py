@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..._torch_compat import foreach
 from .configs import RmsPropConfig
-from .foreach_optimizer import ForeachOptimizer
+from .foreach_optimizer import ForeachRule
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +45,7 @@ class RmsPropState:
     momentum: RmsPropMomentumState | None
 
 
-class RmsProp(ForeachOptimizer[RmsPropState]):
+class RmsProp(ForeachRule[RmsPropConfig, RmsPropState]):
     """s = alpha * s + (1 - alpha) * g^2; u = g / (sqrt(s) + epsilon); b = momentum * b + u; p -= lr * b.
 
     Hinton, Neural Networks for Machine Learning, lecture 6e; burn-optim 0.22.1, rmsprop.rs. With `centered` the square
@@ -54,9 +54,6 @@ class RmsProp(ForeachOptimizer[RmsPropState]):
     """
 
     state_type = RmsPropState
-
-    def __init__(self, config: RmsPropConfig) -> None:
-        self.config = config
 
     def first(self, tensor: Tensor) -> RmsPropState:
         squares = torch.zeros_like(tensor)
@@ -69,10 +66,17 @@ class RmsProp(ForeachOptimizer[RmsPropState]):
         squares = [state.square_avg.square_avg for state in states]
         foreach.mul_(squares, config.alpha)
         foreach.addcmul_(squares, grads, grads, value=1 - config.alpha)
+        spreads = squares
         if config.centered:
-            spreads = self._spreads(grads, squares, states)
+            for state in states:
+                _make_centered(state)
+            means = [state.centered.grad_avg for state in states]
+            foreach.lerp_(means, grads, 1 - config.alpha)
+            spreads = [state.centered.avg for state in states]
+            foreach.copy_(spreads, squares)
+            foreach.addcmul_(spreads, means, means, value=-1)
+            foreach.clamp_min_(spreads, 0.0)
         else:
-            spreads = squares
             for state in states:
                 state.centered.grad_avg, state.centered.avg = None, state.square_avg.square_avg
         roots = foreach.sqrt(spreads)
@@ -82,35 +86,18 @@ class RmsProp(ForeachOptimizer[RmsPropState]):
             for state in states:
                 state.momentum = None
             return
-        buffers = [_buffer(state) for state in states]
+        for state in states:
+            state.momentum = state.momentum or RmsPropMomentumState(torch.zeros_like(state.square_avg.square_avg))
+        buffers = [state.momentum.buf for state in states if state.momentum]
         foreach.mul_(buffers, config.momentum)
         foreach.addcdiv_(buffers, grads, roots)
         foreach.sub_(tensors, buffers, alpha=lr)
 
-    def _spreads(self, grads: list[Tensor], squares: list[Tensor], states: Sequence[RmsPropState]) -> list[Tensor]:
-        """The mean squares around the mean gradients, which both go on in the states."""
-        means = [_mean(state) for state in states]
-        foreach.lerp_(means, grads, 1 - self.config.alpha)
-        spreads = [_own_spread(state) for state in states]
-        foreach.copy_(spreads, squares)
-        foreach.addcmul_(spreads, means, means, value=-1)
-        foreach.clamp_min_(spreads, 0.0)
-        return spreads
 
-
-def _mean(state: RmsPropState) -> Tensor:
-    if state.centered.grad_avg is None:
-        state.centered.grad_avg = torch.zeros_like(state.square_avg.square_avg)
-    return state.centered.grad_avg
-
-
-def _own_spread(state: RmsPropState) -> Tensor:
-    if state.centered.avg is state.square_avg.square_avg:
-        state.centered.avg = torch.zeros_like(state.square_avg.square_avg)
-    return state.centered.avg
-
-
-def _buffer(state: RmsPropState) -> Tensor:
-    if state.momentum is None:
-        state.momentum = RmsPropMomentumState(torch.zeros_like(state.square_avg.square_avg))
-    return state.momentum.buf
+def _make_centered(state: RmsPropState) -> None:
+    """Let the state have a mean of the gradients and a spread of its own."""
+    squares, centered = state.square_avg.square_avg, state.centered
+    if centered.grad_avg is None:
+        centered.grad_avg = torch.zeros_like(squares)
+    if centered.avg is squares:
+        centered.avg = torch.zeros_like(squares)

@@ -18,17 +18,11 @@ from .simple_optimizer import SimpleOptimizer
 
 @dataclass(frozen=True, slots=True)
 class OptimizerGroup:
-    """Parameters that are updated in their own way.
+    """Parameters that are updated by a rule of their own.
 
     Attributes:
-        params: which they are.
-        optimizer: their rule.
-        grad_clipping: how their gradients are clipped; None: as those of the base, with which they then share a global
-            norm.
-        lr_factor: what the learning rate of a step is multiplied by.
-
-    Raises:
-        ConfigError: the factor is negative or not finite.
+        grad_clipping: None: as those of the base, with which they then share a global norm.
+        lr_factor: what the learning rate of a step is multiplied by, >= 0 and finite.
     """
 
     params: ParamGroup
@@ -43,12 +37,9 @@ class OptimizerGroup:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The base and the groups of an optimizer. A group is meant by its place, the base by BASE.
+    """The rule of parameters in no group, None if there may be none, and the groups; the last that matches counts.
 
-    Attributes:
-        base: rule of parameters that are in no group; None if there may be none of those.
-        grad_clipping: that of the base, and of groups that have none of their own.
-        groups: of several that match a parameter the last one counts.
+    A group is meant by its place, the base by BASE. `grad_clipping` is also that of groups without one of their own.
     """
 
     base: SimpleOptimizer[Any] | None

@@ -14,20 +14,14 @@ from ..._torch_compat import foreach
 from ...errors import ArgumentError
 from ..core.gradient_transform import computing_dtype
 from .configs import ScheduleFreeAdamWConfig
-from .foreach_optimizer import ForeachOptimizer
+from .foreach_optimizer import ForeachRule, advanced_roots
 
 
 @dataclass(slots=True, eq=False)
 class ScheduleFreeAdamWState:
-    """State of one parameter.
+    """State of one parameter: steps, largest rate and sum of the steps' weights in the average so far; z, and v.
 
-    Attributes:
-        time: steps so far.
-        lr_max: the largest rate so far.
-        weight_sum: sum of the steps' weights in the average.
-        z: what AdamW's steps move.
-        exp_avg_sq: the second moment.
-        training_weights: y, kept while the module holds x; None while the module holds y.
+    `training_weights` is y, kept while the module holds x; None while the module holds y.
     """
 
     time: int
@@ -38,7 +32,7 @@ class ScheduleFreeAdamWState:
     training_weights: Tensor | None = None
 
 
-class ScheduleFreeAdamW(ForeachOptimizer[ScheduleFreeAdamWState]):
+class ScheduleFreeAdamW(ForeachRule[ScheduleFreeAdamWConfig, ScheduleFreeAdamWState]):
     """u = g / (sqrt(v_hat) + epsilon) + weight_decay * y; z -= lr * u; x goes to z by c = w / sum(w) of the way.
 
     Then y = (1 - beta_1) * z + beta_1 * x. Defazio et al. 2024, "The Road Less Scheduled", algorithm 1, but with the
@@ -47,9 +41,6 @@ class ScheduleFreeAdamW(ForeachOptimizer[ScheduleFreeAdamWState]):
     """
 
     state_type = ScheduleFreeAdamWState
-
-    def __init__(self, config: ScheduleFreeAdamWConfig) -> None:
-        self.config = config
 
     def first(self, tensor: Tensor) -> ScheduleFreeAdamWState:
         return ScheduleFreeAdamWState(0, 0.0, 0.0, tensor.clone(), torch.zeros_like(tensor))
@@ -69,11 +60,8 @@ class ScheduleFreeAdamW(ForeachOptimizer[ScheduleFreeAdamWState]):
         self.check_states(states)
         steps = [self._rate_and_share(lr, state) for state in states]
         squares, zs = [state.exp_avg_sq for state in states], [state.z for state in states]
-        foreach.mul_(squares, config.beta_2)
-        foreach.addcmul_(squares, grads, grads, value=1 - config.beta_2)
-        roots = foreach.sqrt(squares)
-        foreach.div_(roots, [(1 - config.beta_2**state.time) ** 0.5 for state in states])
-        foreach.add_(roots, config.epsilon)
+        times = [state.time for state in states]
+        roots = advanced_roots(squares, grads, config.beta_2, times, config.epsilon)
         if config.weight_decay:  # so that dividing by the roots gives the decay beside the normalized gradient
             grads = foreach.addcmul(grads, tensors, roots, value=config.weight_decay)
         # y is moved without x: the old z first, then the part of z's step that reaches y by itself and through x.

@@ -31,8 +31,8 @@ class SimpleOptimizer(ABC, Generic[State]):
 
     Attributes:
         state_type: the dataclass, from which saved states are rebuilt.
-        elementwise: whether a value of the result depends on the same place of tensor, gradient and state only. A rule
-            that looks at the whole tensor says False: it is then given whole ones under `fully_shard`.
+        elementwise: whether a value of the result depends on the same place of tensor, gradient and state only. If not,
+            the rule is given whole tensors under `fully_shard`.
         fused: whether `step_many` refuses wrong arguments before it writes, follows all of its options in the pass
             that updates, and `take_back` exists.
     """
@@ -42,48 +42,27 @@ class SimpleOptimizer(ABC, Generic[State]):
     fused: ClassVar[bool] = False
 
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
-        """The shape that a loaded state's tensor must have; override it for states of other shapes.
+        """The shape that the tensor `field`, a dotted name, of a loaded state must have; None allows any.
 
-        Args:
-            field: dotted name in the state.
-            shape: of the parameter.
-
-        Returns:
-            That of the parameter where the state's dataclass declares a typed tensor, which has the parameter's rank;
-            None, which allows any, for everything else. Nothing is asked about tensors without dimensions.
+        That is `shape`, of the parameter, where the state's dataclass declares a typed tensor; override it for others.
+        Nothing is asked about tensors without dimensions.
         """
         return shape if _is_typed(self.state_type, field.split(".")) else None
 
     def check_parameter(self, path: str, tensor: TorchTensor) -> None:
-        """Raise an error if this rule can't update such a parameter; override it for rules that take only some.
-
-        Args:
-            path: of the parameter, for the message.
-            tensor: the parameter; under `fully_shard` a DTensor.
-        """
+        """Raise an error if this rule can't update `tensor`, under `fully_shard` a DTensor."""
 
     def check_states(self, states: Sequence[State | None]) -> None:
         """Raise an error if no step may start from one of these states, before anything is changed."""
 
     def backend_for(self, device: torch.device) -> Backend:
-        """The backend of the typed tensors that `step` gets; override it for a device whose backend is your own.
-
-        Raises:
-            BackendError: there is none for devices of this type.
-        """
+        """The backend of the tensors that `step` gets, or BackendError; override it for a device with your own."""
         return backend_for(device)
 
     def put_eval_weights(self, tensor: TorchTensor, state: State) -> bool:
-        """Put the weights to evaluate with into a parameter, for rules where they are others than those to train with.
+        """Put the weights to evaluate with into a parameter, where they are others; whether anything has changed.
 
         What was there goes into the state as it is, for `put_training_weights`; see `Optimizer.use_eval_weights`.
-
-        Args:
-            tensor: the parameter's values.
-            state: the parameter's.
-
-        Returns:
-            Whether anything has changed.
         """
         return False
 
@@ -95,16 +74,9 @@ class SimpleOptimizer(ABC, Generic[State]):
     def step(
         self, lr: float, tensor: Tensor[B, D], grad: Tensor[B, D], state: State | None
     ) -> tuple[Tensor[B, D], State | None]:
-        """Compute one update. Nothing that is handed in changes.
+        """Compute one update: the new values, in the dtype of `tensor`, and the new state. Nothing handed in changes.
 
-        Args:
-            lr: learning rate.
-            tensor: the parameter's values; of rank 1 where the parameter has no dimension.
-            grad: its gradient, of the same shape.
-            state: what the last step returned, or None at the first.
-
-        Returns:
-            The new values, in the dtype of `tensor`, and the new state, if there is one.
+        `tensor` and `grad` are of rank 1 where the parameter has no dimension. `state` is None at the first step.
         """
 
     @torch.no_grad()
@@ -118,19 +90,9 @@ class SimpleOptimizer(ABC, Generic[State]):
     ) -> Sequence[State | None]:
         """Update many tensors in place, with the result of `step`; a rule that does all of them at once overrides it.
 
-        Args:
-            lr: learning rate.
-            tensors: values of parameters, on one device.
-            grads: a gradient for each, of its shape and dtype and on its device.
-            states: a state for each, or None; those on another device are moved to that of their tensor.
-            options: what is done beside the formula.
-
-        Returns:
-            The new states, or `states` itself when those objects were updated.
-
-        Raises:
-            ShapeError: `step` gave values of another shape, or a first state that no load would take; none of these
-                tensors has changed.
+        Tensors are on one device, gradients fit them; states on another device are moved. `options` is what is done
+        beside the formula. It gives the new states, or `states` itself when those objects were updated; ShapeError if
+        `step` gave values of another shape, or a first state that no load would take: then no tensor has changed.
         """
         if is_skipped(options):
             finish(tensors, grads, options, written=False)
@@ -146,7 +108,7 @@ class SimpleOptimizer(ABC, Generic[State]):
                     f" {list(tensor.shape)}, the shape of the parameter"
                 )
             news.append(values.inner.view(tensor.shape))
-            updated.append(_torch_state(next_state, tensor))
+            updated.append(map_tensors(next_state, partial(_plain, like=tensor)))
             if state is None and updated[-1] is not None:
                 self._check_first_state(updated[-1], tensor.shape)
         for tensor, values in zip(tensors, news, strict=True):
@@ -199,11 +161,7 @@ def _typed(tensor: TorchTensor, backend: Backend, device: torch.device) -> Any:
     return Tensor(plain if plain.dim() else plain.view(1), backend)
 
 
-def _torch_state(state: Any, tensor: TorchTensor) -> Any:
-    """The state with torch's tensors, those of a parameter without dimensions without dimensions again."""
-
-    def plain(value: Any) -> TorchTensor:
-        inner = inner_of(value)
-        return inner.view(()) if tensor.dim() == 0 and inner.shape == (1,) else inner
-
-    return map_tensors(state, plain)
+def _plain(value: Any, like: TorchTensor) -> TorchTensor:
+    """torch's tensor of a state; that of a parameter without dimensions without dimensions again."""
+    inner = inner_of(value)
+    return inner.view(()) if like.dim() == 0 and inner.shape == (1,) else inner

@@ -11,7 +11,7 @@ from ...module import Param, ParamId
 from ...record import LoadReport, Record
 from ...record.files.stored_tensors import StoredTensors
 from ...record.layout import known_layout
-from ...record.loading.report import Mismatch
+from ...record.loading.load_options import Mismatch
 
 _SHOWN = 10
 GROUPS = "param_groups"
