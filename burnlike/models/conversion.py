@@ -17,15 +17,9 @@ from .weights.table import WeightTable
 
 
 def record_from(table: WeightTable, module: nn.Module, state: Mapping[str, Any] | Record) -> Record:
-    """The record for `module` of weights as another library has them.
+    """The record for `module`, in memory, of weights as another library has them: a record or a state dict.
 
-    Args:
-        table: says how they are named and laid out.
-        module: the model; its values are not looked at, so it may be on the meta device.
-        state: a record or a state dict.
-
-    Returns:
-        All tensors of the model, in memory.
+    The values of `module` are not looked at, so it may be on the meta device.
 
     Raises:
         RecordMismatchError: tensors are missing, not of this model, or of another shape; all are named as in `state`.
@@ -59,12 +53,7 @@ def converted(table: WeightTable, module: nn.Module, record: Record, unused: Col
 
 
 def record_to(table: WeightTable, module: nn.Module, record: Record | None = None) -> Record:
-    """The record of `module` in the names and layouts of another library.
-
-    Args:
-        table: says which.
-        module: the model; with a record its values are not looked at.
-        record: of the module; None for that of its values now.
+    """The record of `module`, or of its values now, in the names and layouts of another library.
 
     Raises:
         RecordMismatchError: the record is not of this model, or the other library has no place for a tensor.

@@ -19,7 +19,8 @@ class GenerateOptions(TypedDict, total=False):
     Attributes:
         temperature: divides the logits; 0, the default, takes the likeliest token.
         top_k: how many of the likeliest tokens are drawn from; None, the default, for all.
-        top_p: the likeliest tokens that together have this probability are drawn from; None, the default, for all.
+        top_p: the likeliest tokens that together have this probability are drawn from (Holtzman et al. 2020, section
+            3.1), the first of them in any case; None, the default, for all.
         stop_tokens: each ends a sequence, and is kept; the others go on until all have ended. None by default.
         pad_token: what ended sequences are filled up with; 0 by default.
         generator: of the draws, on the model's device; None, the default, for torch's.
@@ -41,22 +42,7 @@ def next_tokens(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Draw a token for each row.
-
-    Args:
-        logits: `[batch, vocab_size]`.
-        temperature: divides the logits; 0 takes the likeliest token.
-        top_k: how many of the likeliest tokens are drawn from; None for all.
-        top_p: the likeliest tokens that together have this probability are drawn from (Holtzman et al. 2020, section
-            3.1), the first of them in any case; None for all.
-        generator: of the draws, on the device of the logits; None for torch's.
-
-    Returns:
-        int64 `[batch]`.
-
-    Raises:
-        ArgumentError: temperature, top_k or top_p is out of its range.
-    """
+    """Draw a token for each row of `[batch, vocab_size]`, int64 `[batch]`; for the options see `GenerateOptions`."""
     _check_drawing(temperature, top_k, top_p)
     if temperature < COLDEST:
         return logits.argmax(-1)
@@ -94,16 +80,18 @@ def generate(
         next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `tokens` first, then
             one at a time; returns `[batch, vocab_size]`, of the token after them.
         tokens: int64 `[batch, prompt]`.
-        max_new_tokens: how many to add at most.
         longest: how many tokens a sequence may have with those that are added; None for any number.
 
     Returns:
         int64 `[batch, prompt + up to max_new_tokens]`.
-
-    Raises:
-        ArgumentError: there is no prompt, the tokens are too many, or a number is out of its range.
     """
-    _check_prompt(tokens, max_new_tokens, longest)
+    if tokens.ndim != 2 or tokens.shape[1] < 1:
+        raise ArgumentError(f"generate: expected tokens [batch, sequence >= 1], got {list(tokens.shape)}")
+    if max_new_tokens < 0:
+        raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
+    if longest is not None and tokens.shape[1] + max_new_tokens > longest:
+        got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
+        raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
     _check_drawing(temperature, top_k, top_p)
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
@@ -133,16 +121,6 @@ def gathers_as_forward(model: nn.Module, *methods: str) -> None:
     for name in methods:
         if name not in model.__dict__:  # else it is registered
             register_fsdp_forward_method(model, name)
-
-
-def _check_prompt(tokens: Tensor, max_new_tokens: int, longest: int | None) -> None:
-    if tokens.ndim != 2 or tokens.shape[1] < 1:
-        raise ArgumentError(f"generate: expected tokens [batch, sequence >= 1], got {list(tokens.shape)}")
-    if max_new_tokens < 0:
-        raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
-    if longest is not None and tokens.shape[1] + max_new_tokens > longest:
-        got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
-        raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
 
 
 def _check_drawing(temperature: float, top_k: int | None, top_p: float | None) -> None:

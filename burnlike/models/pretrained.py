@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
@@ -35,7 +35,6 @@ def pretrained_config(directory: str | os.PathLike[str], architecture: str | Non
     """The config of the model in a directory, from its `config.json`.
 
     Args:
-        directory: with `config.json`.
         architecture: the class of transformers whose model is meant, such as `BertModel` for the encoder of any BERT;
             None for the one that `config.json` names.
 
@@ -49,12 +48,7 @@ def pretrained_config(directory: str | os.PathLike[str], architecture: str | Non
 
 
 def pretrained_table(directory: str | os.PathLike[str]) -> WeightTable:
-    """The table of the weights in a directory, by the `model_type` of its `config.json`.
-
-    Raises:
-        ConfigIOError: there is no `config.json`, or it can't be read.
-        RecordError: there is no table for its `model_type`.
-    """
+    """The table of the weights in a directory, by the `model_type` of its `config.json`; as `pretrained_config`."""
     return describe(directory).table
 
 
@@ -81,9 +75,7 @@ def load_pretrained(
 
     Raises:
         ConfigIOError, RecordIOError: a file can't be read.
-        RecordError: there is no table for its `model_type`.
-        ConfigError: the model has options that ours does not have, a key that nothing here knows, or an architecture
-            without a table; or it asks for more memory than its weights explain.
+        RecordError, ConfigError: as of `pretrained_config`; or it asks for more memory than its weights explain.
         RecordMismatchError: the weights are not of this model.
         DTypeError: no model has this dtype.
     """
@@ -112,9 +104,8 @@ def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table:
         The path of the file.
 
     Raises:
-        RecordError: there is no such table.
+        RecordError, RecordIOError: there is no such table, or the file can't be written.
         RecordMismatchError: the other library has no place for a tensor.
-        RecordIOError: the file can't be written.
     """
     record = record_to(weight_table(table), module)
     os.makedirs(directory, exist_ok=True)
@@ -135,17 +126,13 @@ def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Re
             positions = resized_positions(record.tensors["positions"], trained.grid, config.grid)
             return replace(record, tensors={**record.tensors, "positions": positions})
         case _:
-            unused = _of_heads(found.table, weights) if found.is_backbone else ()
-            return converted(found.table, _on_meta(config, weights, found.path), weights, unused)
-
-
-def _of_heads(table: WeightTable, weights: Record) -> Collection[str]:
-    """Names of tensors that are of no backbone: those without its prefix, if the file has the prefix."""
-    names = [*weights.tensors, *weights.aliases]
-    prefix = table.backbone or table.prefixes[-1]
-    if any(name.startswith(prefix) for name in names if prefix):
-        return {table.current_name(name) for name in names if not name.startswith(prefix)}
-    return table.head
+            table, unused = found.table, set[str]()
+            if found.is_backbone:  # the names without its prefix are of no backbone, if the file has the prefix
+                names = [*weights.tensors, *weights.aliases]
+                prefix = table.backbone or table.prefixes[-1]
+                others = [name for name in names if not (prefix and name.startswith(prefix))]
+                unused = {*map(table.current_name, others)} if len(others) < len(names) else table.head
+            return converted(table, _on_meta(config, weights, found.path), weights, unused)
 
 
 def _typed(

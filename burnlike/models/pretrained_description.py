@@ -24,15 +24,7 @@ DTYPES = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float3
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a `config.json` says.
-
-    Attributes:
-        path: of the file.
-        table: of the weights.
-        config: of the model.
-        dtype: of the model; None where it says none.
-        is_backbone: whether the model that is meant has no head.
-    """
+    """What a `config.json` at `path` says of its model; `dtype` is None where it says none, a backbone has no head."""
 
     path: str
     table: WeightTable

@@ -32,7 +32,7 @@ OTHER = ("#eef0f3", "#767d88")
 
 @dataclass
 class Box:
-    """A row with its size, and its place once it is known."""
+    """A row with its size, and its place once it is known; a pill is the name of a value and no layer."""
 
     row: Row
     width: float
@@ -43,20 +43,16 @@ class Box:
 
     @property
     def is_pill(self) -> bool:
-        """Whether it is the name of a value and no layer."""
         return self.row.family == "value"
 
 
 @dataclass
 class Layout:
-    """The boxes of a flow with their places, relative to its corner.
+    """The boxes of a flow, from top to bottom, with their places relative to its corner.
 
     Attributes:
-        boxes: from top to bottom.
         lanes: the lane of each arrow that goes past rows.
-        width: of everything, lanes included.
-        height: of everything.
-        column: the width of the boxes alone.
+        width: of everything, lanes included; `column` is that of the boxes alone.
     """
 
     flow: Flow
@@ -132,22 +128,17 @@ def _drawn(layout: Layout, x: float, y: float) -> list[str]:
     for arrow in dict.fromkeys(layout.flow.arrows):
         source, target = layout.boxes[arrow.source], layout.boxes[arrow.target]
         if arrow in layout.lanes:
-            parts += _side_arrow(layout, arrow, x, y)
+            lane = x + layout.column + PAD + layout.lanes[arrow] * LANE
+            start = y + source.y + source.height * (0.5 if source.is_pill else 0.7)
+            end = y + target.y + target.height * (0.5 if target.is_pill else 0.3)
+            right = [x + it.x + it.width for it in (source, target)]
+            parts += _line([(right[0], start), (lane, start), (lane, end), (right[1], end)], arrow.label)
         else:
             middle = x + layout.column / 2
             parts += _line([(middle, y + source.y + source.height), (middle, y + target.y)], arrow.label)
     for box in layout.boxes:
         parts += _box_drawn(box, x + box.x, y + box.y)
     return parts
-
-
-def _side_arrow(layout: Layout, arrow: Arrow, x: float, y: float) -> list[str]:
-    source, target = layout.boxes[arrow.source], layout.boxes[arrow.target]
-    lane = x + layout.column + PAD + layout.lanes[arrow] * LANE
-    start = y + source.y + source.height * (0.5 if source.is_pill else 0.7)
-    end = y + target.y + target.height * (0.5 if target.is_pill else 0.3)
-    points = [(x + source.x + source.width, start), (lane, start), (lane, end), (x + target.x + target.width, end)]
-    return _line(points, arrow.label)
 
 
 def _line(points: list[tuple[float, float]], label: str) -> list[str]:

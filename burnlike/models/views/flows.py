@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 
 class Arrow(NamedTuple):
-    """A value that goes from one row to another.
-
-    Attributes:
-        source: the number of the row that gives it.
-        target: the number of the row that takes it.
-        label: the part of it that is taken, or the argument that it is for.
-    """
+    """A value that goes from one row, by its number, to another; its part that is taken, or the argument it is for."""
 
     source: int
     target: int
@@ -38,10 +32,8 @@ class Row:
     """A box, or the name of an input or output.
 
     Attributes:
-        title: its name.
         lines: what stands below: the type, parameters, the shape of what it gives.
         family: of its layer, `conv` or `norm`, which is its color; `value` for inputs and outputs.
-        inner: what is drawn in the box.
     """
 
     title: str
@@ -66,13 +58,11 @@ class Flow:
 
 
 class Drawn(NamedTuple):
-    """A layer that is to be drawn.
+    """A layer that is to be drawn, at a path in the model.
 
     Attributes:
-        config: of the layer; None for one that is in the model without a config of its own.
-        module: the layer.
+        config: None for a layer that is in the model without a config of its own.
         shapes: of what layers give, by their paths in the model; empty where they are not known.
-        path: of the layer.
     """
 
     config: ModuleConfig | None
@@ -81,7 +71,6 @@ class Drawn(NamedTuple):
     path: str = ""
 
     def below(self, name: str, config: ModuleConfig | None) -> "Drawn":
-        """A layer in this one."""
         path = f"{self.path}.{name}" if self.path else name
         return Drawn(config, self.module.get_submodule(name), self.shapes, path)
 
@@ -99,7 +88,14 @@ def _inner(drawn: Drawn) -> Flow | None:
             _chain(flow, drawn, drawn.config, None)
             return flow
         case ResidualConfig():
-            return _residual(drawn, drawn.config)
+            flow, config = Flow(), drawn.config
+            kept = x = flow.add(Row("x"), ())
+            layers = SequentialConfig(layers=config.layers)
+            last = _chain(flow, drawn.below("layers", layers), layers, x)
+            if config.shortcut is not None:
+                kept = flow.add(_row(drawn.below("shortcut", config.shortcut), "shortcut"), [(x, "")])
+            flow.add(Row("+"), [(last, ""), (kept, "")])
+            return flow
         case RepeatConfig():
             below = drawn.below("0", drawn.config.layer)
             return _inner(below) or Flow([_row(below, "each")])
@@ -127,17 +123,6 @@ def _chain(flow: Flow, drawn: Drawn, config: SequentialConfig, before: int | Non
         before = flow.add(row, () if before is None else [(before, "")])
     assert before is not None
     return before
-
-
-def _residual(drawn: Drawn, config: ResidualConfig) -> Flow:
-    flow = Flow()
-    kept = x = flow.add(Row("x"), ())
-    layers = SequentialConfig(layers=config.layers)
-    last = _chain(flow, drawn.below("layers", layers), layers, x)
-    if config.shortcut is not None:
-        kept = flow.add(_row(drawn.below("shortcut", config.shortcut), "shortcut"), [(x, "")])
-    flow.add(Row("+"), [(last, ""), (kept, "")])
-    return flow
 
 
 def _graph(drawn: Drawn, config: GraphConfig) -> Flow:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -19,14 +20,12 @@ _UNITS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class Call(NamedTuple):
-    """One call of a module.
+    """One call of a module, by the shapes of what it gets and gives.
 
     Attributes:
         path: of the module; empty for the model itself.
         depth: how many calls it lies in.
-        type: the name of its class.
-        inputs: the shapes of its inputs.
-        output: the shape of what it gives; empty if it failed.
+        output: empty if it failed.
         parameters: elements of its parameters, each counted once.
         flops: operations on floats in matrix products, convolutions and attention, 2 for a product that is added.
     """
@@ -41,13 +40,7 @@ class Call(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The calls of a model.
-
-    Attributes:
-        calls: in the order in which they begin.
-        failed: the innermost call that raised, None if all is right.
-        message: what was raised.
-    """
+    """The calls of a model in the order in which they begin, and the innermost one that raised, if any, and what."""
 
     calls: list[Call]
     failed: Call | None = None
@@ -93,11 +86,8 @@ def _noted(module: nn.Module, counter: FlopCounterMode, calls: list[Call], runni
         flops = counter.get_total_flops() - calls[place].flops
         calls[place] = calls[place]._replace(output=shape_text(output), flops=flops)
 
-    def named_before(path: str) -> Any:
-        return lambda child, args, kwargs: before(path, child, args, kwargs)
-
     for path, child in module.named_modules():
-        hooks.append(child.register_forward_pre_hook(named_before(path), with_kwargs=True))
+        hooks.append(child.register_forward_pre_hook(partial(before, path), with_kwargs=True))
         hooks.append(child.register_forward_hook(after, with_kwargs=True))
     try:
         yield

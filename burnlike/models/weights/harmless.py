@@ -2,43 +2,17 @@
 
 HARMLESS: dict[str, tuple[str, ...]] = {
     "They say who wrote the file, with what, and whose it is.": (
-        "_commit_hash",
-        "_name_or_path",
-        "_num_labels",
+        *("_commit_hash", "_name_or_path", "_num_labels", "finetuning_task", "is_llama_config", "model_type"),
+        *("name_or_path", "task_specific_params", "tokenizer_class", "transformers.js_config", "transformers_version"),
+        *("unsloth_fixed", "unsloth_version"),
         "architectures",  # compared with those of the table before
-        "dtype",  # read where weights are
-        "finetuning_task",
-        "is_llama_config",
-        "model_type",
-        "name_or_path",
-        "task_specific_params",
-        "tokenizer_class",
-        "torch_dtype",
-        "transformers.js_config",
-        "transformers_version",
-        "unsloth_fixed",
-        "unsloth_version",
+        *("dtype", "torch_dtype"),  # read where weights are
     ),
     "They say what a call returns beside the same logits, or by which program it computes them.": (
-        "_attn_implementation_autoset",
-        "_flash_attn_2_enabled",
-        "attn_implementation",
-        "chunk_size_feed_forward",
-        "experts_implementation",
-        "gradient_checkpointing",
-        "output_attentions",
-        "output_hidden_states",
-        "output_past",
-        "output_router_logits",
-        "return_dict",
-        "return_dict_in_generate",
-        "output_scores",
-        "output_logits",
-        "tie_last_hidden_states",
-        "torchscript",
-        "use_bfloat16",
-        "use_cache",
-        "tf_legacy_loss",
+        *("_attn_implementation_autoset", "_flash_attn_2_enabled", "attn_implementation", "chunk_size_feed_forward"),
+        *("experts_implementation", "gradient_checkpointing", "output_attentions", "output_hidden_states"),
+        *("output_past", "output_router_logits", "return_dict", "return_dict_in_generate", "output_scores"),
+        *("output_logits", "tie_last_hidden_states", "torchscript", "use_bfloat16", "use_cache", "tf_legacy_loss"),
     ),
     "They name tokens, or how `generate` of transformers draws them; ours gets that in a call.": (
         *("assistant_confidence_threshold", "assistant_early_exit", "assistant_lookbehind", "bad_words_ids"),
@@ -59,9 +33,7 @@ HARMLESS: dict[str, tuple[str, ...]] = {
         *("id2label", "label2id", "num_labels", "problem_type"),
     ),
     "Training began with them, or has them alone.": (
-        "initializer_factor",
-        "initializer_range",
-        "neftune_noise_alpha",
+        *("initializer_factor", "initializer_range", "neftune_noise_alpha"),
     ),
 }
 """Why keys are harmless -> the keys."""

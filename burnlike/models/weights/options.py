@@ -18,13 +18,9 @@ from ...nn.activation.configs import (
 from ...nn.roles import ActivationConfig
 
 _ACTIVATIONS: Mapping[str, ActivationConfig] = {
-    "gelu": GeluConfig(),
-    "gelu_accurate": GeluConfig(approximate=True),
-    "gelu_fast": GeluConfig(approximate=True),
-    "gelu_new": GeluConfig(approximate=True),
-    "gelu_python": GeluConfig(),
-    "gelu_python_tanh": GeluConfig(approximate=True),
-    "gelu_pytorch_tanh": GeluConfig(approximate=True),
+    **dict.fromkeys(("gelu", "gelu_python"), GeluConfig()),
+    **dict.fromkeys(("gelu_accurate", "gelu_fast", "gelu_new"), GeluConfig(approximate=True)),
+    **dict.fromkeys(("gelu_python_tanh", "gelu_pytorch_tanh"), GeluConfig(approximate=True)),
     "hardswish": HardSwishConfig(),
     "leaky_relu": LeakyReluConfig(),
     "mish": MishConfig(),
@@ -80,15 +76,7 @@ def activation_of(values: Mapping[str, Any], default: str, key: str = "hidden_ac
 
 
 def refuse_others(values: Mapping[str, Any], kind: str, **expected: Any) -> None:
-    """Refuse options that `kind`, a model of ours, does not have.
-
-    Args:
-        values: the content of `config.json`.
-        expected: the value of each option that ours has, which is also its default.
-
-    Raises:
-        ConfigError: options have other values.
-    """
+    """Raise a ConfigError for options that `kind`, a model of ours, has only with `expected` values, the defaults."""
     wrong = [
         f"{name}: expected {value!r}, got {shown(values[name])}"
         for name, value in expected.items()
