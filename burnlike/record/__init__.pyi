@@ -15,8 +15,7 @@ from .bytes.budget import ReadLimits as ReadLimits
 from .distributed.recorder import DistributedRecorder as DistributedRecorder
 from .files.stored_tensors import LazyTensors as LazyTensors
 from .formats import EXTENSIONS as EXTENSIONS
-from .loading.load_options import LoadOptions as LoadOptions
-from .loading.report import LoadReport as LoadReport, Mismatch as Mismatch
+from .loading.load_options import LoadOptions as LoadOptions, LoadReport as LoadReport, Mismatch as Mismatch
 from .materialize import init_from as init_from
 from .precision import (
     BFloat16Precision as BFloat16Precision,

@@ -21,7 +21,7 @@ from .precision import Precision, PrecisionRule, stored_dtype_of
 from .record import Record
 from .saving.background import OnBusy, SaveHandle, SaveThread, snapshot, wait_for_saves
 from .saving.writing import content_of, plain_tensor, write_file, write_sequential
-from .state_dict.wrapper_subclasses import kept_tensors
+from .state_dict.saved_forms import kept_tensors
 
 
 class Recorder(ABC):

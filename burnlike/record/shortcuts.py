@@ -10,7 +10,7 @@ from ..errors import ArgumentError, RecordError
 from .files.reading import read_outline, verify_outline
 from .files.sharded import is_distributed_record
 from .files.stored_tensors import LazyTensors
-from .loading.report import LoadReport
+from .loading.load_options import LoadReport
 from .nesting import RecordPart
 from .precision import PrecisionRule
 from .record import Record, given_options

@@ -21,7 +21,7 @@ from .layout import LayoutOf
 from .record import Record
 
 if TYPE_CHECKING:
-    from .loading.report import LoadReport
+    from .loading.load_options import LoadReport
 from .state_dict.module_layout import deferred_layout
 from .state_dict.state_tree import decode_tree, encode_tree
 

@@ -14,7 +14,7 @@ ENTRY = "$entry"
 """The key of a value that is an entry of a state dict; see `burnlike.record.state_dict.entries`."""
 
 PARTS = "$parts"
-"""The key of a value that says which class the tensors below its name make; see `state_dict.wrapper_subclasses`."""
+"""The key of a value that says which class the tensors below its name make; see `state_dict.saved_forms`."""
 
 IDS = "$ids"
 """The key of the ids that a record of several records has more than once: name of a tensor -> its id, as a text."""

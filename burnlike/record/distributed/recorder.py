@@ -36,7 +36,7 @@ from ..safetensors.format import build_header
 from ..safetensors.header import read_header
 from ..saving.writing import plain_tensor
 from ..state_dict.entries import entries_of
-from ..state_dict.wrapper_subclasses import kept_tensors
+from ..state_dict.saved_forms import kept_tensors
 from .shared_directory import fingerprint, not_one_directory, not_the_same_files
 from .tensors import DistributedTensors
 

@@ -4,10 +4,11 @@ Into tensors of a GPU: read into pinned memory, copied by a side stream, convert
 buffer, the next is read. The device is busy for no longer than the copies.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,9 +31,11 @@ _PIECE_BYTES = 512 << 10  # stays in a core's cache from being read to being con
 _NATIVE_PIECE_BYTES = 8 << 20  # is cut further in native code
 _DEVICE_BUFFERS = 2  # how many pieces are on their way to a device at a time
 
+_Step = tuple[FileValues, Tensor, int, int]
+"""Values, the tensor that they go into, and which of its elements: from one index to another."""
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+
+class Destination(NamedTuple):
     """The memory that gets the values of a parameter; if it is new, it takes the place of the parameter's tensor."""
 
     match: TensorMatch
@@ -57,14 +60,11 @@ def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: 
             raise type(error)(f"{error}; {state}") from error
         error.add_note(state)
         raise
-    for target in targets:
-        param = target.match.param
-        if not target.is_new:
-            continue
-        if param.is_initialized() or param.tensor.dtype != target.into.dtype:
-            param.assign(target.into)
-        else:
-            param.tensor.data = target.into  # its initializer never runs
+    for match, into, is_new in targets:
+        if is_new and (match.param.is_initialized() or match.param.tensor.dtype != into.dtype):
+            match.param.assign(into)
+        elif is_new:
+            match.param.tensor.data = into  # its initializer never runs
 
 
 def _target(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> Destination:
@@ -86,16 +86,13 @@ def _apart(targets: list[Destination], tensors: Mapping[str, Tensor]) -> list[De
         return targets
     written = {address for target in targets if (address := _storage(target.into))}
 
-    def apart(target: Destination) -> Destination:
-        match, into = target.match, target.into
-        values = tensors[match.name] if match.values is None else match.values
-        if _storage(values) not in written:
-            return target
-        if values.data_ptr() == into.data_ptr() and values.stride() == into.stride():  # its own
-            return target
-        return replace(target, match=replace(match, values=values.clone()))
+    def apart(match: TensorMatch, into: Tensor, is_new: bool) -> Destination:
+        values = match.in_memory(tensors)
+        if _storage(values) in written and (values.data_ptr(), values.stride()) != (into.data_ptr(), into.stride()):
+            match = replace(match, values=values.clone())
+        return Destination(match, into, is_new)
 
-    return [apart(target) for target in targets]
+    return [apart(*target) for target in targets]
 
 
 def _storage(tensor: Tensor) -> int:
@@ -112,7 +109,7 @@ def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None
         if isinstance(tensors, ShardedTensors) and match.values is None and match.name not in from_parts:
             from_parts[match.name] = into
         elif match.values is not None or not isinstance(tensors, LazyTensors) or is_distributed(into):
-            values = tensors[match.name] if match.values is None else match.values
+            values = match.in_memory(tensors)
             into.copy_(part_of(values, into) if is_distributed(into) else values)
         elif into.is_conj() or into.is_neg():  # what its bytes are is not what it is
             into.copy_(tensors[match.name])
@@ -132,7 +129,11 @@ def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
     """Read values, in the order of the file, into memory of the CPU, in its types and strides."""
     total_bytes = sum(values.entry.stored_bytes for values, _ in readings)
     sequential = any(values.entry.sequential for values, _ in readings)
-    steps = [step for values, into in readings for step in _steps(values, into)]
+    steps: list[_Step] = []
+    for values, into in readings:
+        count = (_NATIVE_PIECE_BYTES if _is_native(values, into) else _PIECE_BYTES) // values.stored.itemsize
+        stops = range(0, into.numel(), count)
+        steps += [(values, into, first, min(first + count, into.numel())) for first in stops]
     inference = torch.is_inference_mode_enabled()  # counts for the thread, as `no_grad` does
     workers = 1 if sequential or total_bytes < _LEAST_BYTES else MAX_WORKERS
     run_steps(steps, partial(_read, inference), _PIECE_BYTES, workers)
@@ -141,48 +142,33 @@ def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
             torch.autograd.graph.increment_version(into)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    values: FileValues
-    into: Tensor
-    start: int
-    stop: int
-
-
-def _steps(values: FileValues, into: Tensor) -> list[_Step]:
-    count = (_NATIVE_PIECE_BYTES if _is_native(values, into) else _PIECE_BYTES) // values.stored.itemsize
-    return [_Step(values, into, first, min(first + count, into.numel())) for first in range(0, into.numel(), count)]
-
-
 def _read(inference: bool, step: _Step, buffer: Tensor) -> None:
-    into, values, size = step.into, step.values, step.values.stored.itemsize
+    values, into, start, stop = step
+    size = values.stored.itemsize
     if values.stored == values.dtype == into.dtype != torch.bool and into.is_contiguous():
-        address = into.data_ptr() + step.start * size
-        values.entry.read_into(step.start * size, bytes_at(address, (step.stop - step.start) * size))
+        values.entry.read_into(start * size, bytes_at(into.data_ptr() + start * size, (stop - start) * size))
         return
     with torch.inference_mode(inference):
-        if _is_native(values, into) and _read_natively(step):
-            return
-        found = values.read(step.start, step.stop, buffer)
-        for piece, before in pieces(into, step.start, step.stop):
-            piece.copy_(found[before : before + piece.numel()].view(piece.shape))
+        if _is_native(values, into):
+            offset = values.entry.start + start * size
+            # What a file lacks, or does not give, is left to who can say it.
+            with contextlib.suppress(OSError):
+                part, descriptor = into.view(-1)[start:stop], values.entry.source.descriptor  # pyright: ignore[reportAttributeAccessIssue]
+                if read_values_(part, descriptor, offset, values.stored) == part.numel() * size:
+                    return
+        _put(values.read(start, stop, buffer), into, start)
+
+
+def _put(found: Tensor, into: Tensor, start: int) -> None:
+    """Put values, flat, where the elements from index `start` on are."""
+    for piece, before in pieces(into, start, start + found.numel()):
+        piece.copy_(found[before : before + piece.numel()].view(piece.shape))
 
 
 def _is_native(values: FileValues, into: Tensor) -> bool:
     # A subclass knows of another way to its bytes.
     plain = type(values.entry) is StoredTensor and isinstance(values.entry.source, FileSource)
     return plain and can_read_values(into, values.dtype)
-
-
-def _read_natively(step: _Step) -> bool:
-    """Whether the step is done; what a file lacks, or does not give, is left to who can say it."""
-    entry, stored = step.values.entry, step.values.stored
-    offset = entry.start + step.start * stored.itemsize
-    try:
-        part = step.into.view(-1)[step.start : step.stop]
-        return read_values_(part, entry.source.descriptor, offset, stored) == part.numel() * stored.itemsize  # pyright: ignore[reportAttributeAccessIssue]
-    except OSError:
-        return False
 
 
 def fill_device(
@@ -204,9 +190,7 @@ def fill_device(
                     stream.wait(mark)
                 found = values.read(start, min(start + count, into.numel()), buffer)
                 with stream.queue():
-                    staged = found.to(device, non_blocking=True)
-                    for piece, before in pieces(into, start, start + found.numel()):
-                        piece.copy_(staged[before : before + piece.numel()].view(piece.shape))
+                    _put(found.to(device, non_blocking=True), into, start)
                     slots[done % _DEVICE_BUFFERS] = (buffer, stream.mark())
                 done += 1
     finally:

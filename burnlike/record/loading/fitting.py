@@ -11,15 +11,13 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ArgumentError, RecordError
-from ...module import Param
 from ...module.torch_objects.wrappers import is_distributed
 from ..bytes.convert import can_lose, check_kept
 from ..dtypes import kind_of, plain, shown
 from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
-from ..state_dict.mapped_form import expected_form, loaded_form
-from ..state_dict.wrapper_subclasses import part_names, tensor_part
+from ..state_dict.saved_forms import expected_form, map_tensor, part_names, tensor_part
+from .load_options import Mismatch
 from .matching import TensorMatch
-from .report import Mismatch
 
 _REMEDY = "nothing was loaded; give the module a wider type, or load with dtype='as_saved'"
 
@@ -27,18 +25,18 @@ _REMEDY = "nothing was loaded; give the module a wider type, or load with dtype=
 def mismatches(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
     """The tensors of another shape or kind, and those that the module ties and the record has with different values."""
     for match in matches:
+        path, target = match.param.path, match.param.tensor
         if match.own:
-            target, values = match.param.tensor, match.dtype(tensors)
+            values = match.dtype(tensors)
             if kind_of(values) != kind_of(target.dtype):
-                yield Mismatch(match.param.path, plain(target.dtype), f"{plain(values)} from the module's own code")
+                yield Mismatch(path, plain(target.dtype), f"{plain(values)} from the module's own code")
             continue
         expected = expected_form(match.param)
         dtype, shape = dtype_in(tensors, match.name), shape_in(tensors, match.name)
         if unreadable := _unreadable(tensors, match.name):
-            target = match.param.tensor
-            yield Mismatch(match.param.path, shown(target.dtype, target.shape), f"{shown(dtype, shape)}, {unreadable}")
-        elif expected is not None and (shape != expected.shape or kind_of(dtype) != kind_of(expected.dtype)):
-            yield Mismatch(match.param.path, shown(*expected), shown(dtype, shape))
+            yield Mismatch(path, shown(target.dtype, target.shape), f"{shown(dtype, shape)}, {unreadable}")
+        elif expected is not None and (shape != expected[1] or kind_of(dtype) != kind_of(expected[0])):
+            yield Mismatch(path, shown(*expected), shown(dtype, shape))
 
 
 def other_parts(
@@ -56,43 +54,26 @@ def other_parts(
             yield Mismatch(match.param.path, plain(target), plain(dtype))
 
 
-def check_has_shape(found: Sequence[Param]) -> None:
-    for param in found:
-        if is_shapeless(param.tensor):
-            raise RecordError(
-                f"'{param.path}' has no shape yet, as in torch's lazy modules; nothing was loaded; call the module once"
-                " with an input before"
-            )
-
-
 def give_shapes(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], undo: ExitStack) -> None:
     """Give parameters of torch's lazy modules the shapes that the record has, as `load_state_dict` does."""
     for match in matches:
         target: Any = match.param.tensor
         if not match.own and is_shapeless(target):
-            undo.callback(_take_shape, target, type(target), target.data)
+            undo.callback(setattr, target, "__class__", type(target))
+            undo.callback(setattr, target, "data", target.data)
             target.materialize(tuple(shape_in(tensors, match.name)))
-
-
-def _take_shape(tensor: Any, lazy: type, before: Tensor) -> None:
-    tensor.data = before
-    tensor.__class__ = lazy
 
 
 def untied(
     matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], names: Mapping[object, str]
 ) -> Iterator[Mismatch]:
-    """The tensors that the module ties and the record holds with different values: one of them would be lost.
-
-    `names` has the name in the record of each path.
-    """
+    """The tensors that the module ties and the record, by the `names` of paths, has with different values."""
     for match in matches:
         for alias in match.param.aliases if match.name in tensors else ():
             name = names.get(alias, "")
             if name in tensors and name != match.name and not _are_equal(tensors[match.name], tensors[name]):
-                yield Mismatch(
-                    match.param.path, f"the values of '{alias}', which the module ties to it", "other values"
-                )
+                expected = f"the values of '{alias}', which the module ties to it"
+                yield Mismatch(match.param.path, expected, "other values")
 
 
 def in_file_order(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) -> list[TensorMatch]:
@@ -107,13 +88,10 @@ def mapped(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.devi
     if match.param.mappers.load is None:
         return match
     target = match.param.tensor
+    values = match.in_memory(tensors).detach()
     # A copy: the mapper may change what it is given, and a record in memory may be what another module computes with.
-    values = (
-        (tensors[match.name] if match.values is None else match.values)
-        .detach()
-        .to(device if target.is_meta else target.device, copy=True)
-    )
-    return replace(match, values=loaded_form(match.param, values))
+    copied = values.to(device if target.is_meta else target.device, copy=True)
+    return replace(match, values=map_tensor(match.param, "load", copied))
 
 
 def misfits(matches: Sequence[TensorMatch]) -> Iterator[Mismatch]:
@@ -129,9 +107,8 @@ def replacing_type(match: TensorMatch, tensors: Mapping[str, Tensor], as_saved: 
     """The type of the tensor that takes the place of the parameter's; None if that one is written to."""
     present = match.param.tensor
     dtype = match.dtype(tensors) if as_saved else present.dtype
-    is_written = match.param.is_initialized() and not present.is_meta and dtype == present.dtype
-    if match.own and match.values is not None and match.values.shape != present.shape:
-        is_written = False
+    fits = not match.own or match.values is None or match.values.shape == present.shape
+    is_written = fits and match.param.is_initialized() and not present.is_meta and dtype == present.dtype
     return None if is_written else dtype
 
 
@@ -161,15 +138,13 @@ def check_values(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) 
     if isinstance(tensors, LazyTensors):
         tensors.check_length()
     for match in in_file_order(matches, tensors):
-        target = match.param.tensor.dtype
-        if match.values is not None:
-            if can_lose(match.values.dtype, target):
-                _check(match.name, match.values, target)
-        elif can_lose(dtype_in(tensors, match.name), target):
-            if isinstance(tensors, LazyTensors):
-                tensors.each_piece(match.name, partial(_check, match.name, target=target))
-            else:
-                _check(match.name, tensors[match.name].detach(), target)
+        check = partial(_check, match.name, target=match.param.tensor.dtype)
+        if not can_lose(match.dtype(tensors), match.param.tensor.dtype):
+            continue
+        if match.values is None and isinstance(tensors, LazyTensors):
+            tensors.each_piece(match.name, check)
+        else:
+            check(match.in_memory(tensors).detach())
 
 
 def _check(name: str, values: Tensor, target: torch.dtype) -> None:
@@ -187,11 +162,10 @@ def _unreadable(tensors: Mapping[str, Tensor], name: str) -> str:
 
 
 def _are_equal(one: Tensor, other: Tensor) -> bool:
+    def bits(tensor: Tensor) -> Tensor:
+        return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
+
     other = other.to(one.device)
     if torch.equal(one, other):
         return True
-    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(_bytes(one), _bytes(other))  # with nan
-
-
-def _bytes(tensor: Tensor) -> Tensor:
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(bits(one), bits(other))  # with nan

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from ...errors import RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
@@ -15,7 +15,7 @@ from ..files.stored_tensors import dtype_in
 from ..nesting import part_of, without
 from ..record import Record
 from ..state_dict.own_code import below, parts_with_records
-from ..state_dict.wrapper_subclasses import in_parts, tensor_part
+from ..state_dict.saved_forms import in_parts, tensor_part
 from ..stateful import load_undoably
 from .filling import fill
 from .fitting import (
@@ -29,11 +29,10 @@ from .fitting import (
     other_parts,
     untied,
 )
-from .load_options import LoadOptions
+from .load_options import LoadOptions, LoadReport, Mismatch, refuse
 from .matching import TensorMatch, match
 from .meta_modules import compute_unsaved, registered
 from .module_code import run_own_code
-from .report import LoadReport, Mismatch, refuse
 
 
 def load_into(record: Record, module: nn.Module, options: Mapping[str, Any]) -> LoadReport:
@@ -43,12 +42,9 @@ def load_into(record: Record, module: nn.Module, options: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True, slots=True)
 class PreparedLoad:
-    """A load that fits and is to be done by calling it.
+    """A load that fits and is done by calling it, with its report, and the ids that the parameters at some paths get.
 
-    Attributes:
-        report: what becomes of each tensor.
-        ids: path -> id that the parameter gets, for those that get one.
-        undo: takes back what code of the modules' own did when it read its part; to be called if the load is not done.
+    `undo` takes back what code of the modules' own did when it read its part; to be called if the load is not done.
     """
 
     report: LoadReport
@@ -66,79 +62,59 @@ class PreparedLoad:
 
 def prepare(record: Record, module: nn.Module, options: LoadOptions) -> PreparedLoad:
     """Check everything, and give what does the load: for loads of several things that happen together or not at all."""
+    device, as_saved, parts = find_device(options.device), options.dtype == "as_saved", parts_with_records(module)
     with ExitStack() as undo:
-        prepared = _prepare(record, module, options, undo)
-        return replace(prepared, undo=undo.pop_all().close)
+        parts_loaded, parts_missing = _load_parts(parts, record, module, options, undo)
+        record, prefixes = without(record, parts) if parts else record, below(parts)
+        tensors = record.tensors
+        found = in_parts(param for param in params(module) if not param.path.startswith(prefixes))
+        matching, entries = run_own_code(found, record, module, match(found, record, module, options), device, undo)
+        missing = [name for name in matching.missing if not name.startswith(prefixes)]
+        give_shapes(matching.matches, tensors, undo)
+        wrong = [*mismatches(matching.matches, tensors), *other_parts(matching.matches, tensors, record.values)]
+        if options.match == "path":
+            wrong += untied(matching.matches, tensors, matching.names)
+        report = LoadReport(
+            missing=[*missing, *parts_missing],
+            unexpected=matching.unexpected,
+            mismatched=wrong,
+            skipped=matching.skipped,
+            entries=[*entries, *parts_loaded],
+        )
+        matches, report = _without(wrong, matching.matches, report)
+        refuse(report, record, module, options)
+        forms = {it.param.path: mapped(it, tensors, device) for it in in_file_order(matches, tensors)}
+        matches = [forms[it.param.path] for it in matches]
+        wrong = [*misfits(matches)]
+        matches, report = _without(wrong, matches, replace(report, mismatched=[*report.mismatched, *wrong]))
+        refuse(report, record, module, options)
+        check_targets(matches, tensors, device, as_saved)
+        if not as_saved:
+            check_values(matches, tensors)
+        heirs = _heirs(matches)
+        ids = _new_ids(heirs, found, matching.ids)
+        report = replace(
+            report,
+            renamed={name: param.path for name, param in heirs.items() if name != param.path},
+            ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
+            **{"retyped" if as_saved else "converted": _types(matches, tensors, as_saved)},
+        )
+        places = registered(module) if any(param.tensor.is_meta for param in found) else {}
+
+        def load() -> LoadReport:
+            fill(matches, tensors, device, as_saved)
+            for param, param_id in ids:
+                param.adopt(param_id)
+            return replace(report, unset=compute_unsaved(module, places, device)) if places else report
+
+        return PreparedLoad(report, {param.path: it for param, it in ids}, load, undo.pop_all().close)
 
 
-def _prepare(record: Record, module: nn.Module, options: LoadOptions, undo: ExitStack) -> PreparedLoad:
-    device = find_device(options.device)
-    record, own = _load_parts(record, module, options, undo)
-    found = in_parts(param for param in params(module) if not param.path.startswith(own.below))
-    matching = match(found, record, module, options)
-    matching, entries = run_own_code(found, record, module, matching, device, undo)
-    missing = [name for name in matching.missing if not name.startswith(own.below)]
-    matching, entries = replace(matching, missing=[*missing, *own.missing]), [*entries, *own.loaded]
-    tensors = record.tensors
-    give_shapes(matching.matches, tensors, undo)
-    wrong = [*mismatches(matching.matches, tensors), *other_parts(matching.matches, tensors, record.values)]
-    if options.match == "path":
-        wrong += untied(matching.matches, tensors, matching.names)
-    report = LoadReport(
-        missing=matching.missing,
-        unexpected=matching.unexpected,
-        mismatched=wrong,
-        skipped=matching.skipped,
-        entries=entries,
-    )
-    matches, report = _without(wrong, matching.matches, report)
-    refuse(report, record, module, options)
-    _new_ids(matches, found, matching.ids)
-    forms = {it.param.path: mapped(it, tensors, device) for it in in_file_order(matches, tensors)}
-    matches = [forms[it.param.path] for it in matches]
-    wrong = [*misfits(matches)]
-    matches, report = _without(wrong, matches, replace(report, mismatched=[*report.mismatched, *wrong]))
-    refuse(report, record, module, options)
-    as_saved = options.dtype == "as_saved"
-    check_targets(matches, tensors, device, as_saved)
-    if not as_saved:
-        check_values(matches, tensors)
-    types = _types(matches, record, as_saved)
-    ids = _new_ids(matches, found, matching.ids)
-    report = replace(
-        report,
-        renamed={name: param.path for name, param in _heirs(matches).items() if name != param.path},
-        ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
-        **{"retyped" if as_saved else "converted": types},
-    )
-
-    places = registered(module) if any(param.tensor.is_meta for param in found) else {}
-
-    def load() -> LoadReport:
-        fill(matches, tensors, device, as_saved)
-        for param, param_id in ids:
-            param.adopt(param_id)
-        return replace(report, unset=compute_unsaved(module, places, device)) if places else report
-
-    return PreparedLoad(report, {param.path: param_id for param, param_id in ids}, load, undo.close)
-
-
-class _OwnParts(NamedTuple):
-    """The parts of a module that have a record of their own: the beginnings of names in them (`below`), and the
-    paths of those that were loaded and of those that the record lacks.
-    """
-
-    below: tuple[str, ...] = ()
-    loaded: Sequence[str] = ()
-    missing: Sequence[str] = ()
-
-
-def _load_parts(record: Record, module: nn.Module, options: LoadOptions, undo: ExitStack) -> tuple[Record, _OwnParts]:
-    """Load the parts of a module that have a record of their own, at once; and the record without them."""
-    parts = parts_with_records(module)
-    if not parts:
-        return record, _OwnParts()
-    if options.remap or options.filter is not None or options.match == "id" or options.remap_ids:
+def _load_parts(
+    parts: Mapping[str, nn.Module], record: Record, module: nn.Module, options: LoadOptions, undo: ExitStack
+) -> tuple[list[str], list[str]]:
+    """Load the parts of a module that have a record of their own, at once; the paths of these, and of what it lacks."""
+    if parts and (options.remap or options.filter is not None or options.match == "id" or options.remap_ids):
         raise RecordMismatchError(
             f"'{next(iter(parts))}' of {type(module).__name__} has a load_record of its own, which gets its part of the"
             " record by its path: load the parts of a renamed or filtered record one by one, record.part.load_into(...)"
@@ -152,7 +128,7 @@ def _load_parts(record: Record, module: nn.Module, options: LoadOptions, undo: E
             continue
         undo.callback(load_undoably(part, its_record))
         loaded.append(path)
-    return without(record, parts), _OwnParts(below(parts), loaded, missing)
+    return loaded, missing
 
 
 def _without(
@@ -163,16 +139,11 @@ def _without(
     return fitting, replace(report, applied=[it.param.path for it in fitting])
 
 
-def _types(matches: Sequence[TensorMatch], record: Record, as_saved: bool) -> list[tuple[str, str, str]]:
+def _types(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], as_saved: bool) -> list[tuple[str, str, str]]:
     """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
-    pairs = [
-        (it.param, it.dtype(record.tensors) if as_saved or it.own else dtype_in(record.tensors, it.name))
-        for it in matches
-    ]
+    types = [(it.param, it.dtype(tensors) if as_saved or it.own else dtype_in(tensors, it.name)) for it in matches]
     return [
-        (param.path, plain(source), plain(param.tensor.dtype))
-        for param, source in pairs
-        if source != param.tensor.dtype
+        (param.path, plain(dtype), plain(param.tensor.dtype)) for param, dtype in types if dtype != param.tensor.dtype
     ]
 
 
@@ -186,20 +157,19 @@ def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
 
 
 def _new_ids(
-    matches: Sequence[TensorMatch], found: Sequence[Param], ids: Mapping[str, ParamId]
+    heirs: Mapping[str, Param], found: Sequence[Param], ids: Mapping[str, ParamId]
 ) -> list[tuple[Param, ParamId]]:
     """The id that each parameter takes over."""
-    heir = {name: param for name, param in _heirs(matches).items() if name in ids and not tensor_part(param)}
-    new_id = {param.path: ids[name] for name, param in heir.items()}
+    given = [(param, ids[name]) for name, param in heirs.items() if name in ids and not tensor_part(param)]
+    new_id = {param.path: param_id for param, param_id in given}
     path_of: dict[ParamId, str] = {}
     for param in found:
         if tensor_part(param):
             continue
         param_id = new_id.get(param.path, param.id)
-        if param_id in path_of:
+        if path_of.setdefault(param_id, param.path) != param.path:
             raise RecordMismatchError(
                 f"'{path_of[param_id]}' and '{param.path}' would both have the ParamId {param_id};"
                 " nothing was loaded; call burnlike.module.fresh_ids(module) first"
             )
-        path_of[param_id] = param.path
-    return [(param, ids[name]) for name, param in heir.items()]
+    return given

@@ -22,11 +22,9 @@ _AVERAGED = "n_averaged"
 
 @dataclass(frozen=True, slots=True)
 class TensorMatch:
-    """A parameter and its tensor in the record.
+    """A parameter and the name of its tensor in the record.
 
     Attributes:
-        param: the parameter.
-        name: of its tensor in the record.
         values: what its load mapper, or code of the module's own, made of the values there.
         own: whether code of the module's own did: the shape is what it says, and `name` may be no tensor of the record.
     """
@@ -39,19 +37,21 @@ class TensorMatch:
     def dtype(self, tensors: Mapping[str, Tensor]) -> torch.dtype:
         return dtype_in(tensors, self.name) if self.values is None else self.values.dtype
 
+    def in_memory(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        return tensors[self.name] if self.values is None else self.values
+
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The pairs of tensors and parameters, and those without a partner.
+    """The pairs of tensors and parameters, in the module's order, and those without a partner.
 
     Attributes:
-        matches: in the module's order.
         missing: paths of the module that the record lacks.
         unexpected: names in the record, as renamed, that the module lacks.
-        unmatched: the same names, by the names in the record.
         skipped: paths and names that the filter leaves out.
         ids: name in the record -> the id that a parameter that gets its values has afterwards.
         names: path, or id -> name in the record.
+        unmatched: the unexpected names, by the names in the record.
         rename: what becomes of a name in the record.
         wants: whether the filter accepts a tensor that the module lacks, by its name and new name.
     """
@@ -87,7 +87,7 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
     for param in found:
         paths = (param.path, *param.aliases)
         name = pinned.get(param.path) or next(
-            (names[key] for key in ((param.id,) if by_id else paths) if key in names), None
+            (names[it] for it in ((param.id,) if by_id else paths) if it in names), None
         )
         used.add(name)
         if not by_id and param.path not in pinned:
@@ -100,7 +100,7 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
             result.matches.append(TensorMatch(param, name))
     for name, new_name in renamed.items():
         if name in record.tensors and name not in used:
-            if name_is_wanted(name, new_name) and not (name == _AVERAGED and rename is not options.renamed):
+            if name != _AVERAGED and name_is_wanted(name, new_name):
                 result.unmatched[name] = new_name
             else:
                 result.skipped.append(new_name)
@@ -121,24 +121,20 @@ def _check_ids(record: Record) -> None:
 
 def _rename(found: Sequence[Param], record: Record, options: LoadOptions) -> Callable[[str], str]:
     """A name in the record after `remap`, without the prefix of AveragedModel."""
-    if _AVERAGED not in record.tensors or any(param.path == _AVERAGED for param in found):
-        return options.renamed
-    if not all(name == _AVERAGED or name.startswith("module.") for name in record.tensors):
-        return options.renamed
-    return lambda name: options.renamed(name.removeprefix("module."))
+    is_averaged = _AVERAGED in record.tensors and not any(param.path == _AVERAGED for param in found)
+    if is_averaged and all(name == _AVERAGED or name.startswith("module.") for name in record.tensors):
+        return lambda name: options.renamed(name.removeprefix("module."))
+    return options.renamed
 
 
 def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:
     renamed = {name: rename(name) for name in (*record.tensors, *record.aliases)}
-    if len(set(renamed.values())) < len(renamed):
-        first: dict[str, str] = {}
-        for name, new_name in renamed.items():
-            if new_name in first:
-                raise ArgumentError(
-                    f"remap gives both '{first[new_name]}' and '{name}' of {record.source} the name '{new_name}';"
-                    " nothing was loaded"
-                )
-            first[new_name] = name
+    first: dict[str, str] = {}
+    for name, new_name in renamed.items():
+        if (other := first.setdefault(new_name, name)) != name:
+            raise ArgumentError(
+                f"remap gives both '{other}' and '{name}' of {record.source} the name '{new_name}'; nothing was loaded"
+            )
     return renamed
 
 
@@ -149,8 +145,7 @@ def _names_of_paths(record: Record, renamed: dict[str, str]) -> dict[object, str
     """
     names = {new_name: name for name, new_name in renamed.items() if name in record.tensors}
     bare = {bare_name(new_name): name for new_name, name in names.items()}
-    if len(bare) < len(names):  # without the prefixes two would be one: they are no prefixes here
-        bare = {}
+    bare = bare if len(bare) == len(names) else {}  # without the prefixes two would be one: they are no prefixes here
     return {**bare, **names, **{renamed[alias]: name for alias, name in record.aliases.items()}}
 
 
@@ -204,20 +199,17 @@ def _filter(
     if chosen is None:
         return (lambda param: True), (lambda name, new_name: True)
     if isinstance(chosen, ParamGroup):
-        group = chosen
-        wanted = {param.path for param in selected(module, group)}
-        return (lambda param: param.path in wanted), (
-            lambda name, new_name: _group_has(group, record.ids.get(name, _NO_ID), new_name)
-        )
+        paths = {param.path for param in selected(module, chosen)}
+
+        def is_in_group(name: str, new_name: str) -> bool:
+            try:
+                return chosen.matches_id_path(record.ids.get(name, _NO_ID), new_name)
+            except ModuleTreeError:  # it asks a function of the program, which needs a parameter of the module
+                return False
+
+        return (lambda param: param.path in paths), is_in_group
     accepts = re.compile(chosen).search if isinstance(chosen, str) else chosen
     return (
         lambda param: any(accepts(path) for path in (param.path, *param.aliases)),
         lambda name, new_name: bool(accepts(new_name)),
     )
-
-
-def _group_has(group: ParamGroup, param_id: ParamId, path: str) -> bool:
-    try:
-        return group.matches_id_path(param_id, path)
-    except ModuleTreeError:  # it asks a function of the program, which needs a parameter of the module
-        return False

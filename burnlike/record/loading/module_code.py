@@ -6,17 +6,19 @@ any other values; what it does besides is undone if the load comes to nothing.
 
 import copy
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from ..._torch_compat.modules import STATE_METADATA
-from ...errors import RecordMismatchError
+from ...errors import RecordError, RecordMismatchError
 from ...module import Param
 from ...module.torch_objects.wrappers import bare_name, unwrap
 from ...module.tree.walk import walk_of
@@ -25,7 +27,6 @@ from ..metadata import PICKLED, USUAL_VERSION, VERSIONS
 from ..record import Record
 from ..state_dict.entries import assigned, decoded, entries_of, entry_tensors, is_entry, state_dict_of, versions_in
 from ..state_dict.own_code import OwnCode, origin, own_code, path_of
-from .fitting import check_has_shape
 from .matching import Matching, TensorMatch
 from .stand_ins import StandIns
 
@@ -35,7 +36,8 @@ class GivenState:
 
     Attributes:
         names: path of a parameter -> the name of its tensor in the record.
-        entries: name in the record -> its new name and tree, of entries that are no tensor of a parameter.
+        entries: names in the record of the entries that are no tensor of a parameter.
+        beside: name in the record -> its new name and what reads it, of entries and of tensors of no parameter.
         skipped: paths and names that the filter leaves out.
         seen: names in the record of what a part was given.
         plain: new name -> plain value, where a file has a state dict's values as they are.
@@ -44,23 +46,24 @@ class GivenState:
     def __init__(self, record: Record, matching: Matching) -> None:
         self.record, self.matching = record, matching
         self.names = {it.param.path: it.name for it in matching.matches}
-        self.entries: dict[str, tuple[str, Any]] = {}
-        self.skipped: list[str] = []
         self.seen: set[str] = set()
         self.plain = {matching.rename(name): it for name, it in record.values.items() if not is_entry(it)}
-        used = {*self.names.values()}
+        used, of_entries = {*self.names.values()}, entry_tensors(record.values)
+        tensors = {name: bare_name(it) for name, it in matching.unmatched.items() if name not in of_entries}
+        self._alone = tensors.values()
+        self.beside = {name: (new_name, partial(self.tensor, name)) for name, new_name in tensors.items()}
+        parts = {matching.rename(name) for name in of_entries if name not in used}
+        self.skipped = [name for name in matching.skipped if name not in parts]
+        self.entries: set[str] = set()
         for name, tree in entries_of(record.values):
             new_name = bare_name(matching.rename(name))
             if name in used:
                 continue
             if matching.wants(name, new_name):
-                self.entries[name] = new_name, tree
+                self.beside[name] = new_name, partial(decoded, tree, name, record)
+                self.entries.add(name)
             else:
                 self.skipped.append(new_name)
-        of_entries = entry_tensors(record.values)
-        self._alone = {name: bare_name(it) for name, it in matching.unmatched.items() if name not in of_entries}
-        parts = {matching.rename(name) for name in of_entries if name not in used}
-        self.skipped = [*(name for name in matching.skipped if name not in parts), *self.skipped]
 
     def tensor(self, name: str) -> Tensor:
         """A tensor that code may change; one in memory may be what another module computes with."""
@@ -69,16 +72,9 @@ class GivenState:
 
     def below(self, prefix: str) -> dict[str, Any]:
         """New name -> tensor or entry, of what is below `prefix` and belongs to no parameter."""
-        items: dict[str, Any] = {}
-        for name, new_name in self._alone.items():
-            if new_name.startswith(prefix):
-                self.seen.add(name)
-                items[new_name] = self.tensor(name)
-        for name, (new_name, tree) in self.entries.items():
-            if new_name.startswith(prefix):
-                self.seen.add(name)
-                items[new_name] = decoded(tree, name, self.record)
-        return items
+        found = {name: it for name, it in self.beside.items() if it[0].startswith(prefix)}
+        self.seen.update(found)
+        return {new_name: read() for new_name, read in found.values()}
 
     @cached_property
     def versions(self) -> dict[str, dict[str, Any]] | None:
@@ -95,16 +91,7 @@ class GivenState:
         if VERSIONS in self.record.metadata or not (self.record.ids or PICKLED in self.record.metadata):
             return False
         prefix = join(path, "")
-        return not any(it.startswith(prefix) for it in (*self.matching.missing, *self._alone.values()))
-
-    def left(self) -> list[str]:
-        """New names of what no part was given."""
-        entries = {name: new_name for name, (new_name, _) in self.entries.items()}
-        return [new_name for name, new_name in {**self._alone, **entries}.items() if name not in self.seen]
-
-    def taken(self) -> list[str]:
-        """New names of the entries that a part was given."""
-        return [new_name for name, (new_name, _) in self.entries.items() if name in self.seen]
+        return not any(it.startswith(prefix) for it in (*self.matching.missing, *self._alone))
 
 
 def run_own_code(
@@ -132,22 +119,23 @@ def run_own_code(
             saved = assigned(state_dict_of(part), path, found)
             missing += [name for name, _, param in saved if param is None and name not in given.skipped]
             continue
-        run = _Run(path, part, found, given)
-        run.load(device, undo)
+        run = _Run(path, part, found, given, device, undo)
         loaded = {**run.loaded, **loaded}
         missing += run.missing
         unexpected += run.unexpected
     known = {it.param.path: it for it in matching.matches}
     lacking = {path for path in (*matching.missing, *loaded) if loaded.get(path) is None}
     missing = [*(it.path for it in found if it.path in lacking), *missing]
+    left = [new_name for name, (new_name, _) in given.beside.items() if name not in given.seen]
     result = replace(
         matching,
         matches=[it for param in found if (it := loaded.get(param.path, known.get(param.path))) is not None],
         missing=[*dict.fromkeys(missing)],
-        unexpected=[*dict.fromkeys(unexpected + given.left())],
+        unexpected=[*dict.fromkeys(unexpected + left)],
         skipped=given.skipped,
     )
-    return result, [name for name in given.taken() if name not in unexpected]
+    taken = [new_name for name, (new_name, _) in given.beside.items() if name in given.entries & given.seen]
+    return result, [name for name in taken if name not in unexpected]
 
 
 def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.Module]]:
@@ -181,7 +169,7 @@ def _overrides_loading(root: nn.Module) -> bool:
 
 
 class _Run:
-    """One part, and what its code makes of a record.
+    """One part, and what its code makes of a record; tensors that have no memory are made on `device`.
 
     Attributes:
         loaded: path of a parameter -> its values, None where the code misses them.
@@ -189,83 +177,40 @@ class _Run:
         unexpected: names of what it does not know.
     """
 
-    def __init__(self, path: str, part: nn.Module, found: Sequence[Param], given: GivenState) -> None:
+    def __init__(
+        self,
+        path: str,
+        part: nn.Module,
+        found: Sequence[Param],
+        given: GivenState,
+        device: torch.device,
+        undo: ExitStack,
+    ) -> None:
         self._path, self._part, self._given = path, part, given
         self._prefixes: dict[int, list[str]] = {}
         for name, module in part.named_modules(remove_duplicate=False):
             self._prefixes.setdefault(id(module), []).append(join(name, ""))
         self._owned = [it for it in found if any(id(owner) in self._prefixes for owner, _ in it.owners)]
-        self.loaded: dict[str, TensorMatch | None] = {}
-        self.missing: list[str] = []
-        self.unexpected: list[str] = []
-
-    def load(self, device: torch.device, undo: ExitStack) -> None:
-        """Run the code, with tensors on `device` for those that have no memory."""
-        check_has_shape(self._owned)
+        for param in self._owned:
+            if is_lazy(param.tensor):
+                raise RecordError(
+                    f"'{param.path}' has no shape yet, as in torch's lazy modules; nothing was loaded; call the module"
+                    " once with an input before"
+                )
         items, names, values = self._state_dict()
-        stand_ins = StandIns(self._part, self._owned, values, device)
+        stand_ins = StandIns(part, self._owned, values, device)
         undo.callback(stand_ins.undo)
         try:
             with stand_ins, torch.no_grad():
                 missing, unexpected = self._run(items)
         except Exception as error:  # whatever the program's code raises
-            what = f"'{self._path}'" if self._path else type(self._part).__name__
+            what = f"'{path}'" if path else type(part).__name__
             raise RecordMismatchError(
-                f"{self._given.record.source} does not fit {what}, which reads it by code of its own; nothing was"
+                f"{given.record.source} does not fit {what}, which reads it by code of its own; nothing was"
                 f" loaded: {type(error).__name__}: {error}"
             ) from error
-        self._sort_out(missing, stand_ins, values)
-        self.unexpected = [names.get(key, join(self._path, key)) for key in unexpected]
-
-    def _run(self, items: OrderedDict[str, Any]) -> tuple[set[str], list[str]]:
-        """Run the code; returns what it misses and what it does not know."""
-        if self._path or not _overrides_loading(self._part):
-            keys = nn.Module.load_state_dict(self._part, items, strict=False)
-            return {*keys.missing_keys}, keys.unexpected_keys
-        told: Any = self._part.load_state_dict(items, strict=False)
-        if told is None:  # an override that does not say
-            return {key for param in self._owned for key in self._keys_of(param) if key not in items}, []
-        return {*told.missing_keys}, told.unexpected_keys
-
-    def _state_dict(self) -> tuple[OrderedDict[str, Any], dict[str, str], dict[str, Tensor]]:
-        """The state dict for the code; the name to report for each key; and path of a parameter -> its values."""
-        given, part = self._given, self._part
-        saved = state_dict_of(part)
-        keys: dict[int, list[str]] = {}
-        for key, value in saved.items():
-            keys.setdefault(id(value), []).append(key)
-        items: OrderedDict[str, Any] = OrderedDict()
-        names: dict[str, str] = {}
-        values: dict[str, Tensor] = {}
-        for param in self._owned:
-            if param.path in given.names:
-                values[param.path] = given.tensor(given.names[param.path])
-                for key in keys.get(id(param.tensor)) or self._keys_of(param):
-                    items[key] = values[param.path]
-                    names[key] = param.path
-        prefix = join(self._path, "")
-        for name, value in given.below(prefix).items():
-            items[name.removeprefix(prefix)] = value
-            names[name.removeprefix(prefix)] = name
-        for key, value in saved.items():
-            name = join(self._path, bare_name(key))
-            if key not in items and name in given.plain:
-                items[key], names[key] = given.plain[name], name
-            elif key not in items and name in given.skipped:
-                items[key] = value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
-        setattr(items, STATE_METADATA, self._versions())
-        return items, names, values
-
-    def _versions(self) -> dict[str, dict[str, Any]]:
-        noted = self._given.versions
-        if noted is None:
-            return {}
-        names = [name for names in self._prefixes.values() for name in names]
-        return {name[:-1]: dict(noted.get(path_of(join(self._path, name)[:-1]), USUAL_VERSION)) for name in names}
-
-    def _sort_out(self, missing: set[str], stand_ins: StandIns, values: Mapping[str, Tensor]) -> None:
-        given = self._given
         skipped = {*given.skipped}
+        self.loaded: dict[str, TensorMatch | None] = {}
         for param in self._owned:
             keys = self._keys_of(param)
             if param.path not in skipped:
@@ -273,9 +218,47 @@ class _Run:
                     self.loaded[param.path] = None
                 elif param.path in values or stand_ins.has_values(param):
                     name = given.names.get(param.path, param.path)
-                    self.loaded[param.path] = TensorMatch(param, name, stand_ins.value(param), own=True)
+                    self.loaded[param.path] = TensorMatch(param, name, stand_ins.now[param.path], own=True)
             missing.difference_update(keys)
-        self.missing = [name for key in sorted(missing) if (name := join(self._path, bare_name(key))) not in skipped]
+        self.missing = [name for key in sorted(missing) if (name := join(path, bare_name(key))) not in skipped]
+        self.unexpected = [names.get(key, join(path, key)) for key in unexpected]
+
+    def _run(self, items: OrderedDict[str, Any]) -> tuple[set[str], list[str]]:
+        """Run the code; returns what it misses and what it does not know."""
+        own = not self._path and _overrides_loading(self._part)
+        load: Any = self._part.load_state_dict if own else partial(nn.Module.load_state_dict, self._part)
+        told = load(items, strict=False)
+        if told is None:  # an override that does not say
+            return {key for param in self._owned for key in self._keys_of(param) if key not in items}, []
+        return {*told.missing_keys}, told.unexpected_keys
+
+    def _state_dict(self) -> tuple[OrderedDict[str, Any], dict[str, str], dict[str, Tensor]]:
+        """The state dict for the code; the name to report for each key; and path of a parameter -> its values."""
+        given, saved = self._given, state_dict_of(self._part)
+        keys: dict[int, list[str]] = {}
+        for key, value in saved.items():
+            keys.setdefault(id(value), []).append(key)
+        items: OrderedDict[str, Any] = OrderedDict()
+        names: dict[str, str] = {}
+        values = {it.path: given.tensor(given.names[it.path]) for it in self._owned if it.path in given.names}
+        for param in self._owned:
+            for key in (keys.get(id(param.tensor)) or self._keys_of(param)) if param.path in values else ():
+                items[key], names[key] = values[param.path], param.path
+        prefix = join(self._path, "")
+        for name, value in given.below(prefix).items():
+            key = name.removeprefix(prefix)
+            items[key], names[key] = value, name
+        for key, value in saved.items():
+            name = join(self._path, bare_name(key))
+            if key not in items and name in given.plain:
+                items[key], names[key] = given.plain[name], name
+            elif key not in items and name in given.skipped:
+                items[key] = value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
+        noted, prefixes = given.versions, chain.from_iterable(self._prefixes.values())
+        paths = {name[:-1]: path_of(join(self._path, name)[:-1]) for name in prefixes}
+        versions = {} if noted is None else {it: dict(noted.get(path, USUAL_VERSION)) for it, path in paths.items()}
+        setattr(items, STATE_METADATA, versions)
+        return items, names, values
 
     def _keys_of(self, param: Param) -> list[str]:
         """The names that torch has for a parameter within the part."""

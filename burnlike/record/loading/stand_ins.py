@@ -23,6 +23,7 @@ class StandIns:
 
     Hooks of torch.distributed are away: they divide tensors among processes, which is done when values are loaded.
     `values` has the values for some paths, whose types the stand-ins take; those without memory are made on `device`.
+    After it, `now` has what the code left at each path.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class StandIns:
         self._versions = {path: times_written(made) for path, made in self._made.items()}
         self._present = {it.path: it.tensor for it in found}
         self._found = found
-        self._now: dict[str, Tensor] = {}
+        self.now: dict[str, Tensor] = {}
 
     def __enter__(self) -> None:
         for param in self._found:
@@ -47,17 +48,16 @@ class StandIns:
         for part in self._parts:
             for name in LOAD_HOOKS:
                 hooks = part.__dict__[name]
-                if any(origin(hook) is OwnCode.NONE for hook in hooks.values()):
-                    part.__dict__[name] = type(hooks)(
-                        (key, hook) for key, hook in hooks.items() if origin(hook) is not OwnCode.NONE
-                    )
+                own = {key: hook for key, hook in hooks.items() if origin(hook) is not OwnCode.NONE}
+                if len(own) < len(hooks):
+                    part.__dict__[name] = type(hooks)(own)
 
     def __exit__(self, *_: Any) -> None:
         for param in self._found:
             made = self._made[param.path]
             groups = [(group_of(owner, param.kind), name) for owner, name in param.owners]
             others = (it for group, name in groups if (it := group.get(name)) is not None and it is not made)
-            self._now[param.path] = next(others, made).detach()
+            self.now[param.path] = next(others, made).detach()
             for group, name in groups:
                 if group.get(name) is not None:
                     group[name] = self._present[param.path]
@@ -65,11 +65,8 @@ class StandIns:
             for name in LOAD_HOOKS:
                 part.__dict__[name] = attributes[name]
 
-    def value(self, param: Param) -> Tensor:
-        return self._now[param.path]
-
     def is_written(self, param: Param) -> bool:
-        made, now = self._made[param.path], self._now[param.path]
+        made, now = self._made[param.path], self.now[param.path]
         return now.data_ptr() != made.data_ptr() or times_written(made) != self._versions[param.path]
 
     def has_values(self, param: Param) -> bool:

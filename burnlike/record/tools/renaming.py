@@ -1,6 +1,5 @@
 """Renames the tensors of records, or gives them ids; nothing is read or copied."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +8,7 @@ from ...errors import RecordError
 from ...module.identity.param_id import ParamId
 from ..files.stored_tensors import renamed_tensors
 from ..layout import Layout, tag_of
+from ..loading.load_options import check_pattern, renamed
 from ..record import Record
 from ..state_dict.entries import is_entry, renamed_versions
 
@@ -23,23 +23,24 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
 
     `rules` are regular expressions and what takes the place of each match (`re.sub`), one after the other.
     """
-    compiled = []
-    for pattern, replacement in rules:
-        try:
-            compiled.append((re.compile(pattern), replacement))
-        except re.error as error:
-            raise RecordError(f"rename: {pattern!r} is no regular expression: {error}") from error
+    for pattern, _ in rules:
+        check_pattern("rename", pattern, RecordError)
 
     def new(names: Iterable[str]) -> dict[str, str]:
-        return _new_names(names, compiled)
+        found = {name: renamed("rename", name, rules, RecordError) for name in names}
+        old_of: dict[str, str] = {}
+        for name, new_name in found.items():
+            if old_of.setdefault(new_name, name) != name:
+                raise RecordError(f"rename: both '{old_of[new_name]}' and '{name}' would become '{new_name}'")
+        return found
 
     if is_optimizer_record(record):
         paths = record.values["paths"]
-        renamed = new(paths.values())
-        return replace(record, values={**record.values, "paths": {key: renamed[it] for key, it in paths.items()}})
+        names = new(paths.values())
+        return replace(record, values={**record.values, "paths": {key: names[it] for key, it in paths.items()}})
     entries = [name for name, it in record.values.items() if is_entry(it) and name not in record.tensors]
     names = new([*record.tensors, *record.aliases, *entries])
-    if all(name == renamed for name, renamed in names.items()):
+    if all(name == new_name for name, new_name in names.items()):
         return record
     return replace(
         record,
@@ -54,22 +55,6 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
             **renamed_versions(record.metadata, record.source, lambda name: new([f"{name}."])[f"{name}."][:-1]),
         },
     )
-
-
-def _new_names(names: Iterable[str], rules: Sequence[tuple[re.Pattern[str], str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    old_of: dict[str, str] = {}
-    for name in names:
-        renamed = name
-        for pattern, replacement in rules:
-            try:
-                renamed = pattern.sub(replacement, renamed)
-            except (re.error, IndexError) as error:
-                raise RecordError(f"rename: {replacement!r} can't replace {pattern.pattern!r}: {error}") from error
-        if old_of.setdefault(renamed, name) != name:
-            raise RecordError(f"rename: both '{old_of[renamed]}' and '{name}' would become '{renamed}'")
-        found[name] = renamed
-    return found
 
 
 def with_ids(record: Record) -> Record:

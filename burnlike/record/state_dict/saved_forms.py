@@ -1,0 +1,132 @@
+"""The form of parameters in a record, where it is not the tensor itself: what mappers make of it, or its parts.
+
+A tensor that is made of others, as torchao's quantized ones are, is in a record as these, each by its name. Beside
+them, among the values, stands under the parameter's path which class they make: `{"$parts": {"qdata": "Int8Tensor",
+...}}`. It is only compared. Parts are stored and loaded in their own types.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
+from ...errors import RecordError
+from ...module import Param
+from ...module.torch_objects.wrappers import is_distributed
+from ..layout import join
+from ..values import PARTS
+from .entries import entry_tensors
+
+
+def saved_form(param: Param) -> Tensor:
+    """The tensor as it is in a record: itself, or what its save mapper makes of it."""
+    tensor = param.tensor.detach()
+    return tensor if param.mappers.save is None else map_tensor(param, "save", tensor)
+
+
+def expected_form(param: Param) -> tuple[torch.dtype, torch.Size] | None:
+    """The type and shape that a record must have, computed on the meta device; None if only mapping can tell."""
+    found = param.tensor
+    if param.mappers.load is not None:
+        if param.mappers.save is None:
+            return None
+        try:
+            found = map_tensor(param, "save", torch.empty(found.shape, dtype=found.dtype, device="meta"))
+        except RecordError:  # it looks at values
+            return None
+    return found.dtype, found.shape
+
+
+@torch.no_grad()
+def map_tensor(param: Param, which: str, tensor: Tensor) -> Tensor:
+    """What the `save` or `load` mapper of a parameter makes of a tensor."""
+    try:
+        found = getattr(param.mappers, which)(tensor)
+    except Exception as error:
+        raise RecordError(f"the {which} mapper of '{param.path}' failed: {error}; nothing was changed") from error
+    if not isinstance(found, Tensor):
+        raise RecordError(
+            f"the {which} mapper of '{param.path}' gave {type(found).__name__}, expected a torch.Tensor;"
+            " nothing was changed"
+        )
+    return found.detach()
+
+
+class TensorPart(nn.Module):
+    """Holds a part, as a module does its buffer, with the path and the class of the parameter."""
+
+    def __init__(self, param: Param, name: str, tensor: Tensor) -> None:
+        super().__init__()
+        self.path, self.name, self.of = param.path, name, type(param.tensor).__name__
+        self.register_buffer("tensor", tensor.detach())
+
+
+def tensor_part(param: Param) -> TensorPart | None:
+    """The part that it is, if it is no parameter of a module."""
+    holder = param.home[0]
+    return holder if isinstance(holder, TensorPart) else None
+
+
+def in_parts(found: Iterable[Param]) -> list[Param]:
+    """The parameters, with those of the parts in the place of each that is made of some.
+
+    A part shares memory with the tensor, and its path is below the parameter's: `layer.weight.scale`.
+    """
+    parts: list[Param] = []
+    for param in found:
+        if not _has_parts(param):
+            parts.append(param)
+            continue
+        for name, tensor in _tensors_in(param.tensor):
+            if tensor.is_meta:
+                kind = type(param.tensor).__name__
+                raise RecordError(
+                    f"'{param.path}' is a {kind} on the meta device, whose parts have no memory to load into"
+                )
+            owners = ((TensorPart(param, name, tensor), "tensor"),)
+            aliases = tuple(join(alias, name) for alias in param.aliases)
+            parts.append(Param(param.id, join(param.path, name), "state", owners, aliases))
+    return parts
+
+
+def _has_parts(param: Param) -> bool:
+    tensor = param.tensor
+    if type(tensor) in (Tensor, nn.Parameter) or tensor.is_nested or is_distributed(tensor):
+        return False
+    return is_traceable_wrapper_subclass(tensor) and param.mappers.save is None and param.mappers.load is None
+
+
+def _tensors_in(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
+    names: Iterable[str] = tensor.__tensor_flatten__()[0]  # pyright: ignore[reportAttributeAccessIssue]
+    for name in names:
+        part: Tensor = getattr(tensor, name)
+        if is_traceable_wrapper_subclass(part):
+            yield from ((join(name, below), it) for below, it in _tensors_in(part))
+        else:
+            yield name, part
+
+
+def classes_of(found: Iterable[Param]) -> dict[str, Any]:
+    """For the values of a record: path of a parameter -> the class that its parts make."""
+    classes: dict[str, Any] = {}
+    for part in filter(None, map(tensor_part, found)):
+        classes.setdefault(part.path, {PARTS: {}})[PARTS][part.name] = part.of
+    return classes
+
+
+def part_names(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The name of each part among a record's tensors, and the class that it belongs to."""
+    for key, value in values.items():
+        if not isinstance(value, Mapping):
+            continue
+        if len(value) == 1 and isinstance(parts := value.get(PARTS), Mapping):
+            yield from ((join(prefix, join(key, name)), str(it)) for name, it in parts.items())
+        else:
+            yield from part_names(value, join(prefix, key))
+
+
+def kept_tensors(values: Mapping[str, Any]) -> set[str]:
+    """The names of tensors that are stored in their own types: parts, and those of entries, whose use is not known."""
+    return entry_tensors(values) | {name for name, _ in part_names(values)}
