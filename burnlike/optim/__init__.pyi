@@ -7,8 +7,11 @@ from .gradients.configs import (
     ClipByValue as ClipByValue,
     GradientClipping as GradientClipping,
 )
-from .gradients.gradients import GradientsParams as GradientsParams, MultiGradientsParams as MultiGradientsParams
-from .gradients.gradients_accumulator import GradientsAccumulator as GradientsAccumulator
+from .gradients.gradients import (
+    GradientsAccumulator as GradientsAccumulator,
+    GradientsParams as GradientsParams,
+    MultiGradientsParams as MultiGradientsParams,
+)
 from .lbfgs.configs import LbfgsConfig as LbfgsConfig
 from .lbfgs.lbfgs import Lbfgs as Lbfgs
 from .lbfgs.state import LbfgsState as LbfgsState
@@ -65,36 +68,32 @@ from .rules.schedule_free_adamw import (
 )
 from .rules.sgd import MomentumState as MomentumState, Sgd as Sgd, SgdState as SgdState
 from .rules.simple_optimizer import SimpleOptimizer as SimpleOptimizer
-from .schedules.combined import (
-    ComposedLr as ComposedLr,
-    ModuleLrScheduler as ModuleLrScheduler,
-    SequentialLr as SequentialLr,
-    WarmupLr as WarmupLr,
-)
-from .schedules.combined_configs import (
-    ComposedLrConfig as ComposedLrConfig,
-    LrGroupConfig as LrGroupConfig,
-    ModuleLrSchedulerConfig as ModuleLrSchedulerConfig,
-    SequentialLrConfig as SequentialLrConfig,
-    WarmupLrConfig as WarmupLrConfig,
-)
 from .schedules.configs import (
+    ComposedLrConfig as ComposedLrConfig,
     ConstantLrConfig as ConstantLrConfig,
     CosineAnnealingConfig as CosineAnnealingConfig,
     ExponentialLrConfig as ExponentialLrConfig,
     LinearLrConfig as LinearLrConfig,
+    LrGroupConfig as LrGroupConfig,
+    ModuleLrSchedulerConfig as ModuleLrSchedulerConfig,
     NoamLrConfig as NoamLrConfig,
+    SequentialLrConfig as SequentialLrConfig,
     StepLrConfig as StepLrConfig,
+    WarmupLrConfig as WarmupLrConfig,
 )
 from .schedules.learning_rates import ModuleLearningRate as ModuleLearningRate
 from .schedules.lr_scheduler import AnyLrScheduler as AnyLrScheduler, LrScheduler as LrScheduler
-from .schedules.simple import (
+from .schedules.schedules import (
+    ComposedLr as ComposedLr,
     ConstantLr as ConstantLr,
     CosineAnnealing as CosineAnnealing,
     ExponentialLr as ExponentialLr,
     LinearLr as LinearLr,
+    ModuleLrScheduler as ModuleLrScheduler,
     NoamLr as NoamLr,
+    SequentialLr as SequentialLr,
     StepLr as StepLr,
+    WarmupLr as WarmupLr,
 )
 from .states.matching import OptimizerLoadReport as OptimizerLoadReport
 from .states.torch_records import load_torch_record as load_torch_record, torch_record as torch_record

@@ -23,12 +23,9 @@ class Optimizer(RecordMethods, WarnsOfMissingGradients, ABC):
 
     @abstractmethod
     def step(self, lr: "float | ModuleLearningRate", module: Module, grads: GradientsParams) -> Module:
-        """Update `module` in place with the gradients and return it.
+        """Update `module` in place with its gradients and return it; a parameter without a gradient is left as it is.
 
-        Args:
-            lr: learning rate, of all parameters or by groups of them.
-            module: the module that the gradients were taken from.
-            grads: its gradients; a parameter without one is left as it is.
+        `lr` is the learning rate, of all parameters or by groups of them.
         """
 
     @abstractmethod
@@ -43,13 +40,11 @@ class Optimizer(RecordMethods, WarnsOfMissingGradients, ABC):
         """Replace the state by that of `record`; returns the optimizer."""
 
     def use_eval_weights(self, module: nn.Module) -> bool:
-        """Put the weights to evaluate with into `module`, where they are others than those to train with.
+        """Put the weights to evaluate with into `module`, where they are others than those to train with; whether they
+        are.
 
         Optimizers that average weights, such as `ScheduleFreeAdamW`, have such. The weights to train with go into the
         state, as they are: what is saved now is a module to be used, and a state to go on from.
-
-        Returns:
-            Whether anything has changed.
         """
         return False
 

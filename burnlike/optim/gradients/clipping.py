@@ -14,11 +14,10 @@ from .configs import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
 
 
 def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
-    """Clip gradients by `rule`; the arguments are not changed.
+    """Clip gradients by `rule`; the arguments are not changed. Of a sharded gradient it returns this rank's part.
 
-    A norm is taken in float64, and the factor is min(1, threshold / (norm + tiny)): below the threshold a gradient is
-    multiplied by exactly 1 (burn-optim 0.22.1, grad_clipping/base.rs). The norm of a sharded gradient is that of the
-    whole, and what is returned is this rank's part.
+    A norm is of the whole, in float64, and the factor is min(1, threshold / (norm + tiny)): below the threshold a
+    gradient is multiplied by exactly 1 (burn-optim 0.22.1, grad_clipping/base.rs).
     """
     grads = added_up(grads)
     squares = squares_of(grads) if needs_norms(rule) else None
@@ -46,14 +45,11 @@ def squares_of(grads: Sequence[Tensor]) -> Tensor:
 def limits(
     rule: GradientClipping | None, squares: Tensor | None, unscale: float | Tensor = 1.0
 ) -> tuple[float, Tensor | None]:
-    """The limits of the gradients' values and the factors by which gradients are multiplied.
+    """The largest magnitude of a gradient's value, and the factors of gradients: float64 `[1]` or one for each; None
+    for none.
 
-    Args:
-        squares: sums of squares of all gradients that share the rule; needed where `needs_norms`.
-        unscale: gradients are multiplied by it before.
-
-    Returns:
-        The largest magnitude of a value, and factors: float64 `[1]`, or one for each of `squares`; None for none.
+    `squares` are the sums of squares of all gradients that share the rule, where `needs_norms`; gradients are
+    multiplied by `unscale` before.
     """
     match rule:
         case None:

@@ -1,26 +1,27 @@
-"""GradientsParams: the gradients of one backward pass, by ParamId; MultiGradientsParams: those of several devices."""
+"""GradientsParams: the gradients of one backward pass, by ParamId; those of several devices, and of several batches."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat import foreach
 from ...backend import GradientMap
-from ...errors import DeviceError, DTypeError, ModuleTreeError, ShapeError
+from ...errors import ArgumentError, DeviceError, DTypeError, ModuleTreeError, ShapeError
 from ...module import Param, ParamId
 from ...module.tree.param_values import IS_GRADIENT
 from ...module.tree.walk import weights
+from ..core.gradient_transform import computing_dtype
 from ..core.sharded import placed_gradients
 
 
 class GradientsParams:
-    """A container of gradients that belong to the parameters of a module.
+    """The gradients of parameters of a module; iterating gives pairs `(param, gradient)`.
 
     The gradient of a DTensor is sharded as the parameter. Partial gradients, as under sequence parallelism, are summed
     when they are taken, so all ranks must take them.
-
-    Iterating gives pairs `(param, gradient)`.
     """
 
     def __init__(self) -> None:
@@ -59,15 +60,11 @@ class GradientsParams:
 
     @classmethod
     def from_params(cls, module: nn.Module, ids: Iterable[ParamId | str], *, grads: GradientMap | None = None) -> Self:
-        """Take the gradients of some parameters, as `from_grads` or `from_module` take those of all.
+        """Take the gradients of the parameters with these ids, as `from_grads` or, without `grads`, `from_module` take
+        all.
 
-        Args:
-            module: that the parameters are in.
-            ids: of the parameters. Those without a gradient and those not in `module` are absent, as in Burn.
-            grads: the result of a typed `loss.backward()`; None takes them from the parameters' `.grad`.
-
-        Raises:
-            ValueError: a text is no id.
+        Those without a gradient and those not in `module` are absent, as in Burn. It is a ValueError if a text is no
+        id.
         """
         wanted = {it if isinstance(it, ParamId) else ParamId.parse(it) for it in ids}
         found = [param for param in weights(module) if param.id in wanted]
@@ -76,18 +73,17 @@ class GradientsParams:
     @classmethod
     def of(cls, pairs: Iterable[tuple[Param, Tensor]]) -> Self:
         """The gradients of these parameters, each once."""
-        gradients = cls()
         both = list(pairs)
-        its_params = [param for param, _ in both]
-        gradients._lists, gradients._by_id = (
-            (its_params, placed_gradients(its_params, [grad for _, grad in both])),
-            None,
-        )
+        return cls._with([param for param, _ in both], [grad for _, grad in both])
+
+    @classmethod
+    def _with(cls, its_params: Sequence[Param], values: Sequence[Tensor]) -> Self:
+        gradients = cls()
+        gradients._lists, gradients._by_id = (its_params, placed_gradients(its_params, values)), None
         return gradients
 
     @classmethod
     def _taken(cls, found: Sequence[Param]) -> Self:
-        gradients = cls()
         tensors = [param.tensor for param in found]
         grads = [tensor.grad if tensor.requires_grad else None for tensor in tensors]
         values = [grad for grad in grads if grad is not None]
@@ -96,8 +92,7 @@ class GradientsParams:
         for tensor in tensors:
             tensor.grad = None
         # The module's own list where it is whole: an optimizer sees by it that nothing has changed.
-        gradients._lists, gradients._by_id = (found, placed_gradients(found, values)), None
-        return gradients
+        return cls._with(found, values)
 
     @classmethod
     def _removed(cls, grads: GradientMap, found: Sequence[Param]) -> Self:
@@ -117,11 +112,7 @@ class GradientsParams:
         return found[1]
 
     def register(self, param: Param, grad: Tensor) -> None:
-        """Put in a gradient; it replaces that of the same parameter.
-
-        Raises:
-            ShapeError, DTypeError, DeviceError: the gradient is not of the parameter's shape, dtype or device.
-        """
+        """Put in a gradient, in place of that of the same parameter; an error if it does not fit its parameter."""
         check_gradient(param, param.tensor, grad)
         self._known()[param.id] = param, placed_gradients([param], [grad])[0]
         self._lists = None
@@ -164,20 +155,17 @@ class GradientsParams:
 
 def check_gradient(param: Param, tensor: Tensor, grad: Tensor, otherwise: str = "") -> None:
     """Raise the error of a gradient that does not fit its parameter, or is sparse; `otherwise` ends the message."""
+    what = f"the gradient of '{param.path}'"
     if grad.shape != tensor.shape:
-        raise ShapeError(
-            f"the gradient of '{param.path}' has shape {list(grad.shape)}, expected {list(tensor.shape)}{otherwise}"
-        )
+        raise ShapeError(f"{what} has shape {list(grad.shape)}, expected {list(tensor.shape)}{otherwise}")
     if grad.dtype != tensor.dtype:
-        raise DTypeError(f"the gradient of '{param.path}' has dtype {grad.dtype}, expected {tensor.dtype}{otherwise}")
+        raise DTypeError(f"{what} has dtype {grad.dtype}, expected {tensor.dtype}{otherwise}")
     if grad.device != tensor.device:
-        raise DeviceError(
-            f"the gradient of '{param.path}' is on '{grad.device}', expected '{tensor.device}'{otherwise}"
-        )
+        raise DeviceError(f"{what} is on '{grad.device}', expected '{tensor.device}'{otherwise}")
     if grad.layout is not torch.strided:
         raise DTypeError(
-            f"the gradient of '{param.path}' is sparse ({grad.layout}), expected a dense one{otherwise}; leave out"
-            " sparse=True of the embedding, or register grad.to_dense()"
+            f"{what} is sparse ({grad.layout}), expected a dense one{otherwise}; leave out sparse=True of the"
+            " embedding, or register grad.to_dense()"
         )
 
 
@@ -206,8 +194,8 @@ class MultiGradientsParams:
     def remove(self, param: Param | ParamId) -> Tensor | None:
         """Take the gradients of a parameter out of all containers; returns their sum, or None.
 
-        The sum is on the device of the first container that has one, from number `id % len(containers)` on, so that
-        the sums of many parameters are spread over the devices (burn-optim, multi_gradients.rs).
+        The sum is on the device of the first container that has one, from number `id % len(containers)` on, which
+        spreads the sums over the devices (burn-optim, multi_gradients.rs).
         """
         count = len(self.containers)
         start = (param.id if isinstance(param, Param) else param).value % max(count, 1)
@@ -222,3 +210,106 @@ class MultiGradientsParams:
         """The sums for the parameters of `module`, on their devices, for a step; takes them out of the containers."""
         found = ((param, self.remove(param)) for param in weights(module))
         return GradientsParams.of((param, grad.to(param.tensor.device)) for param, grad in found if grad is not None)
+
+
+class GradientsAccumulator:
+    """Adds gradients up, in place; those of float16 and bfloat16 in float32, rounded once at the end.
+
+    Without `items` the result is the sum, as in Burn. With them it is what one batch of all the items would have given,
+    where each loss is a mean over its own items (tokens, images): sum(items_i * gradient_i) / sum(items_i). A parameter
+    without gradient in some micro-batch counts as 0 there.
+
+    Example:
+        >>> import torch
+        >>> from burnlike.optim import GradientsParams
+        >>> model = torch.nn.Linear(2, 1, bias=False)
+        >>> accumulator = GradientsAccumulator()
+        >>> for batch in (torch.ones(3, 2), torch.zeros(1, 2)):
+        ...     model(batch).mean().backward()
+        ...     accumulator.accumulate(model, GradientsParams.from_module(model), items=len(batch))
+        >>> accumulator.grads().values
+        [tensor([[0.7500, 0.7500]])]
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[ParamId, tuple[Param, Tensor]] = {}
+        self._dtypes: dict[ParamId, torch.dtype] = {}
+        self._first: float | None = None  # items of the first micro-batch
+        self._weight = 0.0
+        self._count = 0
+
+    def __len__(self) -> int:
+        """The number of micro-batches since the last `grads`."""
+        return self._count
+
+    @torch.no_grad()
+    def accumulate(self, module: nn.Module, grads: GradientsParams, items: float | None = None) -> None:
+        """Add the gradients of the parameters of `module`, of one micro-batch; they are not changed.
+
+        Args:
+            items: how many items its loss is a mean of. 0 adds nothing, whatever the gradients are: the mean of no
+                items is NaN.
+
+        Raises:
+            ArgumentError: `items` is negative or not finite, or was given for some micro-batches only.
+            ShapeError, DTypeError, DeviceError: a gradient does not fit its parameter; nothing was added.
+        """
+        self._check_items(items)
+        if items == 0:
+            self._count += 1
+            return
+        own = weights(module)
+        if grads.params is own:  # as from_module gives them where each parameter has one
+            some = list(grads)
+        else:
+            some = [(param, grad) for param in own if (grad := grads.get(param)) is not None]
+        for param, grad in some:
+            check_gradient(param, param.tensor, grad, "; it was not added")
+        if items is not None and self._first is None:
+            self._first = items
+        # Relative to the first, so that equal micro-batches are added as they are, and large counts don't overflow.
+        weight = 1.0 if items is None or self._first is None else items / self._first
+        self._count += 1
+        self._weight += weight
+        for param, grad in some:
+            if param.id not in self._sums:
+                self._dtypes[param.id] = grad.dtype
+                self._sums[param.id] = param, torch.zeros_like(grad, dtype=computing_dtype(grad.dtype))
+        if some:
+            sums = [self._sums[param.id][1] for param, _ in some]
+            foreach.add_(
+                sums, [_in(total.dtype, grad) for (_, grad), total in zip(some, sums, strict=True)], alpha=weight
+            )
+
+    @torch.no_grad()
+    def grads(self) -> GradientsParams:
+        """The accumulated gradients in the dtypes of the parameters; empties the accumulator."""
+        sums = [total for _, total in self._sums.values()]
+        if sums and self._first is not None and self._weight != 1.0:
+            foreach.div_(sums, self._weight)
+        found = GradientsParams.of(
+            (param, _in(self._dtypes[param_id], total)) for param_id, (param, total) in self._sums.items()
+        )
+        self.reset()
+        return found
+
+    def reset(self) -> None:
+        self._sums, self._dtypes = {}, {}
+        self._first, self._weight, self._count = None, 0.0, 0
+
+    def _check_items(self, items: float | None) -> None:
+        if items is not None and not (math.isfinite(items) and items >= 0):
+            raise ArgumentError(f"items: expected how many items the loss is a mean of, at least 0; got {items}")
+        weighted = self._first is not None
+        # What has items 0 alone says nothing about the others.
+        if self._weight and weighted != (items is not None):
+            given, now = ("with", "without") if weighted else ("without", "with")
+            raise ArgumentError(
+                f"items: micro-batches before were accumulated {given} items, this one {now}; give them for all, or for"
+                " none"
+            )
+
+
+def _in(dtype: torch.dtype, tensor: Tensor) -> Tensor:
+    """`tensor.to(dtype)`, which takes a microsecond also where it has nothing to do."""
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)

@@ -1,5 +1,7 @@
 """All parameters of a module as one vector, as L-BFGS sees them."""
 
+from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -7,7 +9,7 @@ from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import reshard
 from ...errors import ArgumentError, DeviceError, ShapeError
-from ...module import Param, ParamId, params
+from ...module import Param, params
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ..core.sharded import local, whole
 from ..core.step_checks import check_alike, meshes_of
@@ -31,14 +33,10 @@ class FlatParameters:
             shown = ", ".join(f"'{path}' on {device}" for device, path in devices.items())
             raise DeviceError(f"Lbfgs: expected all parameters on one device, got {shown}")
         self.device = self.params[0].tensor.device
-        self.dtype = torch.float32
-        for param in self.params:
-            self.dtype = torch.promote_types(self.dtype, param.tensor.dtype)
-        self._places: dict[ParamId, tuple[int, int]] = {}
-        self.size = 0
-        for param in self.params:
-            self._places[param.id] = self.size, self.size + param.tensor.numel()
-            self.size += param.tensor.numel()
+        self.dtype = reduce(torch.promote_types, (param.tensor.dtype for param in self.params), torch.float32)
+        ends = list(accumulate(param.tensor.numel() for param in self.params))
+        self._places = {param.id: slice(*it) for param, it in zip(self.params, pairwise([0, *ends]), strict=True)}
+        self.size = ends[-1]
         self.moving: list[Param] = []
         self._meshes = meshes_of(self.params)
         self._groups = _groups_of(module, [param.tensor for param in self.params])
@@ -97,8 +95,7 @@ class FlatParameters:
         return torch.zeros(self.size, dtype=self.dtype, device=self.device)
 
     def _part(self, flat: Tensor, param: Param) -> Tensor:
-        first, last = self._places[param.id]
-        return flat[first:last].view(param.tensor.shape)
+        return flat[self._places[param.id]].view(param.tensor.shape)
 
     def _check(self, grads: GradientsParams) -> None:
         check_alike(self._meshes, grads.params)

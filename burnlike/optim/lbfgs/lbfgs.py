@@ -11,6 +11,7 @@ from ...errors import ArgumentError, RecordMismatchError, ShapeError, TrainingEr
 from ...record import Record
 from ...record.methods import RecordMethods
 from ...tensor.core.base import TensorBase
+from ..core.state import inner_of
 from ..core.step_checks import WarnsOfMissingGradients
 from ..gradients.gradients import GradientsParams
 from .configs import LbfgsConfig
@@ -30,15 +31,10 @@ _LEAST_CURVATURE = 1e-10
 class Lbfgs(RecordMethods, WarnsOfMissingGradients):
     """Minimizes an exact loss by L-BFGS; burn-optim 0.23.0-pre.1, lbfgs.rs, which is torch.optim.LBFGS by another name.
 
-    It is no `Optimizer`: a step evaluates the loss several times, by a closure. The parameters are one vector, the
-    state is of the whole module. A parameter without gradient (frozen, or not used) keeps its value; after freezing
-    or unfreezing take a new optimizer, since the history tells nothing about what was frozen.
-
-    A step in torch's protocol, where the closure takes nothing and leaves gradients in `.grad`, is `step_closure`.
-
-    Attributes:
-        config: see `LbfgsConfig`.
-        state: see `LbfgsState`.
+    It is no `Optimizer`: a step evaluates the loss several times, by a closure. The parameters are one vector, `state`
+    is of the whole module. A parameter without gradient (frozen, or not used) keeps its value; after freezing or
+    unfreezing take a new optimizer, since the history tells nothing about what was frozen. A step in torch's protocol
+    is `step_closure`.
 
     Example:
         >>> from burnlike import nn
@@ -57,32 +53,32 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         self.state = LbfgsState()
 
     def step(self, lr: float, module: Module, closure: "Closure[Module]") -> tuple[Module, float]:
-        """Up to `max_iter` iterations; `module` is updated in place.
+        """Up to `max_iter` iterations; `module` is updated in place. Returns it, and the loss that it has now (torch:
+        before).
 
         On several ranks (DDP, `fully_shard`) the loss is averaged over them: each must be the mean over as many items.
 
         Args:
             lr: the step length; of the line search, the first one that is tried.
-            module: what is trained. The closure sees it with trial values; those from before are put back if the
-                closure fails.
-            closure: `closure(module) -> (loss, gradients)`; called with gradients enabled. What its first call gives a
-                gradient for is what moves.
-
-        Returns:
-            The module and the loss that it has now. torch returns the one from before.
+            closure: `closure(module) -> (loss, gradients)`; it sees trial values, and gradients are enabled. What its
+                first call gives a gradient for is what moves.
 
         Raises:
-            ArgumentError: the rate is not a number, negative or not finite, the closure returns something else, or
-                gradients of another module.
+            ArgumentError: the rate is no number >= 0, the closure returns something else, or gradients of another
+                module.
             ShapeError: a gradient has another shape than its parameter, or the state another size than the module.
             DeviceError: the parameters are on several devices.
-            TrainingError: the loss, or a gradient, is not finite at the start. On each error module and state are as
-                they were.
+            TrainingError: the loss, or a gradient, is not finite at the start. On each error, also of the closure,
+                module and state are as they were.
         """
         if not isinstance(lr, int | float) or not 0 <= lr < math.inf:
             raise ArgumentError(f"Lbfgs: expected a learning rate >= 0 for all parameters, got {lr!r}")
         flat = FlatParameters(module)
-        self._check_size(flat)
+        if sizes := {it.numel() for it in self.state.vectors} - {flat.size}:
+            raise ShapeError(
+                f"Lbfgs: the state is of {sizes.pop()} values, the module has {flat.size}; it belongs to another module"
+                " or to this one before it was changed: make a new optimizer. Nothing was changed"
+            )
         loss, grads = _evaluated(closure, module)
         if grads.is_empty():
             self._without_gradients(module)
@@ -114,12 +110,10 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         return module, loss
 
     def step_closure(self, lr: float, module: nn.Module, closure: Callable[[], Any]) -> Any:
-        """`step` in torch's protocol: `closure` computes the loss and leaves its gradients in `.grad`.
+        """`step` in torch's protocol: `closure` computes the loss and leaves its gradients in `.grad`, where they are
+        taken.
 
-        They are taken out after each call, so it need not zero them.
-
-        Returns:
-            What the first call of the closure returned, as torch.optim.LBFGS does.
+        Returns what the first call of the closure returned, as torch.optim.LBFGS does.
         """
         losses: list[Any] = []
 
@@ -140,24 +134,18 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         return self.into_record()
 
     def load_record(self, record: Record, module: nn.Module | None = None) -> Self:
-        """Replace the state by that of `record`; returns the optimizer.
+        """Replace the state by that of `record`, of `into_record` or Burn's; returns the optimizer.
 
-        Args:
-            record: what `into_record` gave, or what Burn saved.
-            module: what is to be trained: the state must be of its size, which is checked at the first step otherwise.
-
-        Raises:
-            RecordMismatchError: the record is none of L-BFGS, or does not fit the module; the state is as before.
-            RecordIOError: its file can't be read; likewise.
+        It must be of the size of `module`, which without one is checked at the first step. On RecordMismatchError and
+        RecordIOError the state is as before.
         """
         self.take_state(self.read_state(Record.of(record), module))
         return self
 
     def read_state(self, record: Record, module: nn.Module | None = None) -> LbfgsState:
-        """A state for `load_record`, checked; nothing is changed yet, so that several parts can be loaded together."""
+        """A state for `load_record`, checked; nothing is changed yet."""
         state = state_of(record)
-        for name in ("history_s", "history_y"):
-            del getattr(state, name)[: -self.config.history_size]
+        state.forget(self.config.history_size)
         if module is not None and state.vectors:
             size, found = FlatParameters(module).size, state.vectors[0].numel()
             if found != size:
@@ -169,14 +157,6 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
 
     def take_state(self, state: LbfgsState) -> None:
         self.state = state
-
-    def _check_size(self, flat: FlatParameters) -> None:
-        found = {it.numel() for it in self.state.vectors} - {flat.size}
-        if found:
-            raise ShapeError(
-                f"Lbfgs: the state is of {found.pop()} values, the module has {flat.size}; it belongs to another module"
-                " or to this one before it was changed: make a new optimizer. Nothing was changed"
-            )
 
     def _iterate(
         self,
@@ -241,7 +221,9 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         y = flat.still(gradient - state.prev_flat_grad)
         s = flat.still(state.d * (1.0 if state.t is None else state.t))
         if y.dot(s).item() > _LEAST_CURVATURE:
-            state.push(s, y, self.config.history_size)
+            state.history_s.append(s)
+            state.history_y.append(y)
+            state.forget(self.config.history_size)
         return flat.still(state.direction(gradient))
 
 
@@ -251,19 +233,18 @@ def _largest(vector: Tensor) -> float:
 
 @torch.enable_grad()
 def _evaluated(closure: Callable[[Any], Any], module: nn.Module) -> tuple[float, GradientsParams]:
-    found = closure(module)
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], GradientsParams):
-        shown = (
-            f"({', '.join(type(it).__name__ for it in found)})" if isinstance(found, tuple) else type(found).__name__
-        )
-        raise ArgumentError(
-            f"Lbfgs: expected a closure that returns (loss, GradientsParams), got {shown}; end it with `return loss,"
-            " GradientsParams.from_module(module)`"
-        )
-    loss = found[0].inner if isinstance(found[0], TensorBase) else found[0]
-    if isinstance(loss, Tensor) and loss.numel() == 1:
-        return float(loss.detach()), found[1]
-    if isinstance(loss, int | float):
-        return float(loss), found[1]
+    match found := closure(module):
+        case (loss, GradientsParams() as grads):
+            pass
+        case _:
+            types = ", ".join(type(it).__name__ for it in found) if isinstance(found, tuple) else ""
+            raise ArgumentError(
+                "Lbfgs: expected a closure that returns (loss, GradientsParams), got"
+                f" {f'({types})' if isinstance(found, tuple) else type(found).__name__}; end it with `return loss,"
+                " GradientsParams.from_module(module)`"
+            )
+    loss = inner_of(loss)
+    if isinstance(loss, int | float) or (isinstance(loss, Tensor) and loss.numel() == 1):
+        return float(loss.detach() if isinstance(loss, Tensor) else loss), grads
     shown = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
     raise ArgumentError(f"Lbfgs: expected a closure whose loss is one number, got {shown}")

@@ -34,16 +34,11 @@ def strong_wolfe(
     tolerance_change: float,
     max_iter: int,
 ) -> tuple[Sample, int]:
-    """Search along a line.
+    """Search along a line: the best sample, which satisfies the conditions if the search ended in time, and the
+    evaluations.
 
-    Args:
-        t: step length to try first, > 0.
-        largest: magnitude of the largest value of the direction.
-        tolerance_change: an interval is not divided further where no value changes by more within it.
-        max_iter: most trials after the first one.
-
-    Returns:
-        The best sample, which satisfies the conditions if the search has ended in time, and the number of evaluations.
+    `t` is tried first; `largest` is the magnitude of the largest value of the direction: an interval in which no value
+    changes by more than `tolerance_change` is not divided further. After the first trial there are at most `max_iter`.
     """
     before, sample = start, evaluate(t)
     for count in range(max_iter):

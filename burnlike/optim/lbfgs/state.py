@@ -1,6 +1,6 @@
 """The state of L-BFGS, its record, and the direction that follows from it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -42,21 +42,17 @@ class LbfgsState:
     def copy(self, device: torch.device, dtype: torch.dtype) -> "LbfgsState":
         """A state with lists of its own, its tensors on `device` in `dtype`; they are shared where they are already."""
         moved = map_tensors(self, lambda it: it.to(device, dtype))
-        lists = {name: list(getattr(moved, name)) for name in _HISTORIES}
-        rest = {name: getattr(moved, name) for name in ("d", "t", "prev_flat_grad", "prev_loss", "g_iter")}
-        return LbfgsState(**lists, **rest)
+        return replace(moved, **{name: list(getattr(moved, name)) for name in _HISTORIES})
 
-    def push(self, s: Tensor, y: Tensor, most: int) -> None:
-        """Append a displacement and the change of the gradient on it, and drop the oldest above `most`."""
-        self.history_s.append(s)
-        self.history_y.append(y)
+    def forget(self, most: int) -> None:
+        """Drop the oldest pairs above `most`."""
         del self.history_s[:-most], self.history_y[:-most]
 
     def direction(self, gradient: Tensor) -> Tensor:
         """The direction of a step: -H @ gradient, where H approximates the inverse Hessian by the history.
 
-        The two-loop recursion, Nocedal & Wright 2006, algorithm 7.4, with the scaling of equation 7.20. No number goes
-        to the host.
+        The two-loop recursion, Nocedal & Wright 2006, algorithm 7.4, scaled by equation 7.20. No number goes to the
+        host.
         """
         d = gradient.neg()
         if not self.history_s:
@@ -83,16 +79,14 @@ class LbfgsState:
 def state_of(record: Record) -> LbfgsState:
     """The state that a record holds, in memory of its own; RecordMismatchError if it is none or contradicts itself."""
     values: dict[str, Any] = dict(record.values)
-    lengths = {}
-    for name in _HISTORIES:
-        entry = values.pop(name, None)
-        lengths[name] = entry.get("len") if isinstance(entry, dict) else None
+    entries = {name: values.pop(name, None) for name in _HISTORIES}
+    lengths = {name: it.get("len") if isinstance(it, dict) else None for name, it in entries.items()}
     try:
         if None in lengths.values():
             raise RecordMismatchError("it has no history")
-        tensors = {name: record.tensors[name] for name in record.tensors}
         values |= {name: [] for name, length in lengths.items() if length == 0}
-        state = unflatten(LbfgsState, {name: it.detach().clone() for name, it in tensors.items()}, values)
+        tensors = {name: record.tensors[name].detach().clone() for name in record.tensors}
+        state = unflatten(LbfgsState, tensors, values)
     except RecordMismatchError as error:
         raise RecordMismatchError(
             f"{record.source} is none of Lbfgs: {error}; take the file that was saved from its into_record(). The"

@@ -1,18 +1,40 @@
-"""The configs of schedules that stand alone. Imports no torch."""
+"""The configs of schedules. Imports no torch."""
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from ...config import LrSchedulerConfig, Meta
+from ..._lazy import resolve
+from ...config import Config, LrSchedulerConfig, Meta
 from ...config.bounds import Count, CountOrZero, NotNegative, Positive
+from ...config.roles import Built
 from ...errors import ConfigError
+from ...module.groups.param_group import ParamGroup
 
 if TYPE_CHECKING:
-    from .simple import ConstantLr, CosineAnnealing, ExponentialLr, LinearLr, NoamLr, StepLr
+    from .schedules import (
+        ComposedLr,
+        ConstantLr,
+        CosineAnnealing,
+        ExponentialLr,
+        LinearLr,
+        ModuleLrScheduler,
+        NoamLr,
+        SequentialLr,
+        StepLr,
+        WarmupLr,
+    )
 
 
-class ConstantLrConfig(LrSchedulerConfig, tag="ConstantLr"):
+class _FormulaConfig(LrSchedulerConfig[Built]):
+    """Base of those whose schedule takes the fields as they are, and needs no length."""
+
+    def init(self, num_iters: int | None = None) -> Built:
+        return resolve(str(self.__builds__))(**{name: getattr(self, name) for name in self.__struct_fields__})
+
+
+class ConstantLrConfig(_FormulaConfig["ConstantLr"], tag="ConstantLr", builds=".schedules"):
     """The same rate at every step.
 
     Attributes:
@@ -20,11 +42,6 @@ class ConstantLrConfig(LrSchedulerConfig, tag="ConstantLr"):
     """
 
     lr: NotNegative
-
-    def init(self, num_iters: int | None = None) -> "ConstantLr":
-        from .simple import ConstantLr
-
-        return ConstantLr(self.lr)
 
 
 class LinearLrConfig(LrSchedulerConfig, tag="LinearLr"):
@@ -41,7 +58,7 @@ class LinearLrConfig(LrSchedulerConfig, tag="LinearLr"):
     num_iters: Count | None = None
 
     def init(self, num_iters: int | None = None) -> "LinearLr":
-        from .simple import LinearLr
+        from .schedules import LinearLr
 
         steps = self.num_iters or num_iters
         if steps is None or steps < 1:
@@ -73,7 +90,7 @@ class CosineAnnealingConfig(LrSchedulerConfig, tag="CosineAnnealing"):
             yield "min_lr", f"expected at most initial_lr ({self.initial_lr}), got {self.min_lr}"
 
     def init(self, num_iters: int | None = None) -> "CosineAnnealing":
-        from .simple import CosineAnnealing
+        from .schedules import CosineAnnealing
 
         cosine_steps = self.num_iters
         if cosine_steps is None:
@@ -87,7 +104,7 @@ class CosineAnnealingConfig(LrSchedulerConfig, tag="CosineAnnealing"):
         return CosineAnnealing(self.initial_lr, self.min_lr, cosine_steps, self.warmup_steps, self.restart)
 
 
-class ExponentialLrConfig(LrSchedulerConfig, tag="ExponentialLr"):
+class ExponentialLrConfig(_FormulaConfig["ExponentialLr"], tag="ExponentialLr", builds=".schedules"):
     """Each rate is gamma times the one before.
 
     Attributes:
@@ -98,13 +115,8 @@ class ExponentialLrConfig(LrSchedulerConfig, tag="ExponentialLr"):
     initial_lr: Annotated[float, Meta(gt=0, le=1)]
     gamma: Annotated[float, Meta(gt=0, le=1)]
 
-    def init(self, num_iters: int | None = None) -> "ExponentialLr":
-        from .simple import ExponentialLr
 
-        return ExponentialLr(self.initial_lr, self.gamma)
-
-
-class StepLrConfig(LrSchedulerConfig, tag="StepLr"):
+class StepLrConfig(_FormulaConfig["StepLr"], tag="StepLr", builds=".schedules"):
     """The rate is multiplied by gamma every step_size steps.
 
     Attributes:
@@ -117,13 +129,8 @@ class StepLrConfig(LrSchedulerConfig, tag="StepLr"):
     step_size: Count
     gamma: Positive = 0.1
 
-    def init(self, num_iters: int | None = None) -> "StepLr":
-        from .simple import StepLr
 
-        return StepLr(self.initial_lr, self.step_size, self.gamma)
-
-
-class NoamLrConfig(LrSchedulerConfig, tag="NoamLr"):
+class NoamLrConfig(_FormulaConfig["NoamLr"], tag="NoamLr", builds=".schedules"):
     """A linear warm-up, then a fall with the root of the steps (Vaswani et al. 2017, eq. 3).
 
     Attributes:
@@ -136,7 +143,127 @@ class NoamLrConfig(LrSchedulerConfig, tag="NoamLr"):
     warmup_steps: Count = 4000
     model_size: Count = 512
 
-    def init(self, num_iters: int | None = None) -> "NoamLr":
-        from .simple import NoamLr
 
-        return NoamLr(self.factor, self.warmup_steps, self.model_size)
+Reduction = Literal["prod", "sum", "avg"]
+
+
+class LrGroupConfig(Config):
+    """Parameters with a schedule of their own.
+
+    Attributes:
+        params: which they are.
+        scheduler: their schedule.
+    """
+
+    params: ParamGroup
+    scheduler: LrSchedulerConfig
+
+
+class ModuleLrSchedulerConfig(LrSchedulerConfig, tag="ModuleLrScheduler"):
+    """A schedule for the parameters in no group, and one for each group.
+
+    Attributes:
+        base: of parameters in no group; its rate is what a log of the training shows.
+        groups: of several that match a parameter the last counts.
+    """
+
+    base: LrSchedulerConfig
+    groups: tuple[LrGroupConfig, ...] = ()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _refuse_groups("base", [self.base])
+        for place, group in enumerate(self.groups):
+            yield from _refuse_groups(f"groups.{place}.scheduler", [group.scheduler])
+
+    def init(self, num_iters: int | None = None) -> "ModuleLrScheduler":
+        from .schedules import ModuleLrScheduler
+
+        groups = [(group.params, group.scheduler.init(num_iters)) for group in self.groups]
+        return ModuleLrScheduler(self.base.init(num_iters), groups)
+
+
+def _refuse_groups(path: str, configs: Sequence[LrSchedulerConfig]) -> Iterable[tuple[str, str]]:
+    """Refuse schedules by group where one rate is wanted, for `validate`; `{}` in `path` is the place in a list."""
+    for place, config in enumerate(configs):
+        if isinstance(config, ModuleLrSchedulerConfig):
+            yield path.format(place), "expected one schedule, got ModuleLrScheduler, which has to be the outermost"
+
+
+class ComposedLrConfig(LrSchedulerConfig, tag="ComposedLr"):
+    """The product, sum or average of the rates of several schedules that run side by side.
+
+    Attributes:
+        schedulers: one or more of any type.
+        reduction: what is done with their rates.
+    """
+
+    schedulers: list[LrSchedulerConfig]
+    reduction: Reduction = "prod"
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if not self.schedulers:
+            yield "schedulers", "expected at least one scheduler, got none"
+        yield from _refuse_groups("schedulers.{}", self.schedulers)
+
+    def init(self, num_iters: int | None = None) -> "ComposedLr":
+        from .schedules import ComposedLr
+
+        return ComposedLr([config.init(num_iters) for config in self.schedulers], self.reduction)
+
+
+class SequentialLrConfig(LrSchedulerConfig, tag="SequentialLr"):
+    """One schedule after another.
+
+    Attributes:
+        schedulers: one or more of any type.
+        milestones: the steps, counted from 0, at which the second, third, ... schedule begins.
+    """
+
+    schedulers: list[LrSchedulerConfig]
+    milestones: list[Count]
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        wanted = len(self.schedulers) - 1
+        if not self.schedulers:
+            yield "schedulers", "expected at least one scheduler, got none"
+        elif len(self.milestones) != wanted:
+            yield "milestones", f"expected {wanted}, one less than schedulers, got {len(self.milestones)}"
+        yield from _refuse_groups("schedulers.{}", self.schedulers)
+        if any(first >= second for first, second in pairwise(self.milestones)):
+            yield "milestones", f"expected them to increase strictly, got {self.milestones}"
+
+    def init(self, num_iters: int | None = None) -> "SequentialLr":
+        """Make the schedules; one without a length of its own gets the steps between its milestones."""
+        from .schedules import SequentialLr
+
+        borders = [0, *self.milestones, num_iters]
+        lengths = [None if end is None else end - begin for begin, end in pairwise(borders)]
+        made = [config.init(length) for config, length in zip(self.schedulers, lengths, strict=True)]
+        return SequentialLr(made, self.milestones)
+
+
+class WarmupLrConfig(LrSchedulerConfig, tag="WarmupLr"):
+    """From a small rate to the first one of a schedule in equal steps, then that schedule.
+
+    Attributes:
+        scheduler: of any type; one without a length of its own gets what the warm-up leaves of the run.
+        warmup_steps: how long the rate rises.
+        initial_lr: the first rate; None begins with the first of warmup_steps equal parts.
+    """
+
+    scheduler: LrSchedulerConfig
+    warmup_steps: Count
+    initial_lr: NotNegative | None = None
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _refuse_groups("scheduler", [self.scheduler])
+
+    def init(self, num_iters: int | None = None) -> "WarmupLr":
+        from .schedules import WarmupLr
+
+        if num_iters is not None and num_iters <= self.warmup_steps:
+            raise ConfigError(
+                f"WarmupLr: warmup_steps ({self.warmup_steps}) leaves nothing of a run of {num_iters} steps"
+            )
+        left = None if num_iters is None else num_iters - self.warmup_steps
+        return WarmupLr(self.scheduler.init(left), self.warmup_steps, self.initial_lr)

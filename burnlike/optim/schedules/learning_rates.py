@@ -15,15 +15,9 @@ BASE = -1
 
 @dataclass(frozen=True, slots=True)
 class ModuleLearningRate:
-    """The learning rates of one step.
+    """The learning rates of one step: of parameters in no group, and one for each group; ArgumentError if these differ.
 
-    Attributes:
-        base: of parameters in no group.
-        groups: which parameters have one of their own; of several that accept a parameter the last one counts.
-        rates: one for each group.
-
-    Raises:
-        ArgumentError: there are more or fewer rates than groups.
+    Of several groups that accept a parameter the last one counts.
     """
 
     base: float
