@@ -339,13 +339,11 @@ from .transformer.feed_forward import (
     PositionWiseFeedForward as PositionWiseFeedForward,
 )
 from .transformer.mixture_of_experts import MixtureOfExperts as MixtureOfExperts, MixtureOutput as MixtureOutput
-from .transformer.transformer_decoder import (
+from .transformer.transformer import (
     TransformerDecoder as TransformerDecoder,
     TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,
     TransformerDecoderLayer as TransformerDecoderLayer,
     TransformerDecoderLayerAutoregressiveCache as TransformerDecoderLayerAutoregressiveCache,
-)
-from .transformer.transformer_encoder import (
     TransformerEncoder as TransformerEncoder,
     TransformerEncoderAutoregressiveCache as TransformerEncoderAutoregressiveCache,
     TransformerEncoderLayer as TransformerEncoderLayer,

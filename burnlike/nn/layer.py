@@ -66,10 +66,7 @@ class ChosenLayer(ModuleEnum):
 
     @classmethod
     def of(cls, config: Any, device: torch.device | str | None = None) -> Self:
-        """The layer of `config`.
-
-        Raises ArgumentError if the config's class has no tag, by which the variant is called.
-        """
+        """The layer of `config`. Raises ArgumentError if its class has no tag, by which the variant is called."""
         name = tag_of(type(config))
         if name is None:
             raise ArgumentError(f"{cls.__name__}: expected a config whose class has a tag, got {type(config).__name__}")
@@ -85,12 +82,7 @@ class ChosenLayer(ModuleEnum):
 
 
 def torch_name(name: str, size: int | None = None) -> Any:
-    """An attribute under the name that it has in torch, for programs that ask a twin of torch's layer for it.
-
-    Args:
-        name: in burnlike.
-        size: which size of the tensor of this name it is; None for the attribute itself.
-    """
+    """What torch calls the attribute `name`, or a size of it, for programs that ask a twin of torch's layer for it."""
     if size is not None:
         return property(lambda layer: getattr(layer, name).shape[size])
     return property(lambda layer: getattr(layer, name), lambda layer, value: setattr(layer, name, value))
@@ -106,9 +98,8 @@ def expect_shape(layer: object, x: Tensor, *sizes: int | str, name: str = "") ->
 
     Args:
         layer: whose type the message names.
-        x: the input.
-        sizes: one for each dimension: a number, or the name of a size that may be any; `"..."` as the first stands for
-            any number of dimensions, and so does a `"..."` as the last.
+        sizes: one for each dimension: a number, or the name of a size that may be any; `"..."` as the first or the last
+            stands for any number of dimensions.
         name: of the input, for a layer with several.
 
     Raises:

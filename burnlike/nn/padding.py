@@ -86,18 +86,7 @@ def both_ends(
 def equal_ends(
     name: str, padding: Padding, shape: Sequence[int], kernel_size: tuple[int, ...], stride: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """What is added at both ends of each dimension of an input `[batch, channels, *sizes]`.
-
-    Args:
-        name: what the message starts with.
-        padding: of the layer.
-        shape: of the input.
-        kernel_size: one for each dimension.
-        stride: one for each dimension.
-
-    Raises:
-        ShapeError: it is not the same at both ends.
-    """
+    """What is added at both ends of each dimension of `[batch, channels, *sizes]`; ShapeError if they differ."""
     begin, end = both_ends(padding, shape, kernel_size, stride)
     if begin != end:
         raise ShapeError(

@@ -67,10 +67,7 @@ def whole(sources: Mapping[str, TensorSource]) -> dict[str, TensorRecipe]:
 
 
 def inverse(recipes: Mapping[str, TensorRecipe]) -> dict[str, TensorRecipe]:
-    """The recipes of the other library's tensors, from those of this one's.
-
-    Raises NoCounterpartError if some parts of a tensor are not there.
-    """
+    """The recipes of the other library's tensors, by this one's; NoCounterpartError if some parts are missing."""
     found: dict[str, tuple[list[Any], int]] = {}
     for name, recipe in recipes.items():
         for place, source in enumerate(recipe.sources):

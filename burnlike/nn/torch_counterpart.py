@@ -64,10 +64,7 @@ class Counterpart:
         return {path: it for path, it in self._numbered(known) if it.name in known}
 
     def recipes(self, paths: Iterable[str]) -> dict[str, TensorRecipe]:
-        """Name of each of torch's tensors -> how it is made of burnlike's tensors `paths`; without those of `ignored`.
-
-        Raises NoCounterpartError if some parts of a tensor are not there.
-        """
+        """Name of each of torch's tensors -> how it is made of burnlike's tensors `paths`, but for `ignored`."""
         known = set(paths)
         return inverse(whole({path: it for path, it in self._numbered(known) if path in known}))
 

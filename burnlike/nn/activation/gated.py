@@ -32,14 +32,7 @@ class _Gated(KeepsType, Layer):
 
 
 class GatedLinear(_Gated):
-    """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5): GEGLU with GELU, ReGLU with ReLU.
-
-    Torch: -.
-
-    Attributes:
-        linear_inner: Linear `d_input -> d_output`, of the gate.
-        linear_outer: as linear_inner, of what is gated.
-    """
+    """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5), as GEGLU with GELU. Torch: -."""
 
     def __init__(self, config: GatedLinearConfig, device: torch.device | str | None = None) -> None:
         super().__init__(config, device)
@@ -80,10 +73,7 @@ class GLU(KeepsType, Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., 2 * size, ...] -> [..., size, ...]`.
-
-        Raises ShapeError if x has no dimension `dim`, or its size is odd.
-        """
+        """`[..., 2 * size, ...] -> [..., size, ...]`. Raises ShapeError if `dim` is no dimension of x, or odd."""
         if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] % 2:
             raise shape_error(self, f"an even size of dimension {self.dim}", list(x.shape))
         return functional.glu(x, self.dim)

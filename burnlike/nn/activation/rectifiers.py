@@ -153,8 +153,7 @@ class PRelu(KeepsType, Layer):
     Differs: the weight is `alpha`.
 
     Attributes:
-        alpha: `[1]` or `[channels]`; torch's name is `weight`.
-        alpha_value: its first value.
+        alpha: `[1]` or `[channels]`, of the first value `alpha_value`.
     """
 
     alpha: nn.Parameter
@@ -169,10 +168,7 @@ class PRelu(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, ...] -> [batch, channels, ...]`, of any shape if there is one slope.
-
-        Raises ShapeError if there are several slopes, and x has another number of channels.
-        """
+        """`[batch, channels, ...] -> [batch, channels, ...]`, of any shape if there is one slope."""
         count = self.alpha.shape[0]
         if count != 1 and (x.ndim < 2 or x.shape[1] != count):
             raise shape_error(self, f"[batch, {count}, ...]", list(x.shape))
@@ -195,12 +191,7 @@ class RRelu(KeepsType, ConfiguredLayer, config=RReluConfig):
 
     @lift
     def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
-        """`[...] -> [...]`.
-
-        Args:
-            x: floating-point.
-            rng: equal keys draw the same slopes, compiled or not. None draws by torch's global generator.
-        """
+        """`[...] -> [...]`; keys as of `Dropout`."""
         if not self.training:
             return functional.leaky_relu(x, (self.lower + self.upper) / 2)
         if rng is None:

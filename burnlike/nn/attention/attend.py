@@ -15,13 +15,7 @@ FUSED_BELOW = -1e3
 
 
 class Rules(NamedTuple):
-    """How scores become weights.
-
-    Attributes:
-        min_float: the score of what is hidden.
-        quiet_softmax: whether 1 is added to the sum that the softmax divides by.
-        dropout: of the weights.
-    """
+    """How scores become weights: those of hidden keys are `min_float`; the quiet softmax adds 1 to its divisor."""
 
     min_float: float
     quiet_softmax: bool
@@ -42,8 +36,7 @@ def attend(
 
     Args:
         query: `[batch, n_heads, queries, d_head]`.
-        key: `[batch, n_heads or a divisor, keys, d_head]`, each head for as many heads of the query in a row.
-        value: as key.
+        key, value: `[batch, n_heads or a divisor, keys, d_head]`, each head for as many heads of the query in a row.
         hidden: bool `[batch, 1, 1 or queries, keys]`.
         rules: how scores become weights.
         need_weights: whether the weights are returned; without them fused attention computes the same.
@@ -117,18 +110,12 @@ def _attention(
 def attend_visible(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, *, soft_cap: float | None, dropout: float
 ) -> Tensor:
-    """softmax(q k^T / sqrt(d_head)) v over what is visible (Vaswani et al. 2017, eq. 1).
+    """softmax(q k^T / sqrt(d_head)) v over what is visible: query, key, value as of `attend` `-> [batch, queries, d]`.
 
     Args:
-        query: `[batch, n_heads, queries, d_head]`.
-        key: `[batch, n_heads or a divisor, keys, d_head]`, each head for as many heads of the query in a row.
-        value: as key.
         visible: bool `[batch or 1, 1, queries, keys]`; each query sees something. None: itself and what is before it.
         soft_cap: scores s become soft_cap * tanh(s / soft_cap), which fused attention does not have.
         dropout: probability of dropping a weight.
-
-    Returns:
-        `[batch, queries, n_heads * d_head]`.
     """
     if soft_cap is None:
         context = _attention(query, key, value, visible, dropout, causal=visible is None)

@@ -7,11 +7,7 @@ from torch import Tensor
 
 
 class TensorCache:
-    """A tensor that grows along one dimension, or is computed once.
-
-    Attributes:
-        tensor: what there is so far; None at first.
-    """
+    """A tensor that grows along one dimension, or is computed once; `tensor` is None at first."""
 
     def __init__(self) -> None:
         self.tensor: Tensor | None = None
@@ -36,8 +32,7 @@ class KeyValueCache:
     """Keys and values of the positions so far, in tensors of a fixed size, so that compiled code is compiled once.
 
     Attributes:
-        key: `[batch, n_heads_kv, length, d_head]`; what is not filled yet is 0.
-        value: as key.
+        key, value: `[batch, n_heads_kv, length, d_head]`; what is not filled yet is 0.
         filled: int64 `[]`, how many of the `length` slots are filled.
     """
 

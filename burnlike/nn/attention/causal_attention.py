@@ -26,11 +26,10 @@ class CausalAttention(KeepsType, Module):
 
     Attributes:
         query: Linear `d_model -> n_heads * d_head`.
-        key: Linear `d_model -> n_heads_kv * d_head`, and so is `value`.
+        key, value: Linear `d_model -> n_heads_kv * d_head`.
         output: Linear `n_heads * d_head -> d_model`.
         rotary: what rotates queries and keys, or None.
-        norm_query: RmsNorm `d_head` of the queries before the rotation, where the config has one.
-        norm_key: the same of the keys.
+        norm_query, norm_key: RmsNorm `d_head` before the rotation, where the config has one.
     """
 
     sliding_window: int | None = None
@@ -82,7 +81,7 @@ class CausalAttention(KeepsType, Module):
         *,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Attend from each position to itself and what lies before it.
+        """Attend from each position to itself and what lies before it: `[batch, sequence, d_model]`.
 
         Args:
             x: `[batch, sequence, d_model]`; with a cache the new positions only.
@@ -90,12 +89,7 @@ class CausalAttention(KeepsType, Module):
             positions: int64 `[batch, sequence]`, for the rotation; None where they are the places in the sequence.
             cache: of the calls before; the new keys and values are written into it.
 
-        Returns:
-            `[batch, sequence, d_model]`.
-
-        Raises:
-            ShapeError: x or a mask has another shape.
-            DTypeError: the mask is not bool.
+        Raises ShapeError if x or a mask has another shape, DTypeError if the mask is not bool.
         """
         self._check(x, mask_pad, positions, cache)
         slots = None if cache is None else cache.next_slots(x.shape[1])

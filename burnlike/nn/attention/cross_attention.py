@@ -32,7 +32,7 @@ class CrossAttention(KeepsType, Module):
 
     Attributes:
         query: Linear `d_model -> n_heads * d_head`.
-        key: Linear `d_context -> n_heads_kv * d_head`, and so is `value`.
+        key, value: Linear `d_context -> n_heads_kv * d_head`.
         output: Linear `n_heads * d_head -> d_model`.
     """
 
@@ -58,16 +58,10 @@ class CrossAttention(KeepsType, Module):
 
     @lift
     def forward(self, query: Tensor, context: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attend from each position of `query` to those of `context`: `[batch, queries, d_model]`.
+        """Attend from each position of `query` to those of `context`.
 
-        Args:
-            query: `[batch, queries, d_model]`.
-            context: `[batch, keys, d_context]`.
-            mask: bool `[batch, keys]`, True where a position of the context is hidden.
-
-        Raises:
-            ShapeError: an input or the mask has another shape.
-            DTypeError: the mask is not bool.
+        `[batch, queries, d_model], [batch, keys, d_context] -> [batch, queries, d_model]`; the mask is bool
+        `[batch, keys]`, True where a position of the context is hidden: ShapeError or DTypeError if it is not.
         """
         return self._attend(query, context, mask, CrossAttentionCache())
 

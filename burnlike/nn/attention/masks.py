@@ -11,28 +11,20 @@ from ..layer import expect_shape
 
 
 class GeneratePaddingMask(NamedTuple):
-    """Padded tokens, and where they are padded.
-
-    Attributes:
-        tensor: int64 `[batch, length]`.
-        mask: bool `[batch, length]`, True where a token is the padding.
-    """
+    """Padded tokens, int64 `[batch, length]`, and where they are padded: bool, True where a token is the padding."""
 
     tensor: Tensor
     mask: Tensor
 
 
 def generate_autoregressive_mask(batch_size: int, seq_length: int, device: torch.device | str | None = None) -> Tensor:
-    """The mask that hides from each position those behind it.
+    """The mask that hides from each position those behind it: bool `[batch_size, seq_length, seq_length]`, items alike.
 
     Example:
         >>> generate_autoregressive_mask(1, 3)
         tensor([[[False,  True,  True],
                  [False, False,  True],
                  [False, False, False]]])
-
-    Returns:
-        bool `[batch_size, seq_length, seq_length]`, all items the same memory.
     """
     hidden = torch.ones(seq_length, seq_length, dtype=torch.bool, device=device).triu(1)
     return hidden.expand(batch_size, seq_length, seq_length)
@@ -55,9 +47,7 @@ def generate_padding_mask(
 
     Args:
         pad_token: what sequences are filled up with; where it is among the tokens it is hidden, too.
-        tokens_list: the sequences.
         seq_length: longer sequences are cut; None cuts none.
-        device: of the result.
         fixed: whether the result is `seq_length` long even if all sequences are shorter.
     """
     longest = max(map(len, tokens_list), default=1)
@@ -72,9 +62,7 @@ def hidden_keys(
 ) -> Tensor | None:
     """What both masks hide together: bool `[batch, 1, 1 or queries, keys]`, or None without any.
 
-    Raises:
-        ShapeError: a mask is not `[batch, keys]`, or `[batch, queries, keys]`.
-        DTypeError: a mask is not bool.
+    Raises ShapeError if a mask is not `[batch, keys]`, or `[batch, queries, keys]`; DTypeError if it is not bool.
     """
     if mask_pad is not None:
         _expect_bool(layer, "mask_pad", mask_pad)
@@ -92,18 +80,15 @@ def hidden_keys(
 def causally_visible(
     query: Tensor, key: Tensor, mask_pad: Tensor | None = None, sliding_window: int | None = None
 ) -> Tensor:
-    """What queries see: keys at or before them, in the window, that are no padding; and always themselves.
+    """What queries see, bool `[batch or 1, 1, queries, keys]`: keys at or before them, in the window, no padding.
 
-    A query that is padding itself sees itself, so that its weights are numbers.
+    A query always sees itself, padding or not, so that its weights are numbers.
 
     Args:
         query: int64 `[queries]`, places in the sequence.
         key: int64 `[keys]`.
         mask_pad: bool `[batch, keys]`, True where a key is hidden.
         sliding_window: how many keys up to its own place a query sees; None for all.
-
-    Returns:
-        bool `[batch or 1, 1, queries, keys]`, True for what is visible.
     """
     distance = query[:, None] - key
     visible = distance >= 0

@@ -108,9 +108,7 @@ class MultiHeadAttention(Layer):
             need_weights: whether the weights are returned. Without them torch's fused attention is used, which is
                 faster and takes no memory for them.
 
-        Raises:
-            ShapeError: an input or a mask has another shape.
-            DTypeError: a mask is not bool.
+        Raises ShapeError if an input or a mask has another shape, DTypeError if a mask is not bool.
         """
         key, value = self._checked(query, key, value)
         weights, context = self._attend(
@@ -133,11 +131,7 @@ class MultiHeadAttention(Layer):
         """As `forward`, where only positions are computed that `cache` does not have: the last ones.
 
         Several new positions see each other, unless `mask_attn` hides them. The inputs, masks and weights are of all
-        positions so far; `cache` is of the calls before, and is changed.
-
-        Raises:
-            ShapeError, DTypeError: as `forward`.
-            ShapeError: no position is new.
+        positions so far; `cache` is of the calls before, and is changed. Raises ShapeError if no position is new.
         """
         key, value = self._checked(query, key, value)
         known, length = cache.output.length(1), query.shape[1]
@@ -163,18 +157,14 @@ class MultiHeadAttention(Layer):
         *,
         cache: MhaCache,
     ) -> Tensor:
-        """The context of new positions only, of torch tensors; the cache keeps keys and values, no results.
+        """The context `[batch, new, d_model]` of new positions only, of torch tensors; the cache keeps no results.
 
         Args:
             query: `[batch, new, d_model]`.
-            key: `[batch, new, d_model]`, or all keys `[batch, keys, d_model]` for a cache that does not grow.
-            value: as key.
+            key, value: `[batch, new, d_model]`, or all `[batch, keys, d_model]` for a cache that does not grow.
             mask_pad: bool `[batch, keys]`, of all keys.
             mask_attn: bool `[batch, new, keys]`.
             cache: of the calls before; it is changed.
-
-        Returns:
-            `[batch, new, d_model]`.
         """
         _, context = self._attend(query, key, value, mask_pad, mask_attn, cache=cache, need_weights=False)
         return self.output(context)

@@ -18,8 +18,7 @@ def generate_sinusoids(
 ) -> Tensor:
     """sin and cos of position * max_timescale^(-2i / d_model), in turns (Vaswani et al. 2017, section 3.5).
 
-    Returns:
-        float32 `[length, d_model]`, computed in float64 on the CPU, so that every device gets the same.
+    float32 `[length, d_model]`, computed in float64 on the CPU, so that every device gets the same.
     """
     rate = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu") * (-math.log(max_timescale) / d_model)
     angle = torch.outer(torch.arange(length, dtype=torch.float64, device="cpu"), rate.exp())
@@ -55,7 +54,7 @@ class PositionalEncoding(KeepsType, Layer):
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, sequence, d_model] -> [batch, sequence, d_model]`, in x's dtype.
 
-        Raises ShapeError if x has another `d_model`, or more than `max_sequence_size` positions.
+        Raises ShapeError if x has more than `max_sequence_size` positions.
         """
         d_model = self.sinusoids.shape[2]
         if x.ndim != 3 or x.shape[2] != d_model or x.shape[1] > self.max_sequence_size:
@@ -75,10 +74,8 @@ def position_buckets(n_buckets: int, max_distance: int, *, bidirectional: bool) 
     """The bucket of each distance -max_distance..max_distance from a query to a key (Raffel et al. 2020, section 2.1).
 
     Half of the buckets of a direction are for one distance each, the others for ranges that grow by a factor, up to
-    `max_distance`. Without `bidirectional` all keys behind the query are in bucket 0.
-
-    Returns:
-        int64 `[2 * max_distance + 1]` on the CPU. The logarithms are float32, by which models were trained.
+    `max_distance`. Without `bidirectional` all keys behind the query are in bucket 0. int64 `[2 * max_distance + 1]` on
+    the CPU. The logarithms are float32, by which models were trained.
     """
     distance = torch.arange(-max_distance, max_distance + 1, device="cpu")
     first = torch.zeros_like(distance)
@@ -123,15 +120,9 @@ class RelativePositionBias(Layer):
         self.buckets = buckets.to(device)
 
     def forward(self, queries: int, keys: int, start: int = 0) -> Tensor:
-        """What is added to the scores of queries at the positions `start`, `start + 1`, ... with keys at 0, 1, ...
+        """`[1, n_heads, queries, keys]`, in the dtype of the weight: what is added to the scores.
 
-        Args:
-            queries: how many.
-            keys: how many.
-            start: position of the first query, for generation with a cache.
-
-        Returns:
-            `[1, n_heads, queries, keys]`, in the dtype of the weight.
+        Queries are at the positions `start`, `start + 1`, ... (for generation with a cache), keys at 0, 1, ...
         """
         device = self.buckets.device
         distance = torch.arange(keys, device=device) - torch.arange(start, start + queries, device=device)[:, None]

@@ -85,20 +85,15 @@ class RotaryEncoding(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
-        """Rotate rows `start`, `start + 1`, ... of the tables into the second to last dimension.
+        """Rotate rows `start`, `start + 1`, ... of the tables into `[..., sequence, d_model]`, in x's dtype.
 
         Args:
-            x: `[..., sequence, d_model]`.
             start: position of the first element, for generation with a cache; it counts from `start_offset`.
             positions: int64 `[sequence]`, or `[batch, sequence]` for x `[batch, heads, sequence, d_model]`; in
                 place of `start`. Each is below `max_sequence_length`. Frequencies that depend on the sequence's length
                 are those for the highest position of all rows.
 
-        Returns:
-            `[..., sequence, d_model]` in x's dtype.
-
-        Raises:
-            ShapeError: x reaches past `max_sequence_length`, or its last dimension is not `d_model`.
+        Raises ShapeError if x reaches past `max_sequence_length`, or its last dimension is not `d_model`.
         """
         self._check(x, start)
         # The op takes [batch, heads, sequence, d_model] and two tensors; the other has no heads.
@@ -109,13 +104,7 @@ class RotaryEncoding(KeepsType, Layer):
     def rotate_both(
         self, query: Tensor, key: Tensor, start: int = 0, positions: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """As `forward` of torch tensors, query and key at once.
-
-        Args:
-            query: `[batch, heads, sequence, d_model]`.
-            key: `[batch, heads of its own, sequence, d_model]`.
-            start, positions: as of `forward`.
-        """
+        """As `forward`, query and key `[batch, heads, sequence, d_model]` of torch at once; their heads may differ."""
         self._check(query, start)
         return self._both(query, key, start, positions)
 

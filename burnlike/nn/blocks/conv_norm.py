@@ -34,10 +34,7 @@ class ConvNorm2d(KeepsType, AnyLibrary, Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`.
-
-        Raises ShapeError if x has another rank or other channels, or is smaller than the kernel after padding.
-        """
+        """`[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`, as of `Conv2d`."""
         return self.activation(self.norm(self.conv(x)))
 
 
@@ -49,8 +46,7 @@ class DepthwiseSeparableConv2d(KeepsType, AnyLibrary, Module):
     Torch: -.
 
     Attributes:
-        depthwise: ConvNorm2d with a group for each channel.
-        pointwise: ConvNorm2d of 1 x 1.
+        depthwise: ConvNorm2d with a group for each channel; `pointwise` of 1 x 1.
     """
 
     def __init__(self, config: DepthwiseSeparableConv2dConfig, device: torch.device | str | None = None) -> None:
@@ -72,8 +68,5 @@ class DepthwiseSeparableConv2d(KeepsType, AnyLibrary, Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`.
-
-        Raises ShapeError if x has another rank or other channels, or is smaller than the kernel after padding.
-        """
+        """`[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`, as of `Conv2d`."""
         return self.pointwise(self.depthwise(x))

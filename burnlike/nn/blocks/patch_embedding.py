@@ -34,10 +34,7 @@ class PatchEmbedding(ChangesRank, AnyLibrary, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, patches, d_model]`.
-
-        Raises ShapeError if x has other channels, or a height or width that is not a multiple of the patch's.
-        """
+        """`[batch, channels, height, width] -> [batch, patches, d_model]`."""
         _, channels, height, width = self.projection.weight.shape
         expect_shape(self, x, "batch", channels, "height", "width")
         if x.shape[2] % height or x.shape[3] % width:

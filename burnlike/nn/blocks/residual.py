@@ -17,12 +17,7 @@ from .conv_norm import ConvNorm2d
 
 
 class _Residual(KeepsType, AnyLibrary, Module):
-    """activation(branch(x) + shortcut(x)).
-
-    Attributes:
-        shortcut: ConvNorm2d of 1 x 1 where channels or stride change the shape, None elsewhere.
-        activation: of the sum.
-    """
+    """activation(branch(x) + shortcut(x)); the shortcut is a ConvNorm2d of 1 x 1, None where the shape stays."""
 
     _branch: ClassVar[tuple[str, ...]]
 
@@ -38,10 +33,7 @@ class _Residual(KeepsType, AnyLibrary, Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels_in, height, width] -> [batch, channels_out, ceil(height / stride), ceil(width / stride)]`.
-
-        Raises ShapeError if x has another rank or other channels.
-        """
+        """`[batch, channels_in, height, width] -> [batch, channels_out, *sizes]`, sizes being ceil(size / stride)."""
         convolutions = [getattr(self, name) for name in self._branch]
         expect_shape(self, x, "batch", convolutions[0].conv.weight.shape[1], "height", "width")
         y = x
@@ -56,8 +48,7 @@ class BasicBlock(_Residual):
     Torch: -.
 
     Attributes:
-        first: ConvNorm2d with the stride.
-        second: ConvNorm2d, without activation.
+        first: ConvNorm2d with the stride; `second` without activation.
     """
 
     _branch = ("first", "second")

@@ -14,13 +14,7 @@ from .configs import LayerScaleConfig, SqueezeExciteConfig
 
 
 class LayerScale(KeepsType, AnyLibrary, Layer):
-    """x * gamma, gamma learned, for each element of the last dimension (Touvron et al. 2021, eq. 4).
-
-    Torch: -.
-
-    Attributes:
-        gamma: `[d_model]`, all `value` at first.
-    """
+    """x * gamma `[d_model]`, learned and `value` at first (Touvron et al. 2021, eq. 4). Torch: -."""
 
     def __init__(self, config: LayerScaleConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -38,14 +32,7 @@ class LayerScale(KeepsType, AnyLibrary, Layer):
 
 
 class SqueezeExcite(KeepsType, AnyLibrary, Layer):
-    """x * gate(expand(activation(reduce(mean of x over height and width)))) (Hu et al. 2018, eq. 2 to 4).
-
-    Torch: -.
-
-    Attributes:
-        reduce: Linear `channels -> d_hidden`.
-        expand: Linear `d_hidden -> channels`.
-    """
+    """x * gate(expand(activation(reduce(mean of x over height and width)))) (Hu et al. 2018, eq. 2 to 4). Torch: -."""
 
     def __init__(self, config: SqueezeExciteConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -58,10 +45,7 @@ class SqueezeExcite(KeepsType, AnyLibrary, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, channels, height, width]`.
-
-        Raises ShapeError if x has other channels, or another rank.
-        """
+        """`[batch, channels, height, width] -> [batch, channels, height, width]`."""
         expect_shape(self, x, "batch", self.channels, "height", "width")
         scales = self.gate(self.expand(self.activation(self.reduce(x.mean((2, 3))))))
         return x * scales[:, :, None, None]

@@ -16,12 +16,7 @@ from .graph_problems import item_path, places_of
 
 
 class Source(NamedTuple):
-    """What a layer gets as one of its inputs.
-
-    Attributes:
-        name: of an input of the graph or of a node before.
-        items: the index or field to take of it, of that the next, and so on.
-    """
+    """What a layer gets: of an input of the graph or a node before, the item at these indices and fields."""
 
     name: str
     items: tuple[str, ...]
@@ -120,10 +115,7 @@ def plan_of(config: GraphConfig) -> Plan:
 
 
 def _transposed(layer: Any, x: Tensor) -> Tensor:
-    """x @ transpose(weight): `[..., d_model] -> [..., n_embedding]` by an Embedding's weight.
-
-    Raises ShapeError if the last dimension of x is another one.
-    """
+    """x @ transpose(weight): `[..., d_model] -> [..., n_embedding]` by an Embedding's weight."""
     # A Linear of torch's, which `interop.to_torch` puts here, has the transpose of ours as its weight.
     weight = layer.weight.mT if isinstance(layer, nn.Linear) else layer.weight
     expect_shape(layer, x, "...", weight.shape[1], name="transposed")

@@ -43,11 +43,7 @@ _CHANGING_ACTIVATIONS = frozenset(("GLU", "GatedLinear", "SwiGlu"))
 
 
 def sizes_after(layer: ModuleConfig, before: Sizes, path: str, problems: Problems) -> Sizes:
-    """What is known of a layer's output, where its input has these sizes; what does not fit is added to the problems.
-
-    Args:
-        path: of the layer in the config.
-    """
+    """What is known of the output of the layer at `path`, by that of its input; problems get what does not fit."""
     package, tag = type(layer).__module__.split("."), tag_of(type(layer)) or ""
     if package[:2] != ["burnlike", "nn"]:
         return {}

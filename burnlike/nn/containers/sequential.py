@@ -13,9 +13,7 @@ from .configs import RepeatConfig, ResidualConfig, SequentialConfig, named_parts
 
 
 class Sequential(AnyLibrary, Module):
-    """Layers in a row: each gets the output of the one before.
-
-    The layers are its children, by the names they have in the config, or 0, 1, 2.
+    """Layers in a row, its children by their names or 0, 1, 2: each gets the output of the one before.
 
     Torch: `nn.Sequential`.
     """
@@ -54,23 +52,13 @@ class Repeat(AnyLibrary, Module):
     def forward(self, x: Any, *others: Any, **named: Any) -> Any:
         """What the layer takes `->` what it gives, as often as it is there.
 
-        Args:
-            x: for the first layer; each of the others gets what the one before gives.
-            others: given to all layers after their first input, as a memory or a mask.
-            named: likewise, by name.
+        Each layer gets as x what the one before gives. Other inputs, as a memory or a mask, are given to all layers.
         """
         return run(self, x, *others, **named)
 
 
 class Residual(AnyLibrary, Module):
-    """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) (eq. 2).
-
-    Torch: -.
-
-    Attributes:
-        layers: a `Sequential`.
-        shortcut: a layer, or None for x itself.
-    """
+    """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) (eq. 2). Torch: -."""
 
     def __init__(self, config: ResidualConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -79,10 +67,7 @@ class Residual(AnyLibrary, Module):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """What the first layer takes `->` what the last one gives.
-
-        Raises ShapeError if the two that are added have different shapes.
-        """
+        """What the first layer takes `->` what the last one gives. ShapeError if the summands differ in shape."""
         output = self.layers(x)
         kept = x if self.shortcut is None else self.shortcut(x)
         if output.shape != kept.shape:

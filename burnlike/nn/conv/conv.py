@@ -74,10 +74,10 @@ class _Conv(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """Convolve `[batch, channels_in, *sizes]` into `[batch, channels_out, *sizes_out]`.
+        """`[batch, channels_in, *sizes] -> [batch, channels_out, *sizes_out]`.
 
-        sizes_out = (sizes + padding - dilation * (kernel_size - 1) - 1) // stride + 1. Raises ShapeError if x has
-        another rank or other channels, or is smaller than the kernel after padding.
+        sizes_out = (sizes + padding - dilation * (kernel_size - 1) - 1) // stride + 1. Raises ShapeError if x is
+        smaller than the kernel after padding.
         """
         weight, dims = self.weight, len(self._axes)
         expect_shape(self, x, "batch", weight.shape[1] * self.groups, *self._axes)
@@ -171,10 +171,10 @@ class _ConvTranspose(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """Convolve `[batch, channels_in, *sizes]` into `[batch, channels_out, *sizes_out]`.
+        """`[batch, channels_in, *sizes] -> [batch, channels_out, *sizes_out]`.
 
         sizes_out = (sizes - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + 1 + padding_out. Raises
-        ShapeError if x has another rank or other channels, or nothing is left of the output.
+        ShapeError if nothing is left of the output.
         """
         weight, dims = self.weight, len(self._axes)
         expect_shape(self, x, "batch", weight.shape[0], *self._axes)

@@ -55,17 +55,14 @@ class DeformConv2d(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor, offset: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Convolve `[batch, channels_in, height, width]` into `[batch, channels_out, height_out, width_out]`.
+        """`[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`.
 
         Args:
-            x: the input.
             offset: how far the place of each tap is moved, down and then right:
                 `[batch, offset_groups * taps * 2, height_out, width_out]`.
             mask: what each tap is multiplied by: `[batch, offset_groups * taps, height_out, width_out]`.
 
-        Raises:
-            ShapeError: x, offset or mask has another shape, or x is smaller than the kernel after padding, or padding
-                is not the same at both ends.
+        Raises ShapeError if x is smaller than the kernel after padding, or padding is not the same at both ends.
         """
         expect_shape(self, x, "batch", self.weight.shape[1] * self.weight_groups, "height", "width")
         kernel, stride, dilation = each(self.kernel_size, 2), each(self.stride, 2), each(self.dilation, 2)

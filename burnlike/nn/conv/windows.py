@@ -38,10 +38,7 @@ class Unfold4d(_Windows, config=Unfold4dConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, channels * taps, windows]`.
-
-        Raises ShapeError if x has another rank, or is smaller than the kernel after padding.
-        """
+        """As the class says. Raises ShapeError if x is smaller than the kernel after padding."""
         expect_shape(self, x, "batch", "channels", "height", "width")
         padding = each(self.padding, 2)
         expect_window(self, x.shape, each(self.kernel_size, 2), each(self.dilation, 2), padding, padding)
@@ -58,11 +55,7 @@ class Fold4d(_Windows, config=Fold4dConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels * taps, windows] -> [batch, channels, *output_size]`.
-
-        Raises ShapeError if x has another rank, other columns than windows fit into `output_size`, or rows that are no
-        multiple of the taps of a window.
-        """
+        """As the class says. Raises ShapeError if x has other columns than windows fit into `output_size`."""
         kernel, stride, padding = each(self.kernel_size, 2), each(self.stride, 2), each(self.padding, 2)
         window = span(kernel, each(self.dilation, 2))
         rows, columns = window_counts(each(self.output_size, 2), window, stride, padding)
@@ -85,10 +78,7 @@ class PixelShuffle(KeepsType, ConfiguredLayer, config=PixelShuffleConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels * r * r, height, width] -> [batch, channels, height * r, width * r]`.
-
-        Raises ShapeError if x has another rank, or channels that are no multiple of r * r.
-        """
+        """As the class says, r being `upscale_factor`."""
         square = self.upscale_factor**2
         expect_shape(self, x, "batch", f"channels * {square}", "height", "width")
         if x.shape[1] % square:
@@ -106,10 +96,7 @@ class PixelUnshuffle(KeepsType, ConfiguredLayer, config=PixelUnshuffleConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`.
-
-        Raises ShapeError if x has another rank, or a height or width that is no multiple of r.
-        """
+        """As the class says, r being `downscale_factor`."""
         factor = self.downscale_factor
         expect_shape(self, x, "batch", "channels", f"height * {factor}", f"width * {factor}")
         if x.shape[2] % factor or x.shape[3] % factor:

@@ -25,11 +25,10 @@ class Dropout(KeepsType, ConfiguredLayer, config=DropoutConfig):
 
     @lift
     def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
-        """`[...] -> [...]`; x itself in evaluation.
+        """`[...] -> [...]` of floats; x itself in evaluation.
 
         Args:
-            x: floating-point.
-            rng: equal keys zero the same values, compiled or not. None draws by torch's global generator.
+            rng: equal keys draw the same, compiled or not. None draws by torch's global generator.
         """
         if rng is None or not self.training:
             return functional.dropout(x, self.prob, self.training)
@@ -48,15 +47,7 @@ class DropPath(KeepsType, AnyLibrary, ConfiguredLayer, config=DropPathConfig):
 
     @lift
     def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
-        """`[batch, ...] -> [batch, ...]`; x itself in evaluation, or if `prob` is 0.
-
-        Args:
-            x: floating-point.
-            rng: as of `Dropout`.
-
-        Raises:
-            ShapeError: x has no dimensions.
-        """
+        """`[batch, ...] -> [batch, ...]` of floats; x itself in evaluation, or if `prob` is 0; keys as of `Dropout`."""
         expect_shape(self, x, "batch", "...")
         if not self.training or self.prob == 0:
             return x
@@ -73,12 +64,7 @@ class GaussianNoise(KeepsType, ConfiguredLayer, config=GaussianNoiseConfig):
 
     @lift
     def forward(self, x: Tensor, rng: Key | Generator | None = None) -> Tensor:
-        """`[...] -> [...]`; x itself in evaluation, or if `std` is 0.
-
-        Args:
-            x: floating-point.
-            rng: as of `Dropout`.
-        """
+        """`[...] -> [...]` of floats; x itself in evaluation, or if `std` is 0; keys as of `Dropout`."""
         if not self.training or self.std == 0:
             return x
         return torch.add(x, normal(rng, x), alpha=self.std)

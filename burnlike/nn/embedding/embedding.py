@@ -13,13 +13,10 @@ from .configs import EmbeddingConfig
 
 
 class Embedding(EmbedsIndices, Layer):
-    """Rows of a table.
+    """Rows of a table, `weight` `[n_embedding, d_model]`.
 
     Torch: `nn.Embedding`.
     Differs: indices are `[batch, sequence]`; no `padding_idx`, `max_norm`, `sparse`, nor gradients scaled by frequency.
-
-    Attributes:
-        weight: `[n_embedding, d_model]`.
     """
 
     num_embeddings = torch_name("weight", 0)
@@ -31,10 +28,7 @@ class Embedding(EmbedsIndices, Layer):
 
     @lift
     def forward(self, indices: Tensor) -> Tensor:
-        """Integers `[...]` in 0..n_embedding-1 `-> [..., d_model]`.
-
-        Raises TableIndexError if an index is out of this range (on the CPU; CUDA devices are not waited for).
-        """
+        """Integers `[...] -> [..., d_model]`. Raises TableIndexError for one not in 0..n_embedding-1, on the CPU."""
         try:
             return functional.embedding(indices, self.weight)
         except IndexError as error:

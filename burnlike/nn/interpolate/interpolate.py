@@ -33,9 +33,8 @@ def calculate_output_size(
 ) -> tuple[int, ...]:
     """The sizes of an input of `input_dims`, `[batch, channels, *sizes]`, once it is resized.
 
-    Raises:
-        ArgumentError: not exactly one of `output_size` and `scale_factor` is given.
-        ShapeError: a size would be 0, or too large.
+    Raises ArgumentError if not exactly one of `output_size` and `scale_factor` is given, ShapeError if a size would be
+    0, or too large.
     """
     if (output_size is None) == (scale_factor is None):
         raise ArgumentError("expected exactly one of output_size and scale_factor")
@@ -66,10 +65,7 @@ class Interpolate1d(KeepsType, ConfiguredLayer, config=Interpolate1dConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, length] -> [batch, channels, length_out]`.
-
-        Raises ShapeError if x has another rank, or a size would be 0 or too large.
-        """
+        """As the class says. Raises ShapeError if a size would be 0 or too large."""
         expect_shape(self, x, "batch", "channels", "length")
         size = calculate_output_size(x.shape, self.output_size, self.scale_factor)
         if self.mode in _LINE_MODES:
@@ -104,10 +100,7 @@ class Interpolate2d(KeepsType, ConfiguredLayer, config=Interpolate2dConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, height, width] -> [batch, channels, height_out, width_out]`.
-
-        Raises ShapeError if x has another rank, or a size would be 0 or too large.
-        """
+        """As the class says. Raises ShapeError if a size would be 0 or too large."""
         expect_shape(self, x, "batch", "channels", "height", "width")
         size = calculate_output_size(x.shape, self.output_size, self.scale_factor)
         return TorchModuleOps.interpolate(x, size, _IMAGE_MODES[self.mode], self.align_corners)

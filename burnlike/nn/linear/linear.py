@@ -23,8 +23,7 @@ class Linear(KeepsType, Layer):
     Differs: the weight is `[d_input, d_output]`, torch's transpose.
 
     Attributes:
-        weight: `[d_input, d_output]`, the transpose of `torch.nn.Linear`'s; in records with the layout "col"
-            `[d_output, d_input]`.
+        weight: `[d_input, d_output]`; in records with the layout "col" `[d_output, d_input]`.
         bias: `[d_output]` or None.
     """
 

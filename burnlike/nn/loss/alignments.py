@@ -18,16 +18,12 @@ _NEVER = float("-inf")
 
 
 def arc_scores(scores: Tensor, targets: Tensor, blank: int, logits: bool) -> tuple[Tensor, Tensor]:
-    """The log probabilities of the arcs, half precision as float32.
+    """The log probabilities of blanks `[batch, time, length + 1]` and labels `[batch, time, length]`, half as float32.
 
     Args:
-        scores: `[batch, time, length + 1, classes]`.
+        scores: `[batch, time, length + 1, classes]`, logits or log probabilities.
         targets: `[batch, length]`.
         blank: the class of blanks.
-        logits: whether the scores are logits.
-
-    Returns:
-        Of blanks `[batch, time, length + 1]`, of labels `[batch, time, length]`.
     """
     if logits:
         blanks, labels, _ = _ArcsOfLogits.apply(scores, targets, blank)  # pyright: ignore[reportGeneralTypeIssues]
@@ -37,16 +33,12 @@ def arc_scores(scores: Tensor, targets: Tensor, blank: int, logits: bool) -> tup
 
 
 def minus_log_likelihood(blanks: Tensor, labels: Tensor, times: Tensor, lengths: Tensor) -> Tensor:
-    """-log of the probability of all paths from (0, 0) through the blank at (times - 1, lengths).
+    """`[batch]`, -log of the probability of all paths from (0, 0) through the blank at (times - 1, lengths).
 
     Args:
-        blanks: `[batch, time, length + 1]`, the log probabilities of blanks.
-        labels: `[batch, time, length]`, those of labels.
+        blanks, labels: as of `arc_scores`.
         times: `[batch]`, in 1..time.
         lengths: `[batch]`, in 0..length.
-
-    Returns:
-        `[batch]`.
     """
     loss, _ = _Lattice.apply(blanks, labels, times, lengths)  # pyright: ignore[reportGeneralTypeIssues]
     return loss

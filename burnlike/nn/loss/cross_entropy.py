@@ -22,15 +22,11 @@ class CrossEntropyLoss(GivesLoss, Layer):
 
     With weights w: sum(w[target] * -log p(target)) / sum(w[target]). With smoothing a the target is 1 - a + a/classes
     for its class and a/classes for the others (Szegedy et al. 2016, section 7), each times the weight of its class.
+    `weights` is `[classes]` or None, a constant that moves with the module.
 
     Torch: `nn.CrossEntropyLoss`.
     Differs: logits `[batch, classes]` only, no probabilities as targets; `pad_tokens` are several of torch's
     `ignore_index`; always the mean.
-
-    Attributes:
-        pad_tokens: targets whose rows do not count, or None.
-        weights: `[classes]` or None; a constant that moves with the module.
-        smoothing: a, or None.
     """
 
     weights: Tensor | None
@@ -46,10 +42,8 @@ class CrossEntropyLoss(GivesLoss, Layer):
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """`[batch, classes], [batch] -> []`; NaN if all targets are pad tokens.
 
-        Raises:
-            ShapeError: the shapes do not fit each other or the weights.
-            DTypeError: the targets are no integers.
-            TargetError: a target is no class (on the CPU; CUDA aborts with an assertion).
+        Raises ShapeError for shapes that do not fit each other or the weights, DTypeError for targets of floats,
+        TargetError for a target that is no class (on the CPU; CUDA aborts with an assertion).
         """
         weights = self.weights
         targets = expect_rows(self, logits, targets, None if weights is None else len(weights))
@@ -126,15 +120,10 @@ class BinaryCrossEntropyLoss(GivesLoss, Layer):
     """-(t * log p + (1 - t) * log(1 - p)), the mean over all values; p = sigmoid(x) of logits x, logarithms >= -100.
 
     With smoothing a the target t is t * (1 - a) + a / n, where n is the size of the last dimension, or 2 if there is
-    only one dimension.
+    only one dimension. `weights` are `[classes]` or None, a constant that moves with the module.
 
     Torch: `nn.BCELoss`, with `logits` `nn.BCEWithLogitsLoss`.
     Differs: targets may be integers; weights are of classes; label smoothing; always the mean.
-
-    Attributes:
-        weights: `[classes]` or None: the classes are the last dimension, or the targets 0 and 1 if there is only one
-            dimension. A constant that moves with the module.
-        smoothing: a, or None.
     """
 
     weights: Tensor | None
@@ -147,17 +136,11 @@ class BinaryCrossEntropyLoss(GivesLoss, Layer):
 
     @lift
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """`[...], [...] -> []`.
+        """`[...], [...] -> []`; logits or probabilities, and targets 0 or 1, or probabilities as floats.
 
-        Args:
-            logits: or probabilities, as the config says.
-            targets: 0 or 1, or probabilities as floats.
-
-        Raises:
-            ShapeError: the shapes differ, or the last dimension is not that of the weights.
-            DTypeError: the targets of one dimension, of which each has its weight, are no integers.
-            TargetError: such a target has no weight (on the CPU).
-            ArgumentError: a probability is not in 0..1 (on the CPU).
+        Raises ShapeError if the shapes differ, or the last dimension is not that of the weights. With weights for
+        targets of one dimension: DTypeError if they are floats, TargetError if one has no weight (on the CPU).
+        ArgumentError if a probability is not in 0..1 (on the CPU).
         """
         expect_equal_shapes(self, logits, targets)
         weights = None if self.weights is None else self._weights_for(targets).to(logits.dtype)

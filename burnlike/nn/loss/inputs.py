@@ -27,10 +27,7 @@ def expect_integers(layer: object, tensor: Tensor, name: str = "targets") -> Non
 
 
 def expect_rows(layer: object, x: Tensor, targets: Tensor, classes: int | None = None, name: str = "targets") -> Tensor:
-    """`targets` as int64, if `x` is `[batch, classes]` and they are `[batch]` integers.
-
-    Raises ShapeError or DTypeError if they are not.
-    """
+    """`targets` as int64; ShapeError or DTypeError if not `[batch]` integers beside `x`, `[batch, classes]`."""
     shape, length = x.shape, targets.shape
     if len(shape) != 2 or len(length) != 1 or shape[0] != length[0] or classes not in (None, shape[1]):
         expect_shape(layer, x, "batch", "classes" if classes is None else classes)
@@ -100,9 +97,7 @@ class OfPredictions(GivesLoss):
     def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
         """`[...], [...] -> []`; "auto" is the mean.
 
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
+        Raises ShapeError if the shapes differ, ArgumentError if the reduction is "batch_mean" or unknown.
         """
         expect_equal_shapes(self, predictions, targets)
         return self._loss(predictions, targets, mean_or_sum(self, reduction))

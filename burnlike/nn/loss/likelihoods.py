@@ -27,9 +27,7 @@ class KLDivLoss(GivesLoss, ConfiguredLayer, config=KLDivLossConfig):
     def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
         """`[batch, ...], [batch, ...] -> []`; "auto" is "batch_mean", the sum divided by the batch.
 
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is unknown.
+        Raises ShapeError if the shapes differ, ArgumentError if the reduction is unknown.
         """
         expect_equal_shapes(self, predictions, targets)
         if reduction in ("auto", "batch_mean"):
@@ -86,12 +84,7 @@ class GaussianNLLLoss(GivesLoss, ConfiguredLayer, config=GaussianNLLLossConfig):
 
     @lift
     def forward(self, input: Tensor, target: Tensor, var: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ; the last dimension of `var` may be 1.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
+        """`[...], [...], [...] -> []`, reduced and checked as `MseLoss` does it; the last size of `var` may be 1."""
         return reduced(self, self.forward_no_reduction(input, target, var), reduction)
 
     @lift

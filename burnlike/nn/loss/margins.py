@@ -77,13 +77,9 @@ class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=MultiMarginLossConfig):
 
     @lift
     def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[batch, classes], [batch] -> []`; "auto" is the mean.
+        """`[batch, classes], [batch] -> []`, reduced as `MseLoss` does it.
 
-        Raises:
-            ShapeError: the shapes do not fit.
-            DTypeError: the targets are no integers.
-            TargetError: a target is no class (on the CPU; CUDA aborts with an assertion).
-            ArgumentError: the reduction is "batch_mean" or unknown.
+        Raises DTypeError if targets are no integers, TargetError if one is no class (on the CPU; CUDA aborts).
         """
         return self._loss(input, target, mean_or_sum(self, reduction))
 
@@ -162,10 +158,7 @@ class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=CosineEmbeddingLoss
 
     @lift
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """`[batch, size], [batch, size], [batch] -> []`, reduced as the config says.
-
-        Raises ShapeError if the shapes do not fit each other.
-        """
+        """`[batch, size], [batch, size], [batch] -> []`, reduced as the config says."""
         return reduced(self, self.forward_no_reduction(input1, input2, target), self.reduction)
 
     @lift

@@ -67,12 +67,7 @@ class SmoothL1Loss(KeepsType, Module):
 
     @lift
     def forward_with_reduction(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...] -> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError: the shapes differ.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
+        """`[...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         expect_equal_shapes(self, predictions, targets)
         word = mean_or_sum(self, reduction)
         return functional.smooth_l1_loss(predictions, targets, reduction=word, beta=self.beta)

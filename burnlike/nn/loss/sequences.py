@@ -39,11 +39,8 @@ class CTCLoss(ChangesRank, Module):
             input_lengths: integers in 0..time.
             target_lengths: integers in 0..length.
 
-        Raises:
-            ShapeError: the shapes do not fit each other.
-            DTypeError: targets or lengths are no integers.
-            ArgumentError: `blank` is no class.
-            TargetError: a target is no class, or a length exceeds its dimension (on the CPU).
+        Raises ShapeError or DTypeError for other inputs, ArgumentError if `blank` is no class, TargetError if a target
+        is no class, or a length exceeds its dimension (on the CPU).
         """
         return self._loss(log_probs, targets, input_lengths, target_lengths, "none")
 
@@ -58,9 +55,7 @@ class CTCLoss(ChangesRank, Module):
     ) -> Tensor:
         """As `forward`, `-> []`; "mean" ("auto") is the mean of the losses divided by their targets' lengths.
 
-        Raises:
-            ShapeError, DTypeError, ArgumentError, TargetError: as `forward`.
-            ArgumentError: the reduction is "batch_mean" or unknown.
+        Raises ArgumentError if the reduction is "batch_mean" or unknown.
         """
         return self._loss(log_probs, targets, input_lengths, target_lengths, mean_or_sum(self, reduction))
 
@@ -107,7 +102,7 @@ class RNNTLoss(ChangesRank, Module):
 
     @lift
     def forward(self, logits: Tensor, targets: Tensor, logit_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-        """`[batch, time, length + 1, classes], [batch, length], [batch], [batch] -> [batch]`.
+        """`[batch, time, length + 1, classes], [batch, length], [batch], [batch] -> [batch]`; errors as of `CTCLoss`.
 
         Beside the inputs and their gradient, memory for a few numbers for each sample, time and label is taken.
 
@@ -116,12 +111,6 @@ class RNNTLoss(ChangesRank, Module):
             targets: integers; those from each target's length on do not matter.
             logit_lengths: integers in 1..time.
             target_lengths: integers in 0..length.
-
-        Raises:
-            ShapeError: the shapes do not fit each other.
-            DTypeError: targets or lengths are no integers.
-            ArgumentError: `blank` is no class.
-            TargetError: a target is no class, or a length exceeds its dimension (on the CPU).
         """
         self._check(logits, targets, logit_lengths, target_lengths)
         position = torch.arange(targets.shape[1], device=targets.device)
@@ -140,12 +129,7 @@ class RNNTLoss(ChangesRank, Module):
         target_lengths: Tensor,
         reduction: Reduction = "auto",
     ) -> Tensor:
-        """As `forward`, `-> []`; "auto" is the mean.
-
-        Raises:
-            ShapeError, DTypeError, ArgumentError, TargetError: as `forward`.
-            ArgumentError: the reduction is "batch_mean" or unknown.
-        """
+        """As `forward`, `-> []`, reduced as `MseLoss` does it."""
         return reduced(self, self.forward(logits, targets, logit_lengths, target_lengths), reduction)
 
     def _check(self, logits: Tensor, targets: Tensor, logit_lengths: Tensor, target_lengths: Tensor) -> None:

@@ -18,20 +18,17 @@ class BatchNorm(KeepsType, JointLayer, Layer):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (Ioffe & Szegedy 2015, algorithm 1).
 
     In training mode the mean and the variance are those of the batch, and the running ones move towards them by
-    `momentum`; in evaluation they are the running ones. One layer serves all ranks. If a Learner trains in several
-    processes, the batch is that of all processes.
-
-    A twin of a layer of torch's, of `interop.from_torch`, goes on with torch's running variance and counts batches.
+    `momentum`; in evaluation they are the running ones. If a Learner trains in several processes, the batch is that of
+    all processes. A twin of a layer of torch's, of `interop.from_torch`, goes on with torch's running variance and
+    counts batches.
 
     Torch: `nn.BatchNorm1d`, `2d`, `3d`.
     Differs: one class for all ranks; `running_var` is of the biased variance, torch's of the unbiased; always affine
     and tracking; weights are `gamma` and `beta`.
 
     Attributes:
-        gamma: `[num_features]`, ones at first.
-        beta: `[num_features]`, zeros at first.
-        running_mean: buffer `[num_features]`.
-        running_var: buffer `[num_features]`, of the variance with the divisor n, other than torch's n - 1.
+        gamma, beta: `[num_features]`, ones and zeros at first.
+        running_mean, running_var: buffers `[num_features]`.
     """
 
     running_mean: Tensor
@@ -54,10 +51,7 @@ class BatchNorm(KeepsType, JointLayer, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, num_features, ...] -> [batch, num_features, ...]`.
-
-        Raises ShapeError if x has another number of channels, or no such dimension.
-        """
+        """`[batch, num_features, ...] -> [batch, num_features, ...]`."""
         gamma = self.gamma
         channels = gamma.shape[0]
         expect_shape(self, x, "batch", channels, "...")

@@ -12,12 +12,7 @@ from .configs import GroupNormConfig, InstanceNormConfig
 
 
 class _GroupedNorm(KeepsType, Layer):
-    """What both share: the fields of the config are attributes.
-
-    Attributes:
-        gamma: `[num_channels]`, ones at first, or None.
-        beta: `[num_channels]`, zeros at first, or None.
-    """
+    """What both share: the fields of the config, and gamma (ones) and beta (zeros), `[num_channels]` or None."""
 
     gamma: nn.Parameter | None
     beta: nn.Parameter | None
@@ -39,10 +34,7 @@ class _GroupedNorm(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, num_channels, ...] -> [batch, num_channels, ...]`.
-
-        Raises ShapeError if x has another number of channels, or no such dimension.
-        """
+        """`[batch, num_channels, ...] -> [batch, num_channels, ...]`."""
         expect_shape(self, x, "batch", self.num_channels, "...")
         return torch.group_norm(x, self.num_groups, self.gamma, self.beta, self.epsilon)
 

@@ -22,8 +22,7 @@ class LayerNorm(KeepsType, Layer):
     dtype, torch's is float32.
 
     Attributes:
-        gamma: `[d_model]`, ones at first.
-        beta: `[d_model]`, zeros at first, or None.
+        gamma, beta: `[d_model]`, ones and zeros at first; beta may be None.
     """
 
     gamma: nn.Parameter
@@ -42,10 +41,7 @@ class LayerNorm(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`, in x's dtype.
-
-        Raises ShapeError if the last dimension of x is not `d_model`.
-        """
+        """`[..., d_model] -> [..., d_model]`, in x's dtype."""
         shape = self.gamma.shape
         expect_shape(self, x, "...", shape[0])
         if exports_to_onnx() or takes_references():  # ONNX lacks the native op, a backend's tables have torch's

@@ -12,8 +12,7 @@ from .configs import LocalResponseNormConfig
 class LocalResponseNorm(KeepsType, ConfiguredLayer, config=LocalResponseNormConfig):
     """x / (k + alpha * mean(x^2))^beta over a window of channels (Krizhevsky et al. 2012, section 3.3).
 
-    The mean is over `size` channels, those outside counting as 0. Of an even size the channel behind is one more than
-    before; torch has it the other way.
+    The mean is over `size` channels, those outside counting as 0.
 
     Torch: `nn.LocalResponseNorm`.
     Differs: with an even size the extra channel is the one after, torch's the one before.
@@ -26,10 +25,7 @@ class LocalResponseNorm(KeepsType, ConfiguredLayer, config=LocalResponseNormConf
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, ..., length] -> [batch, channels, ..., length]`.
-
-        Raises ShapeError if x has fewer than three dimensions.
-        """
+        """`[batch, channels, ..., length] -> [batch, channels, ..., length]`, three or more dimensions."""
         if x.ndim < 3:
             raise shape_error(self, "[batch, channels, ..., length]", list(x.shape))
         squares = x.square().flatten(2).unsqueeze(1)

@@ -13,14 +13,11 @@ from .configs import RmsNormConfig
 
 
 class RmsNorm(KeepsType, Layer):
-    """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019, eq. 4).
+    """x / sqrt(mean(x^2) + epsilon) * gamma `[d_model]` over the last dimension (Zhang & Sennrich 2019, eq. 4).
 
     Torch: `nn.RMSNorm`.
     Differs: over the last dimension only; epsilon is 1e-5, torch's default the smallest step of the dtype; the weight
     is `gamma`.
-
-    Attributes:
-        gamma: `[d_model]`, ones at first.
     """
 
     weight = torch_name("gamma")
@@ -34,10 +31,7 @@ class RmsNorm(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`, in x's dtype.
-
-        Raises ShapeError if the last dimension of x is not `d_model`.
-        """
+        """`[..., d_model] -> [..., d_model]`, in x's dtype."""
         expect_shape(self, x, "...", self.gamma.shape[0])
         norm = rms_norm_reference if exports_to_onnx() else rms_norm
         return norm(x, self.gamma, self.epsilon)

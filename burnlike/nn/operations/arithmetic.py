@@ -111,12 +111,9 @@ class ConstantTensor(AnyLibrary, ConfiguredLayer, config=ConstantTensorConfig):
 
 
 class Parameter(ChangesRank, AnyLibrary, Layer):
-    """A trained tensor for each item of the batch of its input, whose values do not count.
+    """A trained tensor, `weight`, for each item of the batch of its input, whose values do not count.
 
     Torch: `nn.Parameter`, expanded.
-
-    Attributes:
-        weight: of the shape in the config.
     """
 
     def __init__(self, config: ParameterConfig, device: torch.device | str | None = None) -> None:

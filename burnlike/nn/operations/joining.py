@@ -22,12 +22,7 @@ class _Elementwise(KeepsType, AnyLibrary, Layer):
 
     @lift
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Two or more tensors of sizes that are equal or 1 `->` one of the larger sizes.
-
-        Raises:
-            ShapeError: sizes differ.
-            ArgumentError: there are less than two.
-        """
+        """Two or more tensors (else ArgumentError) of sizes that are equal or 1 `->` one of the larger sizes."""
         expect_alike(self, inputs)
         return reduce(type(self).operation, inputs)
 
@@ -51,12 +46,7 @@ class Concat(KeepsType, AnyLibrary, ConfiguredLayer, config=ConcatConfig):
 
     @lift
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Two or more tensors that differ in the size of `dim` only `->` one with the sum of these sizes.
-
-        Raises:
-            ShapeError: they differ in another size.
-            ArgumentError: there are less than two.
-        """
+        """Two or more tensors (else ArgumentError) that differ in the size of `dim` only `->` one of their sum."""
         _expect_several(self, inputs)
         first = inputs[0]
         expect_dim(self, first, self.dim)
@@ -77,12 +67,7 @@ class Stack(ChangesRank, AnyLibrary, ConfiguredLayer, config=StackConfig):
 
     @lift
     def forward(self, *inputs: Tensor) -> Tensor:
-        """Two or more tensors of one shape `->` one with one more dimension, of as many elements as there are.
-
-        Raises:
-            ShapeError: their shapes differ, or the result has no dimension `dim`.
-            ArgumentError: there are less than two.
-        """
+        """Two or more tensors (else ArgumentError) of one shape `->` one with one more dimension."""
         _expect_several(self, inputs)
         first = inputs[0]
         for x in inputs[1:]:

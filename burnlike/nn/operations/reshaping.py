@@ -19,10 +19,7 @@ class Flatten(ChangesRank, AnyLibrary, ConfiguredLayer, config=FlattenConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, a, b, ...] -> [batch, a * b * ...]`, as the dimensions are by default.
-
-        Raises ShapeError if x lacks these dimensions, or the first of them comes after the last.
-        """
+        """`[batch, a, b, ...] -> [batch, a * b * ...]`, as the dimensions are by default."""
         within = all(-x.ndim <= dim < x.ndim for dim in (self.start_dim, self.end_dim))
         if not within or self.start_dim % x.ndim > self.end_dim % x.ndim:
             raise shape_error(self, f"dimensions from {self.start_dim} to {self.end_dim}", list(x.shape))
@@ -40,10 +37,7 @@ class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReshapeConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> shape`.
-
-        Raises ShapeError if x has another number of elements, or lacks a dimension whose size is taken from it.
-        """
+        """`[...] -> shape`. Raises ShapeError if x has another number of elements, or no dimension at a 0."""
         if any(size == 0 and dim >= x.ndim for dim, size in enumerate(self.shape)):
             raise shape_error(self, f"a dimension for each 0 of {list(self.shape)}", list(x.shape))
         sizes = [x.shape[dim] if size == 0 else size for dim, size in enumerate(self.shape)]
@@ -62,10 +56,7 @@ class Permute(KeepsType, AnyLibrary, ConfiguredLayer, config=PermuteConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """A tensor of as many dimensions as `dims` has `->` the same, its dimensions in that order.
-
-        Raises ShapeError if it has more or less dimensions.
-        """
+        """A tensor of as many dimensions as `dims` has `->` the same, its dimensions in that order."""
         if x.ndim != len(self.dims):
             raise shape_error(self, f"{len(self.dims)} dimensions", list(x.shape))
         return x.permute(self.dims)
@@ -88,10 +79,7 @@ class Pad(KeepsType, AnyLibrary, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., size, ...] -> [..., before + size + after, ...]`.
-
-        Raises ShapeError if x has no dimension `dim`, or it is too short to be mirrored.
-        """
+        """`[..., size, ...] -> [..., before + size + after, ...]`. ShapeError if it is too short to mirror."""
         expect_dim(self, x, self.dim)
         needed = max(self.before, self.after) + 1 if self.mode == "reflect" else int(self.mode == "edge")
         if x.shape[self.dim] < needed:

@@ -22,10 +22,7 @@ class Split(AnyLibrary, ConfiguredLayer, config=SplitConfig):
 
     @lift
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """`[..., sum of sizes, ...] ->` a tuple of one tensor for each size.
-
-        Raises ShapeError if x has no dimension `dim`, or it is of another size.
-        """
+        """`[..., sum of sizes, ...] ->` a tuple of one tensor for each size."""
         if not -x.ndim <= self.dim < x.ndim or x.shape[self.dim] != sum(self.sizes):
             raise shape_error(self, f"size {sum(self.sizes)} of dimension {self.dim}", list(x.shape))
         return x.split(self.sizes, self.dim)
@@ -39,10 +36,7 @@ class Select(ChangesRank, AnyLibrary, ConfiguredLayer, config=SelectConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., size, ...] -> [..., ...]`, without the dimension.
-
-        Raises ShapeError if x has no dimension `dim`, or it is too short.
-        """
+        """`[..., size, ...] -> [..., ...]`, without the dimension. Raises ShapeError if it is too short."""
         if not -x.ndim <= self.dim < x.ndim or not -x.shape[self.dim] <= self.index < x.shape[self.dim]:
             raise shape_error(self, f"an index {self.index} in dimension {self.dim}", list(x.shape))
         return x.select(self.dim, self.index)
@@ -58,10 +52,7 @@ class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=SliceConfig):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., size, ...] -> [..., part, ...]`.
-
-        Raises ShapeError if x has no dimension `dim`, or nothing of it is between `start` and `end`.
-        """
+        """`[..., size, ...] -> [..., part, ...]`. Raises ShapeError if nothing is between `start` and `end`."""
         expect_dim(self, x, self.dim)
         size = x.shape[self.dim]
         start, end, step = slice(self.start, self.end, self.step).indices(size)
@@ -81,10 +72,7 @@ class _Reduction(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReductionConfi
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[...] -> [...]` without the dimensions `dims`, or with 1 in their places.
-
-        Raises ShapeError if x lacks one of them, or two of them are one.
-        """
+        """`[...] -> [...]` without the dimensions `dims`, or with 1 in their places; ShapeError if two are one."""
         if not all(-x.ndim <= dim < x.ndim for dim in self.dims) or len({it % x.ndim for it in self.dims}) < len(
             self.dims
         ):

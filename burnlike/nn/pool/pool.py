@@ -66,8 +66,7 @@ class _MaxPool(_WindowPool):
         """`[batch, channels, *sizes] -> [batch, channels, *sizes_out]`; padding counts as -inf.
 
         sizes_out = (sizes + padding - dilation * (kernel_size - 1) - 1) / stride + 1, rounded down, or with ceil_mode
-        up; then a window that would start behind the input is left out. Raises ShapeError if x has another rank, or is
-        smaller than the window after padding.
+        up; then a window that would start behind the input is left out. Raises ShapeError if x is smaller than one.
         """
         dilation = each(self.dilation, len(self._axes))
         return TorchModuleOps.max_pool(x, *self._windows(x, dilation), dilation, self.ceil_mode)
@@ -120,11 +119,9 @@ class _AvgPool(_WindowPool):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, channels, *sizes] -> [batch, channels, *sizes_out]`.
+        """`[batch, channels, *sizes] -> [batch, channels, *sizes_out]`, the sizes as of max pools with a dilation of 1.
 
-        sizes_out = (sizes + padding - kernel_size) / stride + 1, rounded down, or with ceil_mode up; then a window that
-        would start behind the input is left out. What lies behind the padding never counts in an average. Raises
-        ShapeError if x has another rank, or is smaller than the window after padding.
+        What lies behind the padding never counts in an average.
         """
         windows = self._windows(x, (1,) * len(self._axes))
         return TorchModuleOps.avg_pool(x, *windows, self.count_include_pad, self.ceil_mode)
@@ -167,7 +164,6 @@ class _AdaptiveAvgPool(KeepsType, Layer):
         """`[batch, channels, *sizes] -> [batch, channels, *output_size]`.
 
         Output i is the mean of the elements from floor(i * size / output_size) to ceil((i + 1) * size / output_size).
-        Raises ShapeError if x has another rank.
         """
         expect_shape(self, x, "batch", "channels", *self._axes)
         return _ADAPTIVE[len(self._axes)](x, self.output_size)

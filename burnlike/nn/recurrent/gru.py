@@ -24,9 +24,6 @@ class Gru(KeepsType, Direction):
 
     Torch: `nn.GRU` with `batch_first=True`.
     Differs: one layer, each gate's weights in its own tensors; only the outputs are returned.
-
-    Attributes:
-        update_gate, reset_gate, new_gate: linear transforms of the input and the hidden state.
     """
 
     _first_gate = "update_gate"
@@ -48,14 +45,9 @@ class Gru(KeepsType, Direction):
 
     @lift
     def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
-        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; the last step of it is the state after it.
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, whose last step is the state after it.
 
-        Args:
-            x: the input.
-            state: the hidden state before the first step, `[batch, d_hidden]`; zeros if None.
-
-        Raises:
-            ShapeError: `x` or the state has another shape.
+        `state` is the hidden state before the first step, `[batch, d_hidden]`; zeros if None.
         """
         return run(self, x, None if state is None else (state,), batch_first=True, reverse=False)[0]
 
@@ -106,12 +98,7 @@ class BiGru(Bidirectional):
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
 
-        Args:
-            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
-            state: the hidden states before the first steps, `[2, batch, d_hidden]`; zeros if None.
-
-        Raises:
-            ShapeError: `x` or the state has another shape.
+        `state` has those before the first steps, `[2, batch, d_hidden]`; zeros if None. The batch may be second.
         """
         output, (hidden,) = run_both(self, x, None if state is None else (state,))
         return output, hidden

@@ -20,14 +20,11 @@ class Lstm(Direction):
 
     With each gate the sum of its two linear transforms, of x_t and of h_(t-1):
     c_t = sigmoid(forget) * c_(t-1) + sigmoid(input) * tanh(cell), h_t = sigmoid(output) * tanh(c_t).
+    With `input_forget` there is no `forget_gate`, it is None.
 
     Torch: `nn.LSTM`.
     Differs: one layer, each gate's weights in its own tensors; the batch is first by default, the cell before the
         hidden state.
-
-    Attributes:
-        input_gate, output_gate, cell_gate: linear transforms of the input and the hidden state.
-        forget_gate: likewise, or None with `input_forget`.
     """
 
     _first_gate = "input_gate"
@@ -62,12 +59,7 @@ class Lstm(Direction):
     def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
         """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, and the state after the last step.
 
-        Args:
-            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
-            state: before the first step, both tensors `[batch, d_hidden]`; zeros if None.
-
-        Raises:
-            ShapeError: `x` or the state has another shape.
+        `state` is that before the first step, both tensors `[batch, d_hidden]`; zeros if None. The batch may be second.
         """
         states = None if state is None else (state.hidden, state.cell)
         output, (hidden, cell) = run(self, x, states, self.batch_first, self.reverse)
@@ -115,12 +107,7 @@ class BiLstm(Bidirectional):
     def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
         """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
 
-        Args:
-            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
-            state: before the first steps, both tensors `[2, batch, d_hidden]`; zeros if None.
-
-        Raises:
-            ShapeError: `x` or the state has another shape.
+        `state` has those before the first steps, both `[2, batch, d_hidden]`; zeros if None. The batch may be second.
         """
         output, (hidden, cell) = run_both(self, x, None if state is None else (state.hidden, state.cell))
         return output, LstmState(cell, hidden)

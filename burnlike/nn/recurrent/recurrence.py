@@ -30,10 +30,6 @@ class GateController(Layer):
     """x @ W_i + b_i + h @ W_h + b_h, before the gate's activation.
 
     The layers with gates compute those of all gates at once. They take the weights from here, and don't call this.
-
-    Attributes:
-        input_transform: of the input, `[..., d_input] -> [..., d_output]`.
-        hidden_transform: of the hidden state, `[..., d_output] -> [..., d_output]`.
     """
 
     input_transform: Linear
@@ -54,19 +50,12 @@ class GateController(Layer):
 
     @lift
     def gate_product(self, x: Tensor, hidden: Tensor) -> Tensor:
-        """The gate's value before its activation, `[..., d_input], [..., d_output] -> [..., d_output]`.
-
-        Raises ShapeError if the last dimension of `x` or of `hidden` has another size.
-        """
+        """The gate's value before its activation, `[..., d_input], [..., d_output] -> [..., d_output]`."""
         return self.input_transform(x) + self.hidden_transform(hidden)
 
 
 class Direction(Layer):
-    """A layer that reads sequences in one direction, step by step.
-
-    Attributes:
-        n_states: how many tensors the state has.
-    """
+    """A layer that reads sequences in one direction, step by step; its state has `n_states` tensors."""
 
     n_states: ClassVar[int] = 1
     _first_gate: ClassVar[str]
@@ -86,8 +75,7 @@ class Direction(Layer):
         Args:
             projected: the transformed input of all gates, `[batch, n * d_hidden]`.
             states: before the step.
-            weight: of the hidden state, of all gates, `[n * d_hidden, d_hidden]`.
-            bias: of the hidden state, of all gates, `[n * d_hidden]`.
+            weight, bias: of the hidden state, of all gates, `[n * d_hidden, d_hidden]` and `[n * d_hidden]`.
         """
         raise NotImplementedError
 
@@ -96,13 +84,10 @@ class Direction(Layer):
 
 
 class Bidirectional(Layer):
-    """Two layers that read the same sequences, one of them from the end; their outputs are side by side.
+    """Two layers that read the same sequences, `reverse` from the end; their outputs are side by side.
 
     The layer that reads forwards is the child `forward`, as in Burn, in paths and records. `layer.forward` is the
     method, as in torch: `layer.get_submodule("forward")` is the child.
-
-    Attributes:
-        reverse: the layer that reads from the end.
     """
 
     _direction: ClassVar[type[ModuleConfig]]
@@ -141,10 +126,7 @@ class Bidirectional(Layer):
 
 
 def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, reverse: bool) -> tuple[Tensor, States]:
-    """The hidden states of all steps, and the states after the last one.
-
-    Raises ShapeError if the input or a state has another shape.
-    """
+    """The hidden states of all steps, and the states after the last one."""
     batch, time = expect_sequence(layer, x, layer, batch_first)
     for state in states or ():
         expect_shape(layer, state, batch, layer.d_hidden, name="state")
@@ -157,10 +139,7 @@ def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, r
 
 
 def run_both(layer: Bidirectional, x: Tensor, states: States | None) -> tuple[Tensor, States]:
-    """The hidden states of both directions side by side, and the last states one above the other.
-
-    Raises ShapeError if the input or a state has another shape.
-    """
+    """The hidden states of both directions side by side, and the last states one above the other."""
     directions = layer.directions()
     batch, time = expect_sequence(layer, x, directions[0], layer.batch_first)
     for state in states or ():
@@ -178,10 +157,7 @@ def run_both(layer: Bidirectional, x: Tensor, states: States | None) -> tuple[Te
 
 
 def expect_sequence(layer: Layer, x: Tensor, direction: Direction, batch_first: bool) -> tuple[int, int]:
-    """The size of the batch, and which dimension is time.
-
-    Raises ShapeError if the input has another shape, or no steps.
-    """
+    """The size of the batch, and which dimension is time; ShapeError for another shape, or no steps."""
     sizes = ("batch", "sequence") if batch_first else ("sequence", "batch")
     expect_shape(layer, x, *sizes, direction.gates()[0].input_transform.weight.shape[0])
     batch, time = (0, 1) if batch_first else (1, 0)

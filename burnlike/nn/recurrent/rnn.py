@@ -21,9 +21,6 @@ class Rnn(Direction):
 
     Torch: `nn.RNN`.
     Differs: one layer, the gate's weights in its own tensors; the batch is first by default.
-
-    Attributes:
-        gate: both linear transforms.
     """
 
     _first_gate = "gate"
@@ -46,12 +43,7 @@ class Rnn(Direction):
     def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
         """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, and the state after the last step.
 
-        Args:
-            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
-            state: before the first step, `[batch, d_hidden]`; zeros if None.
-
-        Raises:
-            ShapeError: `x` or the state has another shape.
+        `state` is that before the first step, `[batch, d_hidden]`; zeros if None. The batch may be second.
         """
         states = None if state is None else (state.hidden,)
         output, (hidden,) = run(self, x, states, self.batch_first, self.reverse)
@@ -86,12 +78,7 @@ class BiRnn(Bidirectional):
     def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
         """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
 
-        Args:
-            x: with `batch_first=False` `[sequence, batch, d_input]`, and so is the output.
-            state: before the first steps, `[2, batch, d_hidden]`; zeros if None.
-
-        Raises:
-            ShapeError: `x` or the state has another shape.
+        `state` has those before the first steps, `[2, batch, d_hidden]`; zeros if None. The batch may be second.
         """
         output, (hidden,) = run_both(self, x, None if state is None else (state.hidden,))
         return output, RnnState(hidden)

@@ -12,23 +12,15 @@ from ...tensor import Tensor as Typed
 
 
 class RnnState(NamedTuple):
-    """The state of `Rnn`, and with a first dimension of 2 that of `BiRnn`.
-
-    Attributes:
-        hidden: `[batch, d_hidden]` or `[2, batch, d_hidden]`.
-    """
+    """The state of `Rnn`, `[batch, d_hidden]`, and with a first dimension of 2 that of `BiRnn`."""
 
     hidden: Tensor
 
 
 class LstmState(NamedTuple):
-    """The state of `Lstm`, and with a first dimension of 2 that of `BiLstm`. The tensors may be torch's or typed.
+    """The state of `Lstm`, both `[batch, d_hidden]`, with a first dimension of 2 that of `BiLstm`; torch's or typed.
 
     `torch.nn.LSTM` has them in the other order, the hidden state first.
-
-    Attributes:
-        cell: `[batch, d_hidden]` or `[2, batch, d_hidden]`.
-        hidden: likewise.
     """
 
     cell: Tensor

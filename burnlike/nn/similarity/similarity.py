@@ -17,10 +17,7 @@ class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConf
 
     @lift
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """`[batch, size], [batch, size] -> [batch]`, or any other shape, without the dimension `dim`.
-
-        Raises ShapeError if the inputs do not fit each other, or have no dimension `dim`.
-        """
+        """`[batch, size], [batch, size] -> [batch]`, or any other shape, without the dimension `dim`."""
         expect_pair(self, x1, x2)
         if not -x1.ndim <= self.dim < x1.ndim:
             raise shape_error(self, f"an input with the dimension {self.dim}", list(x1.shape), name="x1")
@@ -39,20 +36,14 @@ class PairwiseDistance(ChangesRank, ConfiguredLayer, config=PairwiseDistanceConf
 
     @lift
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """`[..., size], [..., size] -> [...]`.
-
-        Raises ShapeError if the inputs do not fit each other, or have no dimension.
-        """
+        """`[..., size], [..., size] -> [...]`; sizes of 1 are repeated."""
         expect_shape(self, x1, "...", "size", name="x1")
         expect_pair(self, x1, x2)
         return functional.pairwise_distance(x1, x2, self.p, self.eps)
 
 
 def expect_pair(layer: object, x1: Tensor, x2: Tensor) -> None:
-    """Check that two inputs have as many dimensions, of sizes that are equal or 1.
-
-    Raises ShapeError if they have not.
-    """
+    """Raise ShapeError if two inputs don't have as many dimensions, of sizes that are equal or 1."""
     sizes = zip(x1.shape, x2.shape, strict=False)
     if x1.ndim != x2.ndim or any(one != other and one != 1 and other != 1 for one, other in sizes):
         raise shape_error(layer, f"the sizes of x1, {list(x1.shape)}, or 1", list(x2.shape), name="x2")

@@ -7,11 +7,13 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Layers, NotNegative, Size
 from ...config.roles import Built
 from ..activation.configs import GatedLinearConfig, GeluConfig, SiLUConfig, SwiGluConfig
+from ..attention.configs import MultiHeadAttentionConfig
 from ..initializers.configs import Initializer, KaimingUniform
+from ..norm.configs import LayerNormConfig
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from . import feed_forward, mixture_of_experts, transformer_decoder, transformer_encoder
+    from . import feed_forward, mixture_of_experts, transformer
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
@@ -118,14 +120,28 @@ class _StackConfig(ModuleConfig[Built]):
     activation: ActivationConfig = GeluConfig()
     layer_norm_eps: NotNegative = 1e-5
 
+    @property
+    def attention(self) -> MultiHeadAttentionConfig:
+        names = ("d_model", "n_heads", "dropout", "quiet_softmax", "initializer")
+        return MultiHeadAttentionConfig(**{name: getattr(self, name) for name in names})
+
+    @property
+    def feed_forward(self) -> PositionWiseFeedForwardConfig:
+        names = ("d_model", "d_ff", "dropout", "initializer", "activation")
+        return PositionWiseFeedForwardConfig(**{name: getattr(self, name) for name in names})
+
+    @property
+    def norm(self) -> LayerNormConfig:
+        return LayerNormConfig(d_model=self.d_model, epsilon=self.layer_norm_eps)
+
     def validate(self) -> Iterable[tuple[str, str]]:
         if self.d_model % self.n_heads:
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 
 
-class TransformerEncoderConfig(_StackConfig["transformer_encoder.TransformerEncoder"], tag="TransformerEncoder"):
+class TransformerEncoderConfig(_StackConfig["transformer.TransformerEncoder"], tag="TransformerEncoder"):
     """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1)."""
 
 
-class TransformerDecoderConfig(_StackConfig["transformer_decoder.TransformerDecoder"], tag="TransformerDecoder"):
+class TransformerDecoderConfig(_StackConfig["transformer.TransformerDecoder"], tag="TransformerDecoder"):
     """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1)."""

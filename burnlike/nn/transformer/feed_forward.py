@@ -15,13 +15,10 @@ from .configs import GatedFeedForwardConfig, PositionWiseFeedForwardConfig
 class PositionWiseFeedForward(KeepsType, Layer):
     """linear_outer(dropout(activation(linear_inner(x)))) at each position (Vaswani et al. 2017, section 3.3).
 
+    Records have the activation's parameters, if there are any (Burn 0.22 loses them).
+
     Torch: the feed-forward part of `nn.TransformerEncoderLayer`.
     Differs: GELU by default, torch ReLU.
-
-    Attributes:
-        linear_inner: Linear `d_model -> d_ff`.
-        linear_outer: Linear `d_ff -> d_model`.
-        activation: records have its parameters, if there are any (Burn 0.22 loses them).
     """
 
     def __init__(self, config: PositionWiseFeedForwardConfig, device: torch.device | str | None = None) -> None:
@@ -34,10 +31,7 @@ class PositionWiseFeedForward(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., d_model] -> [..., d_model]`.
-
-        Raises ShapeError if the last dimension of x is not `d_model`, or the activation changes the inner size.
-        """
+        """`[..., d_model] -> [..., d_model]`. Raises ShapeError if the activation changes the inner size."""
         expect_shape(self, x, "...", self.linear_inner.weight.shape[0])
         return self.linear_outer(self.dropout(self.activation(self.linear_inner(x))))
 
@@ -47,14 +41,7 @@ class PositionWiseFeedForward(KeepsType, Layer):
 
 
 class GatedFeedForward(KeepsType, Layer):
-    """linear(gate(x)), the gate activation(x w) * (x v) (Shazeer 2020, eq. 6).
-
-    Torch: -.
-
-    Attributes:
-        gate: SwiGlu, or GatedLinear with another activation, `d_model -> d_ff`.
-        linear: Linear `d_ff -> d_model`.
-    """
+    """linear(gate(x)), the gate activation(x w) * (x v), a SwiGlu or GatedLinear (Shazeer 2020, eq. 6). Torch: -."""
 
     def __init__(self, config: GatedFeedForwardConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

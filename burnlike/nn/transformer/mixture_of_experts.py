@@ -21,8 +21,7 @@ class MixtureOutput(NamedTuple):
     Attributes:
         output: `[..., d_model]`.
         balance: scalar `[]`, n_experts * sum_i f_i P_i (Fedus et al. 2021, eq. 4, without alpha): f_i the positions
-            for which expert i was chosen, P_i its mean probability. `n_selected` when all are chosen alike, more
-            otherwise.
+            for which expert i was chosen, P_i its mean probability. `n_selected` when all are chosen alike, else more.
     """
 
     output: Tensor
@@ -37,10 +36,6 @@ class MixtureOfExperts(KeepsType, JointLayer, Module):
     were not chosen: the same numbers, for `n_experts / n_selected` times the work.
 
     Torch: -.
-
-    Attributes:
-        router: Linear `d_model -> n_experts`.
-        experts: GatedFeedForward each.
     """
 
     def __init__(self, config: MixtureOfExpertsConfig, device: torch.device | str | None = None) -> None:
@@ -66,10 +61,7 @@ class MixtureOfExperts(KeepsType, JointLayer, Module):
 
     @lift
     def forward_balance(self, x: Tensor) -> MixtureOutput:
-        """As `forward`, with what a training adds to its loss, times a small factor, so that all experts are used.
-
-        Raises ShapeError if the last dimension of x is not `d_model`.
-        """
+        """As `forward`, with what a training adds to its loss, times a small factor, so that all experts are used."""
         return self._forward(x)
 
     def _forward(self, x: Tensor) -> MixtureOutput:

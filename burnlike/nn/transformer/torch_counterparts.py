@@ -18,9 +18,7 @@ from ..roles import ActivationConfig
 from ..tensor_source import TensorSource
 from ..torch_counterpart import Counterpart, refuse
 from .configs import TransformerDecoderConfig, TransformerEncoderConfig
-from .stack import StackConfig
-from .transformer_decoder import TransformerDecoder
-from .transformer_encoder import TransformerEncoder
+from .transformer import StackConfig, TransformerDecoder, TransformerEncoder
 
 TorchLayer = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 

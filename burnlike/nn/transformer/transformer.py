@@ -1,0 +1,328 @@
+"""Transformer encoder and decoder: stacks of layers, and the caches with which they generate."""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ...module import Content, Module
+from ...tensor.torch_bridge.torch_function import lift
+from ..attention.caches import TensorCache
+from ..attention.multi_head_attention import MhaCache
+from ..call_types import KeepsType
+from ..dropout.configs import DropoutConfig
+from ..layer import Layer, expect_shape, shape_error
+from .configs import TransformerDecoderConfig, TransformerEncoderConfig
+
+Masks = tuple[Tensor | None, Tensor | None]
+StackConfig = TransformerEncoderConfig | TransformerDecoderConfig
+_SIZES = ("d_model", "d_ff", "n_heads", "n_layers", "dropout", "norm_first", "quiet_softmax")
+
+
+class _Stack(KeepsType, Layer):
+    """What an encoder and a decoder share: layers of one config, whose sizes they show."""
+
+    _layer: ClassVar[type[Module]]
+    _cache: ClassVar[type]
+    d_model: int
+    n_heads: int
+    d_ff: int
+    dropout: float
+    norm_first: bool
+    quiet_softmax: bool
+
+    def __init__(self, config: StackConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        layer: Any = self._layer
+        self.layers = nn.ModuleList(layer(config, device) for _ in range(config.n_layers))
+        for name in _SIZES:
+            setattr(self, name, getattr(config, name))
+
+    def new_autoregressive_cache(self) -> Any:
+        return self._cache(len(self.layers))
+
+    def custom_content(self, content: Content) -> Content:
+        for name in _SIZES:
+            content = content.add(name, getattr(self, name))
+        return content
+
+
+def _new_rows(layer: object, x: Tensor, mask: Tensor | None, known: TensorCache) -> tuple[Tensor, Tensor | None]:
+    """The positions of x that a layer's results in `known` lack, one at least, and their rows of an attention mask."""
+    first = known.length(1)
+    if x.shape[1] <= first:
+        raise shape_error(layer, f"more than the {first} positions of the cache", x.shape[1])
+    return x[:, first:], None if mask is None else mask[:, first:]
+
+
+class TransformerEncoderLayerAutoregressiveCache:
+    """What an encoder layer has computed of earlier positions; the output is `[batch, length, d_model]`."""
+
+    def __init__(self) -> None:
+        self.mha = MhaCache.autoregressive()
+        self.output = TensorCache()
+
+
+class TransformerEncoderAutoregressiveCache:
+    """What an encoder has computed of earlier positions: a cache for each layer."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.layers = [TransformerEncoderLayerAutoregressiveCache() for _ in range(n_layers)]
+
+
+class TransformerEncoderLayer(KeepsType, Module):
+    """norm_2(y + feed_forward(y)) of y = norm_1(x + attention(x)) (Vaswani et al. 2017, section 3.1).
+
+    With `norm_first` y + feed_forward(norm_1(y)) of y = x + attention(norm_2(x)): Burn has the norms in this order,
+    `torch.nn.TransformerEncoderLayer` in the other.
+    """
+
+    def __init__(self, config: TransformerEncoderConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.mha = config.attention.init(device)
+        self.pwff = config.feed_forward.init(device)
+        self.norm_1 = config.norm.init(device)
+        self.norm_2 = config.norm.init(device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+        self.norm_first = config.norm_first
+
+    @lift
+    def forward(self, x: Tensor, mask_pad: Tensor | None = None, mask_attn: Tensor | None = None) -> Tensor:
+        """As `TransformerEncoder.forward`."""
+        return self._forward(x, mask_pad, mask_attn, None)
+
+    @lift
+    def forward_autoregressive_inference(
+        self,
+        x: Tensor,
+        cache: TransformerEncoderLayerAutoregressiveCache,
+        mask_pad: Tensor | None = None,
+        mask_attn: Tensor | None = None,
+    ) -> Tensor:
+        """As `TransformerEncoder.forward_autoregressive_inference`, with the cache of this layer."""
+        new, mask_attn = _new_rows(self, x, mask_attn, cache.output)
+        return cache.output.append(self._forward(new, mask_pad, mask_attn, cache.mha), 1)
+
+    def _forward(self, x: Tensor, mask_pad: Tensor | None, mask_attn: Tensor | None, cache: MhaCache | None) -> Tensor:
+        y = self.norm_2(x) if self.norm_first else x
+        if cache is None:
+            y = self.mha(y, mask_pad=mask_pad, mask_attn=mask_attn, need_weights=False).context
+        else:
+            y = self.mha.forward_new(y, y, y, mask_pad, mask_attn, cache=cache)
+        x = x + self.dropout(y)
+        if self.norm_first:
+            return x + self.dropout(self.pwff(self.norm_1(x)))
+        x = self.norm_1(x)
+        return self.norm_2(x + self.dropout(self.pwff(x)))
+
+
+class TransformerEncoder(_Stack):
+    """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1); no norm at the end.
+
+    Torch: `nn.TransformerEncoder`.
+    Differs: batches first; GELU by default; with `norm_first` the norms of a layer have each other's names.
+    """
+
+    _layer = TransformerEncoderLayer
+    _cache = TransformerEncoderAutoregressiveCache
+
+    if TYPE_CHECKING:
+
+        def new_autoregressive_cache(self) -> TransformerEncoderAutoregressiveCache: ...
+
+    @lift
+    def forward(self, x: Tensor, mask_pad: Tensor | None = None, mask_attn: Tensor | None = None) -> Tensor:
+        """`[batch, length, d_model] -> [batch, length, d_model]`.
+
+        Args:
+            mask_pad: bool `[batch, length]`, True where a position is hidden.
+            mask_attn: bool `[batch, length, length]`, True where a position is hidden from one.
+
+        Raises ShapeError if x or a mask has another shape, DTypeError if a mask is not bool.
+        """
+        expect_shape(self, x, "batch", "length", self.d_model)
+        for layer in self.layers:
+            x = layer(x, mask_pad, mask_attn)
+        return x
+
+    @lift
+    def forward_autoregressive_inference(
+        self,
+        x: Tensor,
+        cache: TransformerEncoderAutoregressiveCache,
+        mask_pad: Tensor | None = None,
+        mask_attn: Tensor | None = None,
+    ) -> Tensor:
+        """As `forward` on all positions so far, where only those are computed that `cache` does not have.
+
+        A position sees those before it and, among several new ones, those that `mask_attn` doesn't hide. Raises
+        ShapeError if no position is new.
+        """
+        expect_shape(self, x, "batch", "length", self.d_model)
+        layers: Any = self.layers
+        for layer, its in zip(layers, cache.layers, strict=True):
+            x = layer.forward_autoregressive_inference(x, its, mask_pad, mask_attn)
+        return x
+
+
+class TransformerDecoderLayerAutoregressiveCache:
+    """What a decoder layer has computed: keys and values of target and memory, `[batch, length, d_model]` outputs."""
+
+    def __init__(self) -> None:
+        self.self_attn = MhaCache.autoregressive()
+        self.cross_attn = MhaCache.autoregressive_cross_attention()
+        self.output = TensorCache()
+
+
+class TransformerDecoderAutoregressiveCache:
+    """What a decoder has computed of earlier positions: a cache for each layer."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.layers = [TransformerDecoderLayerAutoregressiveCache() for _ in range(n_layers)]
+
+
+class TransformerDecoderLayer(KeepsType, Module):
+    """Self-attention, attention to the memory, and the feed-forward part (Vaswani et al. 2017, section 3.1).
+
+    Each part's result is added to what it got, and the sum is normalized: by `norm_1`, `norm_2` and `norm_3`. With
+    `norm_first` what a part gets is normalized instead: by `norm_3`, `norm_1` and `norm_2`, as in Burn.
+    """
+
+    def __init__(self, config: TransformerDecoderConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.cross_attn = config.attention.init(device)
+        self.self_attn = config.attention.init(device)
+        self.pwff = config.feed_forward.init(device)
+        self.norm_1 = config.norm.init(device)
+        self.norm_2 = config.norm.init(device)
+        self.norm_3 = config.norm.init(device)
+        self.dropout = DropoutConfig(prob=config.dropout).init()
+        self.norm_first = config.norm_first
+
+    @lift
+    def forward(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        target_mask_pad: Tensor | None = None,
+        target_mask_attn: Tensor | None = None,
+        memory_mask_pad: Tensor | None = None,
+        memory_mask_attn: Tensor | None = None,
+    ) -> Tensor:
+        """As `TransformerDecoder.forward`."""
+        masks = (target_mask_pad, target_mask_attn), (memory_mask_pad, memory_mask_attn)
+        return self._forward(target, memory, *masks, None)
+
+    @lift
+    def forward_autoregressive_inference(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        cache: TransformerDecoderLayerAutoregressiveCache,
+        target_mask_pad: Tensor | None = None,
+        target_mask_attn: Tensor | None = None,
+        memory_mask_pad: Tensor | None = None,
+        memory_mask_attn: Tensor | None = None,
+    ) -> Tensor:
+        """As `TransformerDecoder.forward_autoregressive_inference`, with the cache of this layer."""
+        new, target_mask_attn = _new_rows(self, target, target_mask_attn, cache.output)
+        _, memory_mask_attn = _new_rows(self, target, memory_mask_attn, cache.output)
+        masks = (target_mask_pad, target_mask_attn), (memory_mask_pad, memory_mask_attn)
+        return cache.output.append(self._forward(new, memory, *masks, cache), 1)
+
+    def _forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        of_target: Masks,
+        of_memory: Masks,
+        cache: TransformerDecoderLayerAutoregressiveCache | None,
+    ) -> Tensor:
+        y = self.norm_3(x) if self.norm_first else x
+        if cache is None:
+            y = self.self_attn(y, y, y, *of_target, need_weights=False).context
+        else:
+            y = self.self_attn.forward_new(y, y, y, *of_target, cache=cache.self_attn)
+        x = x + self.dropout(y)
+        y = self.norm_1(x)
+        x = x if self.norm_first else y
+        if cache is None:
+            y = self.cross_attn(y, memory, memory, *of_memory, need_weights=False).context
+        else:
+            y = self.cross_attn.forward_new(y, memory, memory, *of_memory, cache=cache.cross_attn)
+        x = x + self.dropout(y)
+        y = self.norm_2(x)
+        x = x if self.norm_first else y
+        x = x + self.dropout(self.pwff(y))
+        return x if self.norm_first else self.norm_3(x)
+
+
+class TransformerDecoder(_Stack):
+    """Layers of self-attention, attention to a memory, and a feed-forward part (Vaswani et al. 2017, section 3.1).
+
+    The memory is used as it is, and there is no norm at the end.
+
+    Torch: `nn.TransformerDecoder`.
+    Differs: batches first; GELU by default; with `norm_first` the norms of a layer have each other's names.
+    """
+
+    _layer = TransformerDecoderLayer
+    _cache = TransformerDecoderAutoregressiveCache
+
+    if TYPE_CHECKING:
+
+        def new_autoregressive_cache(self) -> TransformerDecoderAutoregressiveCache: ...
+
+    @lift
+    def forward(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        target_mask_pad: Tensor | None = None,
+        target_mask_attn: Tensor | None = None,
+        memory_mask_pad: Tensor | None = None,
+        memory_mask_attn: Tensor | None = None,
+    ) -> Tensor:
+        """`[batch, length, d_model], [batch, keys, d_model] -> [batch, length, d_model]`.
+
+        Args:
+            memory: such as the output of an encoder.
+            target_mask_pad: bool `[batch, length]`, True where a position of the target is hidden.
+            target_mask_attn: bool `[batch, length, length]`, True where it is hidden from one.
+            memory_mask_pad: bool `[batch, keys]`, True where a position of the memory is hidden.
+            memory_mask_attn: bool `[batch, length, keys]`, True where it is hidden from one of the target.
+
+        Raises ShapeError if an input or a mask has another shape, DTypeError if a mask is not bool.
+        """
+        self._check(target, memory)
+        masks = target_mask_pad, target_mask_attn, memory_mask_pad, memory_mask_attn
+        for layer in self.layers:
+            target = layer(target, memory, *masks)
+        return target
+
+    @lift
+    def forward_autoregressive_inference(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        cache: TransformerDecoderAutoregressiveCache,
+        target_mask_pad: Tensor | None = None,
+        target_mask_attn: Tensor | None = None,
+        memory_mask_pad: Tensor | None = None,
+        memory_mask_attn: Tensor | None = None,
+    ) -> Tensor:
+        """As `forward` on all positions so far, where only those are computed that `cache` does not have.
+
+        A position sees those before it and, among several new ones, those that `target_mask_attn` doesn't hide. What
+        is in the memory matters in the first call only. Raises ShapeError if no position is new.
+        """
+        self._check(target, memory)
+        masks = target_mask_pad, target_mask_attn, memory_mask_pad, memory_mask_attn
+        layers: Any = self.layers
+        for layer, its in zip(layers, cache.layers, strict=True):
+            target = layer.forward_autoregressive_inference(target, memory, its, *masks)
+        return target
+
+    def _check(self, target: Tensor, memory: Tensor) -> None:
+        expect_shape(self, target, "batch", "length", self.d_model, name="target")
+        expect_shape(self, memory, target.shape[0], "keys", self.d_model, name="memory")
