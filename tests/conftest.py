@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: seeds, devices, and the values that Burn computed."""
 
+import gc
 import json
 import os
 import signal
@@ -26,6 +27,10 @@ hypothesis.settings.load_profile("suite")
 # Where processes share the tests, there is one for each core.
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
+
+# torch's own keeps a stack trace for each kind of device that is absent, which takes longer than many a test.
+if not torch.cuda.is_available():
+    torch.manual_seed = torch.default_generator.manual_seed
 
 # A shell that starts the suite in the background has it ignore SIGINT, and so would the processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -67,6 +72,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if asked_for:
             raise pytest.UsageError("`-m cuda` was asked for, but torch sees no CUDA device")
         item.add_marker(pytest.mark.skip(reason="torch sees no CUDA device; `make test-cuda` runs it"))
+
+
+def pytest_collection_finish() -> None:
+    """Tens of thousands of tests live as long as the process: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def tensor_of(entry: dict[str, Any], dtype: torch.dtype = torch.float32) -> torch.Tensor:

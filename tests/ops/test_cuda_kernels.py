@@ -112,9 +112,15 @@ def test_every_case_of_the_table(case: OpCase, kernels: Kernels) -> None:
         torch.testing.assert_close(actual, expected, rtol=1e-14 if is_sum else 0, atol=0)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.differentiable and case.raw._schema.name.split("::")[1] in OPS], ids=str
-)
+def _differentiable() -> Iterator[Any]:
+    """Cases of ops that have a derivative; the emulation takes a second for a wide one."""
+    for case in CASES:
+        if case.differentiable and case.raw._schema.name.split("::")[1] in OPS:
+            is_long = "-wide-" in str(case) and str(case).endswith(("float64", "float16"))
+            yield pytest.param(case, id=str(case), marks=[pytest.mark.slow] * is_long)
+
+
+@pytest.mark.parametrize("case", _differentiable())
 def test_every_differentiable_case_of_the_table(case: OpCase, kernels: Kernels) -> None:
     def results_and_gradients(*inputs: Tensor) -> list[Tensor]:
         given, leaves = leaves_of(list(inputs))

@@ -49,11 +49,10 @@ def test_an_op_has_its_function_and_its_files(op: str) -> None:
         assert (ROOT / path).is_file()
 
 
-@pytest.mark.parametrize("op", OPS)
-def test_an_op_has_its_cases_and_random_calls(op: str) -> None:
-    in_cases = op in {case.raw._schema.name.removeprefix("burnlike::") for case in CASES}
-    in_random_calls = op in {hostile.random_call(seed).op for seed in range(1000)}
-    assert (in_cases, in_random_calls) == ((op not in IN_NO_CASE,) * 2)
+def test_every_op_has_its_cases_and_random_calls() -> None:
+    expected = set(OPS) - IN_NO_CASE.keys()
+    assert {case.raw._schema.name.removeprefix("burnlike::") for case in CASES} & set(OPS) == expected
+    assert {hostile.random_call(seed).op for seed in range(1000)} & set(OPS) == expected
 
 
 def test_an_op_with_a_derivative_has_an_example_kernels_for_cuda_and_a_benchmark() -> None:
