@@ -120,7 +120,7 @@ def _differentiable() -> Iterator[Any]:
             yield pytest.param(case, id=str(case), marks=[pytest.mark.slow] * is_long)
 
 
-@pytest.mark.parametrize("case", _differentiable())
+@pytest.mark.parametrize("case", list(_differentiable()))
 def test_every_differentiable_case_of_the_table(case: OpCase, kernels: Kernels) -> None:
     def results_and_gradients(*inputs: Tensor) -> list[Tensor]:
         given, leaves = leaves_of(list(inputs))
