@@ -41,15 +41,22 @@ def division_of(tensor: Any) -> Division | None:
     """The way in which a parameter is sharded; None for a whole one."""
     if not is_distributed(tensor):
         return None
-    place = (tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride())
-    return Division(*place, local(tensor).shape)
+    return Division(tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride(), local(tensor).shape)
 
 
 def divided_state(state: Any, division: Division | None) -> Any:
     """The state of a parameter with this rank's parts as DTensors that are divided as the parameter is."""
     if division is None:
         return state
-    return map_tensors(state, lambda value: _divided(value, division))
+    from torch.distributed.tensor import DTensor
+
+    def divided(value: Tensor) -> Tensor:
+        if is_distributed(value) or value.shape != division.local_shape:
+            return value
+        place = {"shape": division.shape, "stride": division.stride, "run_check": False}
+        return DTensor.from_local(value, division.mesh, division.placements, **place)
+
+    return map_tensors(state, divided)
 
 
 def _local_part(value: Tensor, tensor: Tensor) -> Tensor:
@@ -59,15 +66,6 @@ def _local_part(value: Tensor, tensor: Tensor) -> Tensor:
         return local(part_of(value, tensor)).clone()
     shares = isinstance(value, Tensor) and value.nbytes < value.untyped_storage().nbytes()
     return value.clone() if shares else value
-
-
-def _divided(value: Tensor, division: Division) -> Tensor:
-    if is_distributed(value) or value.shape != division.local_shape:
-        return value
-    from torch.distributed.tensor import DTensor
-
-    place = {"shape": division.shape, "stride": division.stride, "run_check": False}
-    return DTensor.from_local(value, division.mesh, division.placements, **place)
 
 
 def whole(tensor: Any) -> Tensor:
@@ -113,17 +111,16 @@ def placed_gradients(params: Sequence[Param], grads: Sequence[Tensor]) -> list[T
 def added_up(grads: Sequence[Any]) -> Sequence[Tensor]:
     """The gradients; of each that ranks have summands of, the sum."""
     divided = distributed_type()
-    if divided is None or not any(isinstance(grad, divided) and _is_partial(grad) for grad in grads):
+    if divided is None:
+        return grads
+    partial = [isinstance(grad, divided) and any(it.is_partial() for it in grad.placements) for grad in grads]
+    if not any(partial):
         return grads
     from torch.distributed.tensor import Replicate
 
-    def added(grad: Any) -> Tensor:
-        if not isinstance(grad, divided) or not _is_partial(grad):
-            return grad
-        return grad.redistribute(placements=[Replicate() if it.is_partial() else it for it in grad.placements])
-
-    return [added(grad) for grad in grads]
-
-
-def _is_partial(grad: Any) -> bool:
-    return any(it.is_partial() for it in grad.placements)
+    return [
+        grad.redistribute(placements=[Replicate() if it.is_partial() else it for it in grad.placements])
+        if is_partial
+        else grad
+        for grad, is_partial in zip(grads, partial, strict=True)
+    ]

@@ -44,18 +44,18 @@ def map_tensors(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """
     if isinstance(state, Tensor | TensorBase):
         return change(state)  # pyright: ignore[reportArgumentType]
-    if dataclasses.is_dataclass(state) and not isinstance(state, type):
-        parts = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
-        changed = _changed(parts, change)
-        return dataclasses.replace(state, **changed) if changed else state
-    if isinstance(state, dict):
-        changed = _changed(state, change)
-        return {**state, **changed} if changed else state
     if isinstance(state, list | tuple):
         parts = [map_tensors(part, change) for part in state]
         same = all(part is before for part, before in zip(parts, state, strict=True))
         return state if same else type(state)(parts)
-    return state
+    fields: dict[Any, Any] | None = state if isinstance(state, dict) else None
+    if dataclasses.is_dataclass(state) and not isinstance(state, type):
+        fields = {it.name: getattr(state, it.name) for it in dataclasses.fields(state)}
+    made = {name: map_tensors(part, change) for name, part in (fields or {}).items()}
+    changed = {name: part for name, part in made.items() if fields and part is not fields[name]}
+    if not changed:
+        return state
+    return {**state, **changed} if isinstance(state, dict) else dataclasses.replace(state, **changed)  # pyright: ignore
 
 
 def inner_of(tensor: Any) -> Tensor:
@@ -77,11 +77,6 @@ def _none_items(state: Any, path: str = "") -> Iterator[str]:
         if part is None and (is_collection or hints[str(key)] in (Any, object)):
             yield name
         yield from _none_items(part, name)
-
-
-def _changed(parts: Mapping[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-    found = {name: map_tensors(part, change) for name, part in parts.items()}
-    return {name: part for name, part in found.items() if part is not parts[name]}
 
 
 # Complex parameters are stepped as torch steps them, as two real numbers each, and their states saved as complex ones.

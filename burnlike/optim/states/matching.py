@@ -20,7 +20,7 @@ GROUPS = "param_groups"
 
 @dataclass(slots=True)
 class StateEntry:
-    """The state of one parameter in a record; `path` and `rank` of the parameter are None where the record doesn't say.
+    """The state of one parameter in a record; `path` and `rank` of the parameter are None where it doesn't say.
 
     `tensors` has the name in the record for each field that is a tensor, `values` the other fields.
     """
@@ -102,8 +102,7 @@ class OptimizerLoadReport:
 
     Attributes:
         by_id: paths of the parameters that were found by their ids.
-        by_path: paths of those that were found by their paths, since the record's ids are not in the module: it wasn't
-            loaded from the file that was saved with the optimizer.
+        by_path: paths of those that were found by their paths: the module wasn't loaded from the file saved with it.
         remapped: path in the record -> path in the module, of those that followed the report of the module's load.
         orphaned: states that belong to no parameter, as `'path' (id)`; an error, or dropped if that is allowed.
         missing: paths of trainable parameters without a state; they begin anew, as at their first step.
@@ -146,29 +145,28 @@ def match_entries(
     for target in targets:
         for path in (target.param.path, *target.param.aliases):
             by_path[path] = None if path in by_path else target  # of two modules with one path neither is meant
-    taken: dict[int, StateMatch] = {}  # by place in `entries`
+    taken: dict[int, StateOwner] = {}  # by place in `entries`
     remapped: dict[str, str] = {}
     used: set[ParamId] = set()
-    for index, entry in enumerate(entries):
-        followed = _followed(entry, by_id, by_path, report)
-        target = followed or by_id.get(entry.id)
-        if target is None or target.id in used:
-            continue
+
+    def take(index: int, target: StateOwner | None) -> bool:
+        if index in taken or target is None or target.id in used:
+            return False
         used.add(target.id)
-        taken[index] = StateMatch(entry, target)
-        if followed is not None and entry.path is not None and followed.param.path != entry.path:
-            remapped[entry.path] = followed.param.path
-    ids = [match.target.param.path for match in taken.values() if match.target]
-    moved = set(remapped.values())
-    paths = []
+        taken[index] = target
+        return True
+
     for index, entry in enumerate(entries):
-        target = by_path.get(entry.path or "")
-        if index not in taken and target is not None and target.id not in used:
-            used.add(target.id)
-            taken[index] = StateMatch(entry, target)
-            paths.append(target.param.path)
-    return [taken[index] for index in sorted(taken)], OptimizerLoadReport(
-        by_id=[path for path in ids if path not in moved],
+        followed = None
+        if report is not None:  # the parameter to which loading the module moved that of the state
+            followed = by_id.get(report.ids[entry.id]) if entry.id in report.ids else None
+            followed = followed or by_path.get(report.renamed.get(entry.path or "", ""))
+        if take(index, followed or by_id.get(entry.id)) and followed and entry.path not in (None, followed.param.path):
+            remapped[entry.path] = followed.param.path
+    ids = [target.param.path for target in taken.values()]
+    paths = [taken[index].param.path for index, it in enumerate(entries) if take(index, by_path.get(it.path or ""))]
+    return [StateMatch(entries[index], taken[index]) for index in sorted(taken)], OptimizerLoadReport(
+        by_id=[path for path in ids if path not in remapped.values()],
         by_path=paths,
         remapped=remapped,
         orphaned=[str(entry) for index, entry in enumerate(entries) if index not in taken],
@@ -176,41 +174,26 @@ def match_entries(
     )
 
 
-def _followed(
-    entry: StateEntry,
-    by_id: Mapping[ParamId, StateOwner],
-    by_path: Mapping[str, StateOwner | None],
-    report: LoadReport | None,
-) -> StateOwner | None:
-    """The parameter to which loading the module moved that of a state."""
-    if report is None:
-        return None
-    target = by_id.get(report.ids[entry.id]) if entry.id in report.ids else None
-    return target or by_path.get(report.renamed.get(entry.path or "", ""))
-
-
-def refuse_orphans(
-    entries: Sequence[StateEntry], found: OptimizerLoadReport, targets: Sequence[StateOwner], source: str
+def refuse_misfits(
+    entries: Sequence[StateEntry], found: OptimizerLoadReport, targets: Sequence[StateOwner], source: str, prune: bool
 ) -> None:
-    if not found.orphaned:
-        return
-    shown = ", ".join(found.orphaned[:5]) + (f" and {len(found.orphaned) - 5} more" if found.orphaned[5:] else "")
-    first = next(entry for entry in entries if str(entry) == found.orphaned[0])
-    hint = nearest(first.path or "", [target.param.path for target in targets])
-    another = len(found.orphaned) == len(entries)
-    error = RecordMismatchError(
-        f"{source} {'belongs to another model' if another else 'does not fit the model'}: it has states of {shown}, and"
-        f" no parameter has that id or path{hint}; pass the report of the module's load if its parameters were renamed,"
-        " or prune_orphans=True to drop them. The optimizer is as it was"
-    )
-    error.report = found
-    raise error
-
-
-def refuse_mismatched(found: OptimizerLoadReport, source: str) -> None:
-    if found.mismatched:
+    """RecordMismatchError for states of other shapes, and, without `prune`, for those of no parameter."""
+    message = ""
+    if found.orphaned and not prune:
+        shown = ", ".join(found.orphaned[:5]) + (f" and {len(found.orphaned) - 5} more" if found.orphaned[5:] else "")
+        first = next(entry for entry in entries if str(entry) == found.orphaned[0])
+        another = len(found.orphaned) == len(entries)
+        message = (
+            f" {'belongs to another model' if another else 'does not fit the model'}: it has states of {shown}, and no"
+            f" parameter has that id or path{nearest(first.path or '', [it.param.path for it in targets])}; pass the"
+            " report of the module's load if its parameters were renamed, or prune_orphans=True to drop them. The"
+            " optimizer is as it was"
+        )
+    elif found.mismatched:
         lines = "\n".join(f"  {it.path}: expected {it.expected}, got {it.found}" for it in found.mismatched[:10])
-        error = RecordMismatchError(f"{source} does not fit the model; the optimizer is as it was\n{lines}")
+        message = f" does not fit the model; the optimizer is as it was\n{lines}"
+    if message:
+        error = RecordMismatchError(source + message)
         error.report = found
         raise error
 

@@ -21,8 +21,7 @@ from .matching import (
     entries_of,
     match_entries,
     options_of_groups,
-    refuse_mismatched,
-    refuse_orphans,
+    refuse_misfits,
 )
 from .torch_rules import adaptors_state, is_group, is_of_adaptor, torchs_state
 
@@ -30,13 +29,11 @@ from .torch_rules import adaptors_state, is_group, is_of_adaptor, torchs_state
 def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Record:
     """The state of one of torch's optimizers, and the options of its groups; copies nothing.
 
-    Args:
-        optimizer: any whose state is tensors and plain values.
-        modules: what it trains: its parameters are named by them, so that states follow them. Without, names are those
-            that the optimizer was given (`named_parameters()`), else the places in its groups, as in its `state_dict`.
+    `modules` are what it trains: its parameters are named by them, so that states follow them. Without, names are those
+    that the optimizer was given (`named_parameters()`), else the places in its groups, as in its `state_dict`.
 
-    Raises:
-        RecordError: it trains a parameter that no module has, or its state holds what can't be stored without code.
+    It is a RecordError if it trains a parameter that no module has, or its state holds what can't be stored without
+    code.
     """
     targets = trained_by(optimizer, modules)
     state = optimizer.state_dict()
@@ -49,7 +46,10 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
             if found != {"$tensor": full}:
                 states[full] = found
     groups = [
-        {**_encoded(group, f"{GROUPS}.{number}", tensors), "params": [str(targets[it].id) for it in group["params"]]}
+        {
+            **encode_tree(_options(group), f"{GROUPS}.{number}", tensors),
+            "params": [str(targets[it].id) for it in group["params"]],
+        }
         for number, group in enumerate(state[GROUPS])
     ]
     return Record(
@@ -63,10 +63,6 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
         },
         source=f"the record of {type(optimizer).__name__}",
     )
-
-
-def _encoded(group: Mapping[str, Any], place: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    return encode_tree(_options(group), place, tensors)
 
 
 def _options(group: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,8 +84,6 @@ def load_torch_record(
     options: the optimizer keeps its own.
 
     Args:
-        optimizer: of the class that was saved.
-        record: what `torch_record` gave, or `into_record` of an OptimizerAdaptor.
         modules: what it trains; none where none was given to `torch_record`.
         report: that of the module's load, see `OptimizerAdaptor.load_record`.
         prune_orphans: drop states of parameters that it doesn't train.
@@ -106,12 +100,7 @@ def load_torch_record(
 
 @dataclass(slots=True)
 class LoadedTorchState:
-    """A state that was read and is to be put in place.
-
-    Attributes:
-        report: what became of each part.
-        state: as `state_dict()` gives it.
-    """
+    """A state that was read, as `state_dict()` gives it, and is to be put in place; and what became of each part."""
 
     report: OptimizerLoadReport
     state: dict[str, Any]
@@ -146,14 +135,7 @@ def read_torch_record(
     report: LoadReport | None = None,
     prune_orphans: bool = False,
 ) -> LoadedTorchState:
-    """A state for `load_torch_record`, checked; nothing is changed yet.
-
-    Args:
-        targets: its parameters in the order of its groups, with the ids that they will have.
-
-    Raises:
-        RecordMismatchError: see `load_torch_record`.
-    """
+    """A state for `load_torch_record`, checked; nothing is changed yet. `targets` are in the order of its groups."""
     if is_of_adaptor(record):
         entries, groups, state_of = entries_of(record), None, adaptors_state(optimizer, record)
         shapes = {str(it.id): list(shape_in(record.tensors, name)) for it in entries for name in it.tensors.values()}
@@ -161,8 +143,7 @@ def read_torch_record(
         shapes, groups = _checked_groups(optimizer, record)
         entries, state_of = entries_of(record), torchs_state
     matches, found = match_entries(entries, targets, report)
-    if not prune_orphans:
-        refuse_orphans(entries, found, targets, record.source)
+    refuse_misfits(entries, found, targets, record.source, prune_orphans)
     states = {target.id: state_of(entry, record) for entry, target in matches if target}
     mismatched = [
         Mismatch(it.param.path, str(list(it.param.tensor.shape)), str(shapes[str(entry.id)]))
@@ -170,7 +151,7 @@ def read_torch_record(
         if it and list(it.param.tensor.shape) != shapes.get(str(entry.id), list(it.param.tensor.shape))
     ]
     found = replace(found, mismatched=mismatched)
-    refuse_mismatched(found, record.source)
+    refuse_misfits(entries, found, targets, record.source, True)
     index_of = {target.id: index for index, target in enumerate(targets)}
     origins = {index_of[target.id]: str(entry.id) for entry, target in matches if target}
     options = optimizer.state_dict()[GROUPS] if groups is None else _groups(optimizer, groups, origins, record)
@@ -179,11 +160,7 @@ def read_torch_record(
 
 
 def _checked_groups(optimizer: torch.optim.Optimizer, record: Record) -> tuple[Mapping[str, Any], list[Any]]:
-    """Shape of each parameter, and the groups.
-
-    Raises:
-        RecordMismatchError: they are not those of such an optimizer.
-    """
+    """Shape of each parameter, and the groups; RecordMismatchError if they are not those of such an optimizer."""
     groups, shapes = record.values.get(GROUPS), record.values.get("shapes")
     if (
         not (isinstance(shapes, Mapping) and isinstance(groups, list) and all(map(is_group, groups)))
@@ -203,11 +180,7 @@ def _checked_groups(optimizer: torch.optim.Optimizer, record: Record) -> tuple[M
 def _groups(
     optimizer: torch.optim.Optimizer, saved: list[Any], origins: Mapping[int, str], record: Record
 ) -> list[dict[str, Any]]:
-    """Each group with the options of the one that its parameters were in, and its own where they are all new.
-
-    Args:
-        origins: place of a parameter in `optimizer` -> its id in the record.
-    """
+    """Each group with the options of the one that its parameters, `origins` in the record, were in, or its own."""
     groups = optimizer.state_dict()[GROUPS]
     number_of = {str(text): number for number, group in enumerate(saved) for text in group.get("params", ())}
     group_of = {place: number_of[text] for place, text in origins.items() if text in number_of}
@@ -229,14 +202,10 @@ def _decoded(group: Mapping[str, Any], record: Record) -> Mapping[str, Any]:
 
 
 def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[StateOwner]:
-    """The parameters of `optimizer` in the order of its groups.
+    """The parameters of `optimizer` in the order of its groups, named by `modules`, or by the optimizer, or by their
+    places.
 
-    Args:
-        optimizer: any of torch's.
-        modules: that name them; without, they are named as the optimizer names them, or by their places.
-
-    Raises:
-        RecordError: there are modules, and none has one of them.
+    It is a RecordError if there are modules, and none has one of them.
     """
     param_of = {id(param.tensor): param for module in modules for param in params(module, "weight")}
     found = []

@@ -20,10 +20,21 @@ from ..gradients.gradients import GradientsParams
 from ..optimizer import Module
 from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
-from ..schedules.learning_rates import ModuleLearningRate
+from ..schedules.learning_rates import ModuleLearningRate, checked_rate
 from ..states.persistence import StatefulOptimizer
-from .batches import ParamBatch, batches_of, check_all, gradients_of, rate_of, real_parts, step_batch, stepped_in
-from .other_weights import Copies, check_copied, copies_of, put_weights, tensors_of_copies
+from .batches import (
+    Copies,
+    ParamBatch,
+    batches_of,
+    check_copied,
+    check_gradients,
+    copies_of,
+    put_weights,
+    real_parts,
+    step_batch,
+    stepped_in,
+    tensors_of_copies,
+)
 from .step_plan import SkippedSteps, can_skip_on_device, plan_step
 
 State = TypeVar("State")
@@ -56,8 +67,8 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
     ) -> None:
         """Make an optimizer without states: a rule, or None, for parameters that are in no group, and groups.
 
-        Of several groups that match a parameter the last counts. It is a ConfigError to ask a rule that has no kernel
-        for stochastic rounding.
+        Of several groups that match a parameter the last counts. Stochastic rounding of a rule without a kernel is a
+        ConfigError.
         """
         super().__init__(RuleSet(optimizer, grad_clipping, tuple(groups)))
         self.maximize = maximize
@@ -80,11 +91,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         return self._skipped.count
 
     def with_grad_clipping(self, grad_clipping: GradientClipping | None) -> Self:
-        """Set the clipping of gradients; returns the optimizer.
-
-        Raises:
-            ConfigError: there are states already, made from gradients of another size.
-        """
+        """Set the clipping of gradients; returns the optimizer. ConfigError if there are states already."""
         self._refuse_late("gradient clipping")
         self.rules = replace(self.rules, grad_clipping=grad_clipping)
         return self
@@ -98,9 +105,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
     ) -> Self:
         """Add a group, which takes precedence over the existing ones; see `OptimizerGroup`. Returns the optimizer.
 
-        Raises:
-            ConfigError: there are states already, which may be of another rule; or stochastic rounding is on, and the
-                rule has no kernel.
+        It is a ConfigError if there are states already, or stochastic rounding is on, and the rule has no kernel.
         """
         self._refuse_late("a parameter group")
         added = OptimizerGroup(group, optimizer, grad_clipping, lr_factor)
@@ -111,14 +116,10 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         return self
 
     def with_copies(self, module: nn.Module, copies: nn.Module) -> Self:
-        """Write the new weights of `module` into those of `copies` in each step, rounded to their dtypes.
+        """Write the new weights of `module` into those of `copies` in each step, rounded to their dtypes; returns the
+        optimizer.
 
-        Args:
-            module: the module that is trained, for example in float32.
-            copies: a module with the same paths and shapes, for example in bfloat16, for the forward pass.
-
-        Raises:
-            ConfigError: `copies` lacks a parameter or has one of another shape.
+        `copies` has the same paths and shapes, for example in bfloat16 for the forward pass; ConfigError if it has not.
         """
         self._copies = copies_of(module, copies)
         return self
@@ -144,9 +145,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         """Update `module` in place with the gradients and return it; under `fully_shard`, this rank's parts.
 
         Args:
-            lr: learning rate.
-            module: the module that the gradients were taken from.
-            grads: its gradients; they may be used again (Burn consumes them).
+            grads: of `module`; they may be used again (Burn consumes them).
             loss_scale: the factor of the loss; gradients are divided by it first.
             found_inf: float32 with one value: if it is not 0, the step changes nothing.
             zero_grads: zero the gradients in the same pass.
@@ -163,11 +162,17 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             return self._without_gradients(module)
         tensors = self._tensors_of(module, stepped, lr)
         batches = self._batches
-        rates = [rate_of(batch, lr) * self.rules.lr_factor(batch.group) for batch in batches]
-        batch_grads = [gradients_of(batch, values) for batch in batches]
+        rates = [
+            checked_rate(lr.at(batch.rate) if isinstance(lr, ModuleLearningRate) else lr)
+            * self.rules.lr_factor(batch.group)
+            for batch in batches
+        ]
+        batch_grads: list[Sequence[Tensor]] = [
+            values if len(it.places) == len(values) else [values[place] for place in it.places] for it in batches
+        ]
         tensors, batch_grads = real_parts(batches, tensors, batch_grads)
         if len(batches) > 1 or not self.rules.rule(batches[0].group).fused:
-            check_all(batches, tensors, batch_grads)
+            check_gradients(batches, tensors, batch_grads)
             for batch in batches:
                 self.rules.rule(batch.group).check_states(batch.states)
         try:
@@ -183,7 +188,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
                 seed=(self._kept.random_step + 1) << 16 if self.stochastic_rounding else None,
             )
         except Exception:
-            check_all(batches, tensors, batch_grads)  # says it with the name of the parameter
+            check_gradients(batches, tensors, batch_grads)
             raise
         if found is not None and not can_skip_on_device(batches, self.rules):
             if bool(found):

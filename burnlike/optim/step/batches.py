@@ -1,23 +1,26 @@
-"""Batches of parameters: those that one call of a rule updates together, and that call."""
+"""Batches of parameters, those that one call of a rule updates together, and that call; copies, and other weights."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ...errors import ArgumentError, DeviceError, DTypeError, ShapeError
-from ...module import Param, ParamGroup
+from ..._torch_compat.fsdp import reshard
+from ...errors import ArgumentError, ConfigError, DeviceError, DTypeError, ShapeError
+from ...module import Param, ParamGroup, ParamId, params
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...module.tree.walk import weights
 from ...ops import StepOptions
 from ..core.gradient_transform import finish
-from ..core.sharded import Parts, local, whole
+from ..core.sharded import Parts, division_of, local, local_state, whole
 from ..core.state import as_real, state_as_complex, state_as_real
 from ..gradients.gradients import check_gradient
+from ..rules.rule_set import RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
-from ..schedules.learning_rates import ModuleLearningRate, checked_rate, last_match
+from ..schedules.learning_rates import ModuleLearningRate, last_match
+from ..states.persistence import KeptStates
 
 
 @dataclass(slots=True)
@@ -27,10 +30,8 @@ class ParamBatch:
     Attributes:
         group: place of their group, or BASE.
         rate: place of their group among those of the learning rate, or BASE.
-        device: where they are.
-        sharded: whether they are divided among ranks, and the rule updates parts: see `SimpleOptimizer.elementwise`.
+        sharded: whether they are divided among ranks.
         places: of them among the gradients.
-        params: handles.
         states: before the next step.
         has_complex: whether a parameter is complex; its values, gradient and state are stepped as real ones.
     """
@@ -92,36 +93,23 @@ def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Pa
     return stepped
 
 
-def gradients_of(batch: ParamBatch, values: Sequence[Tensor]) -> Sequence[Tensor]:
-    if len(batch.places) == len(values):
-        return values
-    return [values[place] for place in batch.places]
-
-
-def rate_of(batch: ParamBatch, lr: float | ModuleLearningRate) -> float:
-    return checked_rate(lr.at(batch.rate) if isinstance(lr, ModuleLearningRate) else lr)
-
-
 def real_parts(
     batches: Sequence[ParamBatch], tensors: list[list[Tensor]], grads: list[Sequence[Tensor]]
 ) -> tuple[list[list[Tensor]], list[Sequence[Tensor]]]:
     """The parameters and gradients of batches as the rules see them: complex ones as two real numbers each."""
     if not any(batch.has_complex for batch in batches):
         return tensors, grads
-    check_all(batches, tensors, grads)
+    check_gradients(batches, tensors, grads)
     return [[*map(as_real, some)] for some in tensors], [[*map(as_real, some)] for some in grads]
 
 
-def check_gradients(batch: ParamBatch, tensors: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
-    for param, tensor, grad in zip(batch.params, tensors, grads, strict=True):
-        check_gradient(param, tensor, grad, "; nothing was changed")
-
-
-def check_all(
+def check_gradients(
     batches: Sequence[ParamBatch], tensors: Sequence[Sequence[Tensor]], grads: Sequence[Sequence[Tensor]]
 ) -> None:
+    """Raise the error, with the name of the parameter, of a gradient that does not fit."""
     for batch, some, its_grads in zip(batches, tensors, grads, strict=True):
-        check_gradients(batch, some, its_grads)
+        for param, tensor, grad in zip(batch.params, some, its_grads, strict=True):
+            check_gradient(param, tensor, grad, "; nothing was changed")
 
 
 def step_batch(
@@ -132,10 +120,7 @@ def step_batch(
     grads: Sequence[Tensor],
     options: StepOptions,
 ) -> Sequence[Any]:
-    """Update the parameters of a batch with their gradients, DTensors where they are; gives the states after it.
-
-    An error for a gradient or state that does not fit names the parameter.
-    """
+    """Update the parameters of a batch with their gradients, DTensors where they are; gives the states after it."""
     try:
         if not batch.sharded:
             return rule.step_many(lr, tensors, grads, batch.states, options)
@@ -150,5 +135,61 @@ def step_batch(
         finish(parts, its_grads, options)
         return after
     except (ShapeError, DTypeError, DeviceError, NotImplementedError):  # the last of ops, for sparse gradients
-        check_gradients(batch, tensors, grads)  # says it with the name of the parameter
+        check_gradients([batch], [tensors], [grads])
         raise
+
+
+Copies = Mapping[ParamId, Param]
+"""For each parameter the one that is its copy: a handle, since moving a module replaces tensors."""
+
+
+def copies_of(module: nn.Module, copies: nn.Module) -> Copies:
+    """For each parameter of `module` that of `copies` at its path; ConfigError if there is none of its shape."""
+    found = {param.path: param for param in params(copies, "weight")}
+    for param in params(module, "weight"):
+        copy = found.get(param.path)
+        if copy is None or copy.tensor.shape != param.tensor.shape:
+            got = "none" if copy is None else f"one of shape {list(copy.tensor.shape)}"
+            raise ConfigError(
+                f"expected a copy of '{param.path}' of shape {list(param.tensor.shape)}, got {got}; give a module of"
+                " the same structure"
+            )
+    return {param.id: found[param.path] for param in params(module, "weight")}
+
+
+def tensors_of_copies(copies: Copies, params: Sequence[Param]) -> list[Tensor]:
+    """This rank's parts of the copies of `params`, to be written."""
+    tensors = [copies[param.id].tensor for param in params]
+    reshard(tensors)
+    return [local(tensor.detach()) for tensor in tensors]
+
+
+def check_copied(copies: Copies, params: Sequence[Param]) -> None:
+    """Raise ConfigError if some parameters have a copy and others none."""
+    if copies and (without := [param.path for param in params if param.id not in copies]):
+        raise ConfigError(
+            f"'{without[0]}' has no copy, as other parameters have; call with_copies again when the module has changed"
+        )
+
+
+@torch.no_grad()
+def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Copies, *, to_evaluate: bool) -> bool:
+    """Put the weights to evaluate or to train with into `module` and into their copies; whether any changed."""
+    found = False
+    every = params(module, "weight")
+    reshard(param.tensor for param in every)
+    for param in every:
+        state = kept.states.get(param.id)
+        if state is None:
+            continue
+        rule = rules.rule(last_match(rules.group_params, param))
+        if rule.elementwise:
+            state = kept.states[param.id] = local_state(state, param.tensor)
+            kept.divisions[param.id] = division_of(param.tensor)
+        part = local(param.tensor.detach())
+        put = rule.put_eval_weights if to_evaluate else rule.put_training_weights
+        if put(part, state):
+            found = True
+            if param.id in copies:
+                tensors_of_copies(copies, [param])[0].copy_(part)
+    return found

@@ -29,10 +29,7 @@ def plan_step(
     """Find out what to do: the options of each batch, and a tensor with one value; if it is not 0, the step is skipped.
 
     Nothing waits for a device. The last 16 bits of `seed`, of stochastic rounding, are 0 and get the number of the
-    batch; None rounds to nearest.
-
-    Raises:
-        ArgumentError: the loss scale is a number that is not positive and finite.
+    batch; None rounds to nearest. It is an ArgumentError if the loss scale is a number that is not positive and finite.
     """
     clippings = [rules.clipping(batch.group) for batch in batches]
     norms = [rules.norm(batch.group) for batch in batches]
@@ -58,30 +55,21 @@ def plan_step(
         clip_value, factors = limits(clipping, its_squares, by)
         if isinstance(by, Tensor):
             factors = by if factors is None else factors * by
+        own_seed = None if seed is None else seed + place
         options.append(
-            StepOptions(
-                grad_scale=scale,
-                factors=factors,
-                clip_value=clip_value,
-                zero_grads=zero_grads,
-                seed=None if seed is None else seed + place,
-            )
+            StepOptions(grad_scale=scale, factors=factors, clip_value=clip_value, zero_grads=zero_grads, seed=own_seed)
         )
-    return options, _found(squares, skip_non_finite, found_inf)
+    found = None if found_inf is None else found_inf.detach().reshape(1)
+    if not skip_non_finite:
+        return options, found
+    total = _pooled(squares, [True] * len(squares), next(it.device for it in squares if it is not None)).sum(0, True)
+    bad = total.isfinite().logical_not_().float()
+    return options, bad if found is None else torch.maximum(found.to(bad), bad)
 
 
 def _pooled(squares: Sequence[Tensor | None], chosen: Sequence[bool], device: torch.device) -> Tensor:
     some = [it.to(device) for it, is_chosen in zip(squares, chosen, strict=True) if is_chosen and it is not None]
     return some[0] if len(some) == 1 else torch.cat(some)
-
-
-def _found(squares: Sequence[Tensor | None], skip_non_finite: bool, found_inf: Tensor | None) -> Tensor | None:
-    found = None if found_inf is None else found_inf.detach().reshape(1)
-    if not skip_non_finite:
-        return found
-    total = _pooled(squares, [True] * len(squares), next(it.device for it in squares if it is not None)).sum(0, True)
-    bad = total.isfinite().logical_not_().float()
-    return bad if found is None else torch.maximum(found.to(bad), bad)
 
 
 class SkippedSteps:
