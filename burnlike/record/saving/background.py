@@ -1,7 +1,6 @@
 """Saving in the background: a copy of the values is made at once, and a thread writes it while training goes on.
 
-The interpreter waits for the thread when it ends. Which saves are going on is told by its list of threads; there is no
-other.
+The interpreter waits for the thread when it ends; its list of threads is the only one of the saves that are going on.
 """
 
 import contextlib
@@ -24,17 +23,13 @@ from ..outline import Outline, Payload
 from .stream import WrittenTensor
 from .writing import written_tensor
 
-OnBusy = Literal["wait", "refuse"]
-"""What becomes of a save while the one before it goes on."""
+OnBusy = Literal["wait", "refuse"]  # what becomes of a save while the one before it goes on
 
 
 class SaveHandle:
-    """A save that goes on in the background.
+    """A save to `path` that goes on in the background.
 
     An error that nobody asks for by `wait` is printed as that of a thread, when the handle goes or the program ends.
-
-    Attributes:
-        path: what is being saved.
     """
 
     def __init__(self, thread: "SaveThread") -> None:
@@ -47,17 +42,9 @@ class SaveHandle:
         return self._thread.has_ended()
 
     def wait(self, timeout: float | None = None) -> str:
-        """Wait until the file is in its place and synced.
+        """Wait until the file is in its place and synced, at most `timeout` seconds; returns the path written.
 
-        Args:
-            timeout: seconds to wait at most; None is as long as it takes.
-
-        Returns:
-            The path written.
-
-        Raises:
-            SavePendingError: it is not done after `timeout` seconds.
-            RecordError: it failed; see `FileRecorder.save`.
+        Raises SavePendingError if it is not done by then, or what `FileRecorder.save` raises if it failed.
         """
         if not self._thread.has_ended(timeout):
             raise SavePendingError(f"{self.path}: is still being saved after {timeout} seconds; call wait() again")
@@ -65,16 +52,9 @@ class SaveHandle:
 
 
 class SaveThread(threading.Thread):
-    """Writes something, and knows what came of it.
+    """Calls `write`, which returns the path written, on behalf of `owner`; `error` is what that raised, at its end.
 
-    Args:
-        write: returns the path written.
-        path: what it writes.
-        owner: on whose behalf.
-        niceness: added to that of the process, where the system lets a thread have its own.
-
-    Attributes:
-        error: what `write` raised, once it has ended.
+    `niceness` is added to that of the process, where the system lets a thread have its own.
     """
 
     def __init__(self, write: Callable[[], str], path: str, owner: object, niceness: int = 0) -> None:
@@ -113,14 +93,12 @@ class SaveThread(threading.Thread):
             self._ended.set()
 
     def has_ended(self, timeout: float | None = 0.0) -> bool:
-        """Wait at most `timeout` seconds for it, None is as long as it takes; whether it has ended.
+        """Wait at most `timeout` seconds for it; whether it has ended.
 
         Not by `join`: before Python 3.13 a `join` that is interrupted takes the thread for one that has ended, and then
         the interpreter does not wait for it either.
         """
-        if not self.is_alive():  # a forked process has a copy of this, but not the thread
-            return True
-        return self._ended.wait(timeout)
+        return not self.is_alive() or self._ended.wait(timeout)  # a forked process has a copy, but not the thread
 
     def outcome(self) -> str:
         if self.error is not None:
@@ -185,11 +163,11 @@ def snapshot(
     )
     if isinstance(tensors, LazyTensors):
         return kept, tensors
-    parts = [written_tensor(tensors, outline, Payload(name)) for name in outline.entries]
     copies: dict[str, Tensor] = {}
     on_gpu: dict[torch.device, list[WrittenTensor]] = {}
     on_cpu: list[WrittenTensor] = []
-    for part in parts:
+    for name in outline.entries:
+        part = written_tensor(tensors, outline, Payload(name))
         assert isinstance(part.values, Tensor)
         device = part.values.device
         (on_gpu.setdefault(device, []) if device.type == "cuda" else on_cpu).append(part)
@@ -203,10 +181,9 @@ def snapshot(
         part, into, first = step
         part.fill(first, into, allow_overflow)
 
-    for part in on_cpu:
-        copies[part.name] = torch.empty(outline.entries[part.name].shape, dtype=part.dtype, device="cpu")
     steps = []
     for part in on_cpu:
+        copies[part.name] = torch.empty(outline.entries[part.name].shape, dtype=part.dtype, device="cpu")
         flat, count = copies[part.name].view(-1), BLOCK_BYTES // part.dtype.itemsize
         steps += [(part, flat[first : first + count], first) for first in range(0, flat.numel(), count)]
     run_steps(steps, fill)

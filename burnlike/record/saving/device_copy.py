@@ -18,12 +18,8 @@ from ..bytes.convert import check_floats, check_kept, pieces
 from ..bytes.side_stream import CudaSideStream, SideStream
 from .stream import WrittenTensor
 
-RANGE_BYTES = 32 << 20
-"""Bytes that are fetched at a time."""
-
-POOL_BYTES = 256 << 20
-"""Bytes of memory of the CPU that tensors share: a power of two, as torch rounds pinned memory up to one."""
-
+RANGE_BYTES = 32 << 20  # that are fetched at a time
+POOL_BYTES = 256 << 20  # of the CPU's memory, that tensors share: torch rounds pinned memory up to a power of two
 _CONVERTED = set(torch_dtypes(NATIVE))  # what the native op takes
 _PAGE_BYTES = 4096
 _ALIGNMENT = 64
@@ -42,10 +38,8 @@ class _Slice:
 def slices_of(placed: Mapping[int, WrittenTensor], ranges: Sequence[tuple[int, int]]) -> list[list[_Slice]]:
     """The slices of the parts that lie in each range of a file.
 
-    Args:
-        placed: place of the first byte, a multiple of the element's size -> part; in order.
-        ranges: first byte, a multiple of every element's size, and end, likewise or the end of a part; each begins
-            where the one before it ends.
+    `placed` has the place of the first byte, a multiple of the element's size, of each part, in order. `ranges` have
+    the first byte, a multiple of every element's size, and the end, likewise or that of a part, without gaps between.
     """
     found: list[list[_Slice]] = [[] for _ in ranges]
     index = 0
@@ -72,14 +66,8 @@ def images(
 ) -> Iterator[Tensor]:
     """For each range memory of the CPU, whole pages, that begins with its bytes; what is between parts is left open.
 
-    It may be filled and written, and is valid until the next one is asked for.
-
-    Args:
-        slices: what of each range comes from `device`, see `slices_of`.
-        ranges: first byte and end of each.
-        device, stream: where the values are, and its queue of copies.
-        allow_overflow: do not check that finite values stay finite.
-        hosts: memory of the stream's for each range, which is then valid for good; none uses two buffers in turn.
+    It may be filled and written, and is valid until the next one is asked for; for good, if `hosts` has memory of the
+    stream's for each range. `slices` are what comes from `device`, whose queue of copies `stream` is.
     """
     count = max(stop - start for start, stop in ranges)
     slots = [_Slot(count, device, stream, allow_overflow) for _ in range(min(2, len(ranges)))]
@@ -177,18 +165,14 @@ class _Slot:
                         sources.append(source)
                         self._owners.append(slice_)
                     else:
-                        self._copy(slice_.part, source, target)
+                        target.copy_(source)
+                        check_kept(slice_.part.name, source, target, self._allow_overflow)  # waits
             lost = torch.zeros(len(targets), dtype=torch.int32, device=self._device)
             convert_(targets, sources, lost)
             self._lost = self._stream.buffer(lost.nbytes).view(torch.int32)
             self._lost.copy_(lost, non_blocking=True)
             self._host[:count].copy_(self._image[:count], non_blocking=True)
             self._mark = self._stream.mark()
-
-    def _copy(self, part: WrittenTensor, source: Tensor, target: Tensor) -> None:
-        """Copy what the native op does not take; a check of it waits."""
-        target.copy_(source)
-        check_kept(part.name, source, target, self._allow_overflow)
 
     def finish(self) -> Tensor:
         """Wait for the copy; the bytes."""

@@ -21,8 +21,8 @@ from ..formats import DEFAULT_EXTENSION
 from ..outline import Outline
 from .writing import write_error
 
+# Writes one file, all or nothing: its path, what is in it, and a file whose permissions it gets.
 Write = Callable[[str, Outline, str | None], object]
-"""Writes one file: its path, what is in it, and a file whose permissions it gets. All or nothing."""
 
 
 def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
@@ -83,14 +83,14 @@ class _Directory:
     def remove_stale(self) -> None:
         """Remove what saves left that were killed; nothing, while the index that says what counts is damaged."""
         fixed = (os.path.basename(self.single), os.path.basename(self.index))
-        remove_abandoned_files(self.path, lambda name: name in fixed or self._may_be_shard(name))
-        listed = self._listed()
-        if listed is not None:
-            self._remove_all_but(listed)
 
-    def _may_be_shard(self, name: str) -> bool:
-        """Whether a temporary file was for a shard of this set; names of such files are cut off."""
-        return self._pattern.fullmatch(name) is not None or (len(name) == 100 and name.startswith(self._stem))
+        def belongs(name: str) -> bool:
+            is_cut_off = len(name) == 100 and name.startswith(self._stem)
+            return name in fixed or is_cut_off or self._pattern.fullmatch(name) is not None
+
+        remove_abandoned_files(self.path, belongs)
+        if (listed := self._listed()) is not None:
+            self._remove_all_but(listed)
 
     def _listed(self, index: str | None = None) -> set[str] | None:
         """The files that the index, or another one, speaks of; None if it is damaged."""
@@ -106,12 +106,9 @@ class _Directory:
 
     def _free_names(self, count: int) -> list[str]:
         taken = set(os.listdir(self.path))
-        tag = 0
-        while True:
-            names = [shard_name(self._stem, str(tag or ""), number, count) for number in range(1, count + 1)]
-            if taken.isdisjoint(names):
-                return names
-            tag += 1
+        tags = ("", *map(str, range(1, len(taken) + 1)))
+        sets = ([shard_name(self._stem, tag, number, count) for number in range(1, count + 1)] for tag in tags)
+        return next(filter(taken.isdisjoint, sets))
 
     def _give_up(self, names: Sequence[str]) -> None:
         """Remove files that were written, unless they count by now: an error of a later step came too late then."""

@@ -1,7 +1,4 @@
-"""Writes tensors to a file while they are converted, through a few small buffers.
-
-The file is cut into blocks. Each worker thread takes the next block, converts what belongs there into its buffer and
-writes it at its place: conversion and writing of different blocks overlap, and no step needs the whole of a tensor.
+"""Writes tensors to a file, block by block: each worker thread converts what belongs into one and writes it.
 
 Large files are written past the page cache (O_DIRECT). A file that is synced waits for the disk anyway, and so costs
 neither a copy nor gigabytes of page cache, which a training run has better uses for.
@@ -30,9 +27,7 @@ if TYPE_CHECKING:
     from ..bytes.side_stream import SideStream
     from ..files.stored_tensors import FileValues
 
-DIRECT_BYTES = 16 << 20
-"""Files from this size on bypass the page cache."""
-
+DIRECT_BYTES = 16 << 20  # files from this size on bypass the page cache
 _STEP_ELEMENTS = 1 << 18  # converted and then checked while still in the processor's cache
 _READ_ELEMENTS = 1 << 16  # of a file: memory of this size is used again, where larger pieces would pile up
 _PAGE_BYTES = 4096
@@ -40,10 +35,7 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class WrittenTensor:
-    """A tensor as it is to be written: in `dtype`, or as text, see `burnlike.record.outline.Payload`.
-
-    The values may have any strides and be on any device, or in another file.
-    """
+    """A tensor, of any strides, device or file, as it is to be written: in `dtype`, or as text, see `Payload`."""
 
     name: str
     values: "Tensor | FileValues"
@@ -77,11 +69,14 @@ class WrittenTensor:
 
 
 Piece = bytes | WrittenTensor | ChecksumSlot
-"""What a file consists of: bytes that are known, values of tensors, and the checksums of these."""
+
+
+def _length(piece: Piece) -> int:
+    return len(piece) if isinstance(piece, bytes) else piece.nbytes
 
 
 def total_bytes(content: Sequence[Piece]) -> int:
-    return sum(len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content)
+    return sum(map(_length, content))
 
 
 def write_pieces(
@@ -103,7 +98,9 @@ def write_pieces(
             run_steps(range(writer.blocks), writer.write_block, BLOCK_BYTES, MAX_WORKERS)
         else:
             writer.write_from_device(device, stream)
-    writer.write_checksums()
+    if writer.slot is not None:
+        text = writer.sums.text()
+        _write_all(descriptor, memoryview(text), len(text), writer.slot_start)
 
 
 class _Writer:
@@ -111,7 +108,7 @@ class _Writer:
 
     def __init__(self, descriptor: int, content: Sequence[Piece], allow_overflow: bool) -> None:
         self.descriptor = descriptor
-        lengths = [len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in content]
+        lengths = [*map(_length, content)]
         self.slot = next((at for at, piece in enumerate(content) if isinstance(piece, ChecksumSlot)), None)
         self.slot_start = sum(lengths[: self.slot])
         numbers = itertools.accumulate(isinstance(piece, WrittenTensor) for piece in content)
@@ -152,14 +149,9 @@ class _Writer:
             run_steps(range(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)), write, BLOCK_BYTES, MAX_WORKERS)
 
     def write_block(self, index: int, buffer: Tensor) -> None:
-        start = index * BLOCK_BYTES
+        """Put what belongs into a block of the file into `buffer`, converted, and write that."""
+        at = start = index * BLOCK_BYTES
         stop = min(start + BLOCK_BYTES, self.file_bytes)
-        self._fill(buffer, start, stop)
-        _write_all(self.descriptor, bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
-
-    def _fill(self, buffer: Tensor, start: int, stop: int) -> None:
-        """Put what belongs at `start` to `stop` of the file into `buffer`, converted."""
-        at = start
         while at < stop:
             index = bisect_right(self.stops, at)
             piece, stop_of_piece = self.pieces[index], self.stops[index]
@@ -175,12 +167,7 @@ class _Writer:
                 if self.slot is not None:
                     self.sums.add(self.numbers[index], first, bytes_at(into.data_ptr(), count))
             at += count
-
-    def write_checksums(self) -> None:
-        """Write the checksums in the place that was kept for them, once all blocks are written."""
-        if self.slot is not None:
-            text = self.sums.text()
-            _write_all(self.descriptor, memoryview(text), len(text), self.slot_start)
+        _write_all(self.descriptor, bytes_at(buffer.data_ptr(), buffer.numel()), stop - start, start)
 
     def _fill_values(self, part: WrittenTensor, first: int, into: Tensor) -> None:
         """Fill `into`, bytes anywhere in the file, with those of `part` from byte `first` on."""

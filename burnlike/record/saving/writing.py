@@ -24,12 +24,8 @@ from ..formats import Format
 from ..outline import ChecksumSlot, Outline, Payload
 from .stream import Piece, WrittenTensor, total_bytes, write_pieces
 
-CHUNK_BYTES = 1 << 19
-"""Bytes of a tensor that are converted at a time."""
-
-TEXT_BYTES = 1 << 14
-"""Bytes of a tensor that become text at a time, many times as long."""
-
+CHUNK_BYTES = 1 << 19  # of a tensor, that are converted at a time
+TEXT_BYTES = 1 << 14  # of a tensor, that become text at a time, many times as long
 _NUMBERS = [str(value).encode() for value in range(256)]
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"  # as flate2 writes it: no time, unknown system
 _GZIP_LEVEL = 6
@@ -45,7 +41,7 @@ def write_file(
 ) -> None:
     """Replace the file at `path`; a new file gets the owner and permissions of the file `like`."""
     content = list(content_of(file_format, outline, tensors))
-    positioned = not file_format.compressed and all(_can_be_written_anywhere(piece) for piece in content)
+    positioned = not file_format.compressed and not any(map(_is_written_in_order, content))
     file_bytes = total_bytes(content)
     try:
         with AtomicFile(path, like) as file:
@@ -92,32 +88,30 @@ def plain_tensor(name: str, tensor: Any) -> Tensor:
     return tensor.detach()
 
 
-def _can_be_written_anywhere(piece: Piece) -> bool:
-    """Whether its place is known, and its values can be read by several threads without going back and forth."""
+def _is_written_in_order(piece: Piece) -> bool:
+    """Whether its place is not known, or several threads would go back and forth to read its values."""
     if not isinstance(piece, WrittenTensor):
-        return True
-    read_in_order = isinstance(piece.values, FileValues) and piece.values.entry.sequential
-    return piece.json_indent is None and not read_in_order
+        return False
+    return piece.json_indent is not None or (isinstance(piece.values, FileValues) and piece.values.entry.sequential)
 
 
 def write_error(path: str, file_bytes: int, error: OSError) -> RecordIOError:
     directory = os.path.dirname(os.path.abspath(path))
-    what = error.strerror or str(error)
+    what, size = error.strerror or str(error), _megabytes(file_bytes)
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            free = shutil.disk_usage(directory).free
+            free = _megabytes(shutil.disk_usage(directory).free)
             reason = (
-                f"the disk or quota is full: the record needs {_megabytes(file_bytes)}, {_megabytes(free)} are free;"
-                " make room or choose another disk"
+                f"the disk or quota is full: the record needs {size}, {free} are free; make room or choose another disk"
             )
         case errno.EFBIG:
-            reason = f"a file of {_megabytes(file_bytes)} is larger than allowed here (file system or `ulimit -f`)"
+            reason = f"a file of {size} is larger than allowed here (file system or `ulimit -f`)"
         case errno.ENOENT | errno.ENOTDIR:
             reason = f"the directory {directory} does not exist; create it first"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             reason = f"the directory {directory} can't be written to ({what}); choose another or change its permissions"
         case _:
-            reason = f"writing {_megabytes(file_bytes)} failed: {what}"
+            reason = f"writing {size} failed: {what}"
     found = RecordIOError(f"{path}: not saved, {reason}; a file that was there is as it was")
     found.errno = error.errno
     return found
@@ -129,45 +123,33 @@ def _megabytes(count: int) -> str:
 
 def write_sequential(sink: BinaryIO, content: Iterable[Piece], compressed: bool, allow_overflow: bool = False) -> None:
     """Write the pieces to `sink`, converted chunk by chunk, and gzipped if `compressed`."""
-    sums = _Sums()
-    chunks = _chunks(content, allow_overflow, sums)
-    for chunk in _gzipped(chunks) if compressed else chunks:
+    slot: int | None = None  # where the checksums belong
+    checksums: list[int] = []
+
+    def chunks() -> Iterator[bytes | memoryview]:
+        nonlocal slot
+        written = 0  # before the slot, where there is nothing but bytes
+        for piece in content:
+            if isinstance(piece, bytes):
+                written += len(piece)
+                yield piece
+            elif isinstance(piece, ChecksumSlot):
+                slot = written
+                yield b"0" * piece.nbytes
+            elif piece.json_indent is not None:
+                yield from _json(piece, piece.json_indent, allow_overflow)
+            else:
+                checksum = 0
+                for chunk in _raw(piece, allow_overflow):
+                    checksum = checksum if slot is None else crc32(chunk, checksum)
+                    yield chunk
+                checksums.append(checksum)
+
+    for chunk in _gzipped(chunks()) if compressed else chunks():
         sink.write(chunk)
-    if sums.slot is not None:
-        sink.seek(sums.slot)
-        sink.write(b"".join(b"%08x" % checksum for checksum in sums.checksums))
-
-
-class _Sums:
-    """The checksums of the tensors that were written, in the order of the file, and the offset at which they belong."""
-
-    def __init__(self) -> None:
-        self.slot: int | None = None
-        self.checksums: list[int] = []
-
-    def over(self, chunks: Iterable[memoryview]) -> Iterator[memoryview]:
-        checksum = 0
-        for chunk in chunks:
-            checksum = crc32(chunk, checksum)
-            yield chunk
-        self.checksums.append(checksum)
-
-
-def _chunks(content: Iterable[Piece], allow_overflow: bool, sums: _Sums) -> Iterator[bytes | memoryview]:
-    written = 0  # before the slot, where there is nothing but bytes
-    for piece in content:
-        if isinstance(piece, bytes):
-            written += len(piece)
-            yield piece
-        elif isinstance(piece, ChecksumSlot):
-            sums.slot = written
-            yield b"0" * piece.nbytes
-        elif piece.json_indent is not None:
-            yield from _json(piece, piece.json_indent, allow_overflow)
-        elif sums.slot is None:
-            yield from _raw(piece, allow_overflow)
-        else:
-            yield from sums.over(_raw(piece, allow_overflow))
+    if slot is not None:
+        sink.seek(slot)
+        sink.write(b"".join(b"%08x" % checksum for checksum in checksums))
 
 
 def _raw(part: WrittenTensor, allow_overflow: bool) -> Iterator[memoryview]:
