@@ -12,10 +12,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 def line_of(doc: str, label: str) -> str:
     """The text after `label:` in a docstring, up to the next label, section or empty line; empty if there is none.
 
-    The label begins a line, or follows the sentence of a docstring of one line.
+    The label begins a line, or follows a sentence.
     """
     found = re.search(rf"(?:^|\. ){label}: *(.*(?:\n(?!\s*$|\s*[A-Z]\w+:).*)*)", doc, re.MULTILINE)
-    return re.sub(r"\s+", " ", found[1]).strip() if found else ""
+    return re.split(r"\.\s+(?=(?:Torch|Differs|Raises):)", re.sub(r"\s+", " ", found[1]))[0].strip() if found else ""
 
 
 def beside_torch(doc: str) -> tuple[str, str]:

@@ -19,6 +19,10 @@ from .pages import DOCS, beside_torch, main, table
 PAGE = DOCS / "tensor_api.md"
 MODULES = ("activation", "module", "linalg", "signal", "grid", "loss")
 KINDS = ("Float", "Int", "Bool")
+RECEIVERS = {
+    **{"Numeric": {"Float", "Int"}, "Numbers": {"Float", "Int"}},
+    **{"Floats": {"Float"}, "Ints": {"Int"}, "Bools": {"Bool"}},
+}
 HEAD = """# The tensor API
 
 Written by `make docs` from the docstrings; change those, not this page.
@@ -89,10 +93,10 @@ def kinds_of(function: Callable[..., Any], static: bool) -> str:
 def kinds_in(annotation: str, names: dict[str, Any]) -> set[str]:
     """The kinds in `Tensor[B, D, Float]` or `Tensor[B, D, N]`, where N is a type variable; all if it has no third.
 
-    A union has those of its parts; `Numeric[B, D]` is one.
+    A union has those of its parts; the aliases of receivers have those of `RECEIVERS`.
     """
-    if annotation.startswith("Numeric["):
-        return {"Float", "Int"}
+    if (receiver := annotation.partition("[")[0]) in RECEIVERS:
+        return RECEIVERS[receiver]
     found: set[str] = set()
     for name in re.findall(r"\[[^\[\]]*,[^\[\]]*, *(\w+)\]", re.sub(r"\w+\[(\w+)\]", r"\1", annotation)):
         allowed = getattr(names.get(name), "__constraints__", ())

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeAlias
 import torch
 
 from ..errors import TensorValueError
-from .core.base import B, D, K, Tensor, TensorBase, derive, wrap
+from .core.base import B, D, Floats, K, Tensor, TensorBase, derive, wrap
 from .core.dtypes import FloatDType
 from .core.kinds import Float, Int
 from .core.operands import float_spec, operand_of
@@ -122,7 +122,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def quantize(
-        self: "QuantizationMethods[B, D, Float]", scheme: QuantScheme, scales: "Tensor[B, Any, Float] | torch.Tensor"
+        self: "Floats[B, D]", scheme: QuantScheme, scales: "Tensor[B, Any, Float] | torch.Tensor"
     ) -> QTensor[B, D]:
         """round(x / scale) within the scheme's range. `[..] -> QTensor [..]`.
 
@@ -150,7 +150,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
         values = spec.ops.quantize(self.inner, fitting, block, *scheme.range)
         return QTensor(derive(values, spec), wrap(fitting, scales_spec), scheme)
 
-    def quantize_dynamic(self: "QuantizationMethods[B, D, Float]", scheme: QuantScheme) -> QTensor[B, D]:
+    def quantize_dynamic(self: "Floats[B, D]", scheme: QuantScheme) -> QTensor[B, D]:
         """`quantize` with the scales of the tensor's own range. `[..] -> QTensor [..]`. Torch: none.
 
         Differs: as `quantize`; symmetric only.
@@ -167,7 +167,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
         values = spec.ops.quantize(self.inner, scales, block, low, high)
         return QTensor(derive(values, spec), derive(scales, spec), scheme)
 
-    def dequantize(self: "QuantizationMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+    def dequantize(self: "Floats[B, D]") -> "Tensor[B, D, Float]":
         """The tensor itself: only a `QTensor` is quantized. Torch: `x.dequantize()`."""
         float_spec("dequantize", self)
         return self  # pyright: ignore[reportReturnType]

@@ -5,19 +5,14 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from ..backend import Autodiff, Cpu
-from .arithmetic.clamping import ClampMethods
-from .arithmetic.comparison import ComparisonMethods, FloatCheckMethods
-from .arithmetic.extremes import ExtremeMethods
-from .arithmetic.float_math import FloatMethods, TrigonometryMethods
-from .arithmetic.inequality import InequalityMethods
-from .arithmetic.logic import IntMethods, LogicMethods
+from .arithmetic.comparison import ComparisonMethods
+from .arithmetic.float_math import FloatMethods
+from .arithmetic.logic import LogicMethods
 from .arithmetic.matmul import MatmulMethods
 from .arithmetic.numeric import NumericMethods
-from .arithmetic.ordered import OrderedMethods
-from .arithmetic.reductions import CumulativeMethods, ReductionMethods
+from .arithmetic.reductions import ReductionMethods
 from .arithmetic.stats import StatsMethods
 from .core.base import B2, B, D, K
-from .core.scalars import ScalarMethods
 from .core.spec import Spec, family_of
 from .creation.conversion import ConversionMethods
 from .creation.creation import CreationMethods
@@ -27,12 +22,11 @@ from .inspection.metadata import MetadataMethods
 from .inspection.reading import ReadingMethods
 from .linalg.einsum import EinsumMethods
 from .quantization import QuantizationMethods
-from .shape.gather_scatter import GatheringMethods, ScatteringMethods
+from .shape.gather_scatter import GatherScatterMethods
 from .shape.grid_sample import GridMethods
 from .shape.indexing import IndexingMethods
 from .shape.joining import JoiningMethods
 from .shape.masks import MaskMethods
-from .shape.one_hot import OneHotMethods
 from .shape.padding import PaddingMethods
 from .shape.shape import ShapeMethods
 from .torch_bridge.interop import TorchMethods, answer_to_torch_names
@@ -46,28 +40,17 @@ class Tensor(
     JoiningMethods[B, D, K],
     ReadingMethods[B, D, K],
     IndexingMethods[B, D, K],
-    GatheringMethods[B, D, K],
-    ScatteringMethods[B, D, K],
+    GatherScatterMethods[B, D, K],
     MaskMethods[B, D, K],
-    OneHotMethods[B, D, K],
     LogicMethods[B, D, K],
     ComparisonMethods[B, D, K],
-    InequalityMethods[B, D, K],
     NumericMethods[B, D, K],
-    ScalarMethods[B, D, K],
     MatmulMethods[B, D, K],
-    ClampMethods[B, D, K],
     FloatMethods[B, D, K],
-    TrigonometryMethods[B, D, K],
-    FloatCheckMethods[B, D, K],
-    IntMethods[B, D, K],
     ConversionMethods[B, D, K],
     QuantizationMethods[B, D, K],
     ReductionMethods[B, D, K],
-    CumulativeMethods[B, D, K],
-    ExtremeMethods[B, D, K],
     StatsMethods[B, D, K],
-    OrderedMethods[B, D, K],
     EinsumMethods[B, D, K],
     GridMethods[B, D, K],
     AutodiffMethods[B, D, K],

@@ -1,4 +1,4 @@
-"""Equality and reductions to Bool, of all kinds; NaN, infinities and closeness, of Float."""
+"""Comparisons of tensors, and reductions to Bool."""
 
 import math
 import numbers
@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from ..core.axes import axis, whole
-from ..core.base import B, D, K, Tensor, TensorBase, wrap
-from ..core.kinds import D1, Bool, Float, Kind
+from ..core.base import B, D, K, Numbers, Tensor, TensorBase, wrap
+from ..core.kinds import D1, Bool, Float, Kind, X
 from ..core.numbers import unboxed
-from ..core.operands import computed, fail, operand, scalar, tensor_operand
+from ..core.operands import fail, operand, scalar
 
 
 def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
@@ -50,7 +50,7 @@ def _with_no_element(name: str, tensor: Any, number: float) -> Any:
 
 
 class ComparisonMethods(TensorBase[B, D, K]):
-    """Equality, and reductions to Bool."""
+    """Comparisons, of equality and by order, and reductions to Bool."""
 
     __slots__ = ()
 
@@ -148,74 +148,93 @@ class ComparisonMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(spec.ops.all_dim(self.inner, axis("All Dim", dim, spec.rank)), spec.bool)
 
+    def greater(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, Bool]":
+        """Whether elements are greater than those of `other`; `x > y`. `[..], [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.gt`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        right: Any = other
+        if type(right) is not spec.tensor or right.spec is not spec:
+            return compare_mixed("greater", self, right)
+        try:
+            return wrap(spec.ops.greater(self.inner, right.inner), spec.bool)
+        except Exception as error:
+            fail("greater", error, self.inner, right.inner)
+
+    def greater_equal(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, Bool]":
+        """Whether elements are at least those of `other`: `x >= y`. `[..], [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.ge`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        right: Any = other
+        if type(right) is not spec.tensor or right.spec is not spec:
+            return compare_mixed("greater_equal", self, right)
+        try:
+            return wrap(spec.ops.greater_equal(self.inner, right.inner), spec.bool)
+        except Exception as error:
+            fail("greater_equal", error, self.inner, right.inner)
+
+    def lower(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, Bool]":
+        """Whether elements are lower than those of `other`; `x < y`. `[..], [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.lt`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        right: Any = other
+        if type(right) is not spec.tensor or right.spec is not spec:
+            return compare_mixed("lower", self, right)
+        try:
+            return wrap(spec.ops.lower(self.inner, right.inner), spec.bool)
+        except Exception as error:
+            fail("lower", error, self.inner, right.inner)
+
+    def lower_equal(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, Bool]":
+        """Whether elements are at most those of `other`; `x <= y`. `[..], [..] -> [..]`, sizes equal or 1.
+
+        Torch: `torch.le`.
+        Differs: equal ranks, no promotion.
+        """
+        spec = self.spec
+        right: Any = other
+        if type(right) is not spec.tensor or right.spec is not spec:
+            return compare_mixed("lower_equal", self, right)
+        try:
+            return wrap(spec.ops.lower_equal(self.inner, right.inner), spec.bool)
+        except Exception as error:
+            fail("lower_equal", error, self.inner, right.inner)
+
+    def greater_scalar(self: "Numbers[X]", value: X) -> "Tensor[B, D, Bool]":
+        """Whether elements are greater than a number. `[..] -> [..]`. Torch: `torch.gt`."""
+        return compare_scalar("greater", self, value)
+
+    def greater_equal_scalar(self: "Numbers[X]", value: X) -> "Tensor[B, D, Bool]":
+        """Whether elements are at least a number. `[..] -> [..]`. Torch: `torch.ge`."""
+        return compare_scalar("greater_equal", self, value)
+
+    def lower_scalar(self: "Numbers[X]", value: X) -> "Tensor[B, D, Bool]":
+        """Whether elements are lower than a number. `[..] -> [..]`. Torch: `torch.lt`."""
+        return compare_scalar("lower", self, value)
+
+    def lower_equal_scalar(self: "Numbers[X]", value: X) -> "Tensor[B, D, Bool]":
+        """Whether elements are at most a number. `[..] -> [..]`. Torch: `torch.le`."""
+        return compare_scalar("lower_equal", self, value)
+
+    greater_elem = greater_scalar
+    greater_equal_elem = greater_equal_scalar
+    lower_elem = lower_scalar
+    lower_equal_elem = lower_equal_scalar
+
+    __gt__ = greater
+    __ge__ = greater_equal
+    __lt__ = lower
+    __le__ = lower_equal
+
 
 def _comparable(other: Any) -> bool:
     # NumPy's bool is no Number.
     return isinstance(other, torch.Tensor | int | float | numbers.Number) or getattr(other, "ndim", 1) == 0
-
-
-class FloatCheckMethods(TensorBase[B, D, K]):
-    """NaN, infinities and closeness."""
-
-    __slots__ = ()
-
-    def is_nan(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """True for each element that is NaN. `[..] -> [..]`, Bool. Torch: `torch.isnan`."""
-        return wrap(self.spec.ops.is_nan(self.inner), self.spec.bool)
-
-    def contains_nan(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D1, Bool]":
-        """Whether any element is NaN. `[..] -> [1]`, Bool. Torch: `torch.isnan(x).any()`.
-
-        Differs: shape `[1]`.
-        """
-        return wrap(self.spec.ops.contains_nan(self.inner), self.spec.bool.ranks[1])
-
-    def is_inf(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """True for each element that is infinite. `[..] -> [..]`, Bool. Torch: `torch.isinf`."""
-        return wrap(self.spec.ops.is_inf(self.inner), self.spec.bool)
-
-    def is_finite(self: "FloatCheckMethods[B, D, Float]") -> "Tensor[B, D, Bool]":
-        """True for each element that is neither infinite nor NaN. `[..] -> [..]`, Bool. Torch: `torch.isfinite`."""
-        return wrap(self.spec.ops.is_finite(self.inner), self.spec.bool)
-
-    def is_close(
-        self: "FloatCheckMethods[B, D, Float]",
-        other: "Tensor[B, D, Float] | torch.Tensor",
-        rtol: float | None = None,
-        atol: float | None = None,
-    ) -> "Tensor[B, D, Bool]":
-        """True where |x - y| <= atol + rtol * |y|, or both are the same infinity; false for NaN. `[..] -> [..]`.
-
-        Args:
-            other: sizes equal or 1.
-            rtol: relative tolerance; 1e-5 by default.
-            atol: absolute tolerance; 1e-8 by default.
-
-        Torch: `torch.isclose`.
-        Differs: no `equal_nan`; equal ranks.
-        """
-        spec = self.spec
-        value = tensor_operand("is_close", spec, other)
-        tolerances = 1e-5 if rtol is None else rtol, 1e-8 if atol is None else atol
-        return wrap(computed("is_close", spec.ops.is_close, self.inner, value, *tolerances), spec.bool)
-
-    def all_close(
-        self: "FloatCheckMethods[B, D, Float]",
-        other: "Tensor[B, D, Float] | torch.Tensor",
-        rtol: float | None = None,
-        atol: float | None = None,
-    ) -> bool:
-        """Whether all elements are close, as `is_close` says, read to the host.
-
-        Args:
-            other: sizes equal or 1.
-            rtol: relative tolerance; 1e-5 by default.
-            atol: absolute tolerance; 1e-8 by default.
-
-        Torch: `torch.allclose`.
-        Differs: no `equal_nan`; equal ranks.
-        """
-        spec = self.spec
-        value = tensor_operand("all_close", spec, other)
-        tolerances = 1e-5 if rtol is None else rtol, 1e-8 if atol is None else atol
-        return computed("all_close", spec.ops.all_close, self.inner, value, *tolerances)

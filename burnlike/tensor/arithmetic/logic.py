@@ -2,22 +2,22 @@
 
 from typing import Any
 
-from ..core.base import B, BoolOperand, D, IntOperand, K, Tensor, TensorBase, wrap
+from ..core.base import B, BoolOperand, Bools, D, IntOperand, Ints, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, Bool, Int
 from ..core.operands import fail, mixed
-from ..core.scalars import with_scalar
+from .numeric import with_scalar
 
 
 class LogicMethods(TensorBase[B, D, K]):
-    """Methods of Bool tensors."""
+    """Logic of Bool tensors, bitwise functions of Int tensors."""
 
     __slots__ = ()
 
-    def bool_not(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D, Bool]":
+    def bool_not(self: "Bools[B, D]") -> "Tensor[B, D, Bool]":
         """Not, element by element; `~x`. Torch: `torch.logical_not`."""
         return wrap(self.spec.ops.bool_not(self.inner), self.spec)
 
-    def bool_and(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
+    def bool_and(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """And, element by element; `x & y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_and`.
 
         Differs: equal ranks, Bool only.
@@ -31,7 +31,7 @@ class LogicMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("bool_and", error, self.inner, right.inner)
 
-    def bool_or(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
+    def bool_or(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """Or, element by element; `x | y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_or`.
 
         Differs: equal ranks, Bool only.
@@ -45,7 +45,7 @@ class LogicMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("bool_or", error, self.inner, right.inner)
 
-    def bool_xor(self: "LogicMethods[B, D, Bool]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
+    def bool_xor(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """Exclusive or, element by element; `x ^ y`. `[..], [..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.logical_xor`.
@@ -68,7 +68,7 @@ class LogicMethods(TensorBase[B, D, K]):
     __xor__ = bool_xor
     __rxor__ = bool_xor
 
-    def nonzero(self: "LogicMethods[B, D, Bool]") -> "list[Tensor[B, D1, Int]]":
+    def nonzero(self: "Bools[B, D]") -> "list[Tensor[B, D1, Int]]":
         """`[n]` for each dimension: the coordinates of what is set, in row order. Waits for the device.
 
         Torch: `torch.nonzero(x, as_tuple=True)`.
@@ -81,7 +81,7 @@ class LogicMethods(TensorBase[B, D, K]):
         """As `nonzero`. Torch: `torch.nonzero(x, as_tuple=True)`."""
         return self.nonzero()
 
-    def argwhere(self: "LogicMethods[B, D, Bool]") -> "Tensor[B, D2, Int]":
+    def argwhere(self: "Bools[B, D]") -> "Tensor[B, D2, Int]":
         """`[n, D]`: the coordinates of what is set, in row order. Waits for the device. Torch: `torch.argwhere`."""
         found = self.spec.int.ranks[2]
         return wrap(self.spec.ops.argwhere(self.inner, found.dtype), found)
@@ -90,57 +90,51 @@ class LogicMethods(TensorBase[B, D, K]):
         """As `argwhere`. Torch: `torch.argwhere`."""
         return self.argwhere()
 
-
-class IntMethods(TensorBase[B, D, K]):
-    """Bitwise functions of Int tensors."""
-
-    __slots__ = ()
-
-    def bitwise_and(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+    def bitwise_and(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x & y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_and`.
 
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_and", self, other)
 
-    def bitwise_and_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+    def bitwise_and_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
         """x & scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_and(x, scalar)`."""
         return with_scalar("bitwise_and", self, scalar)
 
-    def bitwise_or(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+    def bitwise_or(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x | y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_or`.
 
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_or", self, other)
 
-    def bitwise_or_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+    def bitwise_or_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
         """x | scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_or(x, scalar)`."""
         return with_scalar("bitwise_or", self, scalar)
 
-    def bitwise_xor(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+    def bitwise_xor(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x ^ y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_xor`.
 
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_xor", self, other)
 
-    def bitwise_xor_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+    def bitwise_xor_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
         """x ^ scalar, bit by bit. `[..] -> [..]`. Torch: `torch.bitwise_xor(x, scalar)`."""
         return with_scalar("bitwise_xor", self, scalar)
 
-    def bitwise_left_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+    def bitwise_left_shift(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x shifted left by y bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_left_shift`.
 
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_left_shift", self, other)
 
-    def bitwise_left_shift_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+    def bitwise_left_shift_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
         """x shifted left by a number of bits. `[..] -> [..]`. Torch: `torch.bitwise_left_shift(x, scalar)`."""
         return with_scalar("bitwise_left_shift", self, scalar)
 
-    def bitwise_right_shift(self: "IntMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
+    def bitwise_right_shift(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x shifted right by y bits; the sign is kept. `[..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.bitwise_right_shift`.
@@ -148,13 +142,13 @@ class IntMethods(TensorBase[B, D, K]):
         """
         return mixed("bitwise_right_shift", self, other)
 
-    def bitwise_right_shift_scalar(self: "IntMethods[B, D, Int]", scalar: int) -> "Tensor[B, D, Int]":
+    def bitwise_right_shift_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
         """x shifted right by a number of bits; the sign is kept. `[..] -> [..]`.
 
         Torch: `torch.bitwise_right_shift(x, scalar)`.
         """
         return with_scalar("bitwise_right_shift", self, scalar)
 
-    def bitwise_not(self: "IntMethods[B, D, Int]") -> "Tensor[B, D, Int]":
+    def bitwise_not(self: "Ints[B, D]") -> "Tensor[B, D, Int]":
         """All bits inverted. `[..] -> [..]`. Torch: `torch.bitwise_not`."""
         return wrap(self.spec.ops.bitwise_not(self.inner), self.spec)

@@ -1,40 +1,35 @@
-"""Arithmetic of Float and Int tensors, and its operators."""
+"""Arithmetic of Float and Int tensors, its operators, its forms with a scalar, and bounds."""
 
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch.nn import Parameter
 
-from ..core.base import B, D, FloatOperand, IntOperand, K, Numeric, Tensor, TensorBase, like, wrap
-from ..core.kinds import Float, Int
-from ..core.operands import fail, match, mixed, operand
+from ..core.base import B, D, Floats, K, Numbers, Numeric, Tensor, TensorBase, like, wrap
+from ..core.kinds import Float, X
+from ..core.operands import SMALL, computed, fail, match, mixed, operand, scalar, tensor_operand
 
 
 class NumericMethods(TensorBase[B, D, K]):
-    """Arithmetic, and the operators that stand for it."""
+    """Arithmetic, with tensors and scalars, its operators, and bounds."""
 
     __slots__ = ()
 
     # NumPy leaves operators to the tensor, so that its scalars work on either side.
     __array_ufunc__: None = None
 
-    @overload
-    def add(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def add(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
-    def add(self: Any, other: Any) -> Any:
+    def add(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Sum, element by element. `[..] + [..] -> [..]`, sizes equal or 1. Torch: `torch.add`.
 
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
-        kind = type(other)
-        if kind is spec.tensor and other.spec is spec:
-            value = other.inner
-        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
-            value = other
-        else:
-            value, result = match("add", spec, other)
+        value: Any = other
+        kind = type(value)
+        if kind is spec.tensor and value.spec is spec:
+            value = value.inner
+        elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
+            value, result = match("add", spec, value)
         try:
             return wrap(spec.ops.add(self.inner, value), result)
         except Exception as error:
@@ -43,23 +38,18 @@ class NumericMethods(TensorBase[B, D, K]):
     __add__ = add
     __radd__ = add
 
-    @overload
-    def sub(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def sub(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
-    def sub(self: Any, other: Any) -> Any:
+    def sub(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Difference, element by element. `[..] - [..] -> [..]`, sizes equal or 1. Torch: `torch.sub`.
 
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
-        kind = type(other)
-        if kind is spec.tensor and other.spec is spec:
-            value = other.inner
-        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
-            value = other
-        else:
-            value, result = match("sub", spec, other)
+        value: Any = other
+        kind = type(value)
+        if kind is spec.tensor and value.spec is spec:
+            value = value.inner
+        elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
+            value, result = match("sub", spec, value)
         try:
             return wrap(spec.ops.sub(self.inner, value), result)
         except Exception as error:
@@ -67,30 +57,21 @@ class NumericMethods(TensorBase[B, D, K]):
 
     __sub__ = sub
 
-    @overload
-    def __rsub__(self: "NumericMethods[B, D, Float]", other: "torch.Tensor | float") -> "Tensor[B, D, Float]": ...
-    @overload
-    def __rsub__(self: "NumericMethods[B, D, Int]", other: "torch.Tensor | int") -> "Tensor[B, D, Int]": ...
-    def __rsub__(self: Any, other: Any) -> Any:
+    def __rsub__(self: "Numbers[X]", other: "torch.Tensor | X") -> "Tensor[B, D, K]":
         return _reflected("sub", self, other)
 
-    @overload
-    def mul(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def mul(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
-    def mul(self: Any, other: Any) -> Any:
+    def mul(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Product, element by element. `[..] * [..] -> [..]`, sizes equal or 1. Torch: `torch.mul`.
 
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
-        kind = type(other)
-        if kind is spec.tensor and other.spec is spec:
-            value = other.inner
-        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
-            value = other
-        else:
-            value, result = match("mul", spec, other)
+        value: Any = other
+        kind = type(value)
+        if kind is spec.tensor and value.spec is spec:
+            value = value.inner
+        elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
+            value, result = match("mul", spec, value)
         try:
             return wrap(spec.ops.mul(self.inner, value), result)
         except Exception as error:
@@ -99,24 +80,19 @@ class NumericMethods(TensorBase[B, D, K]):
     __mul__ = mul
     __rmul__ = mul
 
-    @overload
-    def div(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def div(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
-    def div(self: Any, other: Any) -> Any:
+    def div(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Quotient, element by element; Int truncates toward zero. `[..] / [..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.div`, for Int with `rounding_mode="trunc"`.
         Differs: equal ranks, no promotion: Int stays Int; `scalar / x` is for Float, as `x.recip() * scalar`.
         """
         spec = result = self.spec
-        kind = type(other)
-        if kind is spec.tensor and other.spec is spec:
-            value = other.inner
-        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
-            value = other
-        else:
-            value, result = match("div", spec, other)
+        value: Any = other
+        kind = type(value)
+        if kind is spec.tensor and value.spec is spec:
+            value = value.inner
+        elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
+            value, result = match("div", spec, value)
         try:
             return wrap(spec.ops.div(self.inner, value), result)
         except Exception as error:
@@ -124,27 +100,22 @@ class NumericMethods(TensorBase[B, D, K]):
 
     __truediv__ = div
 
-    def __rtruediv__(self: "NumericMethods[B, D, Float]", other: "torch.Tensor | float") -> "Tensor[B, D, Float]":
+    def __rtruediv__(self: "Floats[B, D]", other: "torch.Tensor | float") -> "Tensor[B, D, Float]":
         return _reflected("div", self, other)
 
-    @overload
-    def remainder(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def remainder(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
-    def remainder(self: Any, other: Any) -> Any:
+    def remainder(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Floor modulo, with the sign of the divisor. `[..] % [..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.remainder`.
         Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
         """
         spec = result = self.spec
-        kind = type(other)
-        if kind is spec.tensor and other.spec is spec:
-            value = other.inner
-        elif kind is Parameter and other.dtype is spec.dtype and other.ndim == spec.rank and spec.tracks:
-            value = other
-        else:
-            value, result = match("remainder", spec, other)
+        value: Any = other
+        kind = type(value)
+        if kind is spec.tensor and value.spec is spec:
+            value = value.inner
+        elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
+            value, result = match("remainder", spec, value)
         try:
             return wrap(spec.ops.remainder(self.inner, value), result)
         except Exception as error:
@@ -152,38 +123,27 @@ class NumericMethods(TensorBase[B, D, K]):
 
     __mod__ = remainder
 
-    @overload
-    def __rmod__(self: "NumericMethods[B, D, Float]", other: "torch.Tensor | float") -> "Tensor[B, D, Float]": ...
-    @overload
-    def __rmod__(self: "NumericMethods[B, D, Int]", other: "torch.Tensor | int") -> "Tensor[B, D, Int]": ...
-    def __rmod__(self: Any, other: Any) -> Any:
+    def __rmod__(self: "Numbers[X]", other: "torch.Tensor | X") -> "Tensor[B, D, K]":
         return _reflected("remainder", self, other)
 
-    @overload
-    def powi(self: "NumericMethods[B, D, Float]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]": ...
-    @overload
-    def powi(self: "NumericMethods[B, D, Int]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]": ...
-    def powi(self: Any, other: Any) -> Any:
+    def powi(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Power, element by element; on Float the same as `powf`. `[..] ** [..] -> [..]`, sizes equal or 1.
 
         Torch: `torch.pow`.
         Differs: equal ranks, no promotion; an Int power with a negative exponent is truncated toward zero.
         """
         spec = self.spec
-        if type(other) is not spec.tensor or other.spec is not spec:
-            return mixed("powi", self, other)
+        value: Any = other
+        if type(value) is not spec.tensor or value.spec is not spec:
+            return mixed("powi", self, value)
         try:
-            return like(spec.ops.powi(self.inner, other.inner), spec)
+            return like(spec.ops.powi(self.inner, value.inner), spec)
         except Exception as error:
-            fail("powi", error, self.inner, other.inner)
+            fail("powi", error, self.inner, value.inner)
 
     __pow__ = powi
 
-    @overload
-    def __rpow__(self: "NumericMethods[B, D, Float]", other: "torch.Tensor | float") -> "Tensor[B, D, Float]": ...
-    @overload
-    def __rpow__(self: "NumericMethods[B, D, Int]", other: "torch.Tensor | int") -> "Tensor[B, D, Int]": ...
-    def __rpow__(self: Any, other: Any) -> Any:
+    def __rpow__(self: "Numbers[X]", other: "torch.Tensor | X") -> "Tensor[B, D, K]":
         return _reflected("powi", self, other)
 
     def neg(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
@@ -206,6 +166,88 @@ class NumericMethods(TensorBase[B, D, K]):
         """The square. `[..] -> [..]`. Torch: `torch.square`."""
         return like(self.spec.ops.square(self.inner), self.spec)
 
+    def add_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
+        """The sum with a scalar. `[..] -> [..]`. Torch: `torch.add(x, scalar)`.
+
+        Differs: no promotion.
+        """
+        return with_scalar("add", self, scalar)
+
+    def sub_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
+        """The difference from a scalar. `[..] -> [..]`. Torch: `torch.sub(x, scalar)`.
+
+        Differs: no promotion.
+        """
+        return with_scalar("sub", self, scalar)
+
+    def mul_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
+        """The product with a scalar. `[..] -> [..]`. Torch: `torch.mul(x, scalar)`.
+
+        Differs: no promotion.
+        """
+        return with_scalar("mul", self, scalar)
+
+    def div_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
+        """The quotient by a scalar; Int truncates toward zero. `[..] -> [..]`.
+
+        Torch: `torch.div(x, scalar)`, for Int with `rounding_mode="trunc"`.
+        Differs: no promotion: Int stays Int.
+        """
+        return with_scalar("div", self, scalar)
+
+    def remainder_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
+        """Floor modulo by a scalar, with its sign. `[..] -> [..]`. Torch: `torch.remainder(x, scalar)`.
+
+        Differs: no promotion.
+        """
+        return with_scalar("remainder", self, scalar)
+
+    def powi_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
+        """The power with a whole number. `[..] -> [..]`. Torch: `torch.pow(x, scalar)`.
+
+        Differs: Int takes negative exponents, and truncates toward zero.
+        """
+        return with_scalar("powi", self, scalar)
+
+    def clamp(self: "Numbers[X]", min: X, max: X) -> "Tensor[B, D, K]":
+        """Elements above `max` become `max`, then those below `min` become `min`. `[..] -> [..]`. Torch: `torch.clamp`.
+
+        Differs: both bounds are required; where min > max the minimum wins.
+        """
+        spec = self.spec
+        if type(min) is not float or type(max) is not float or spec.kind is not Float:
+            min, max = scalar("clamp", spec, min), scalar("clamp", spec, max)
+        try:
+            return wrap(spec.ops.clamp(self.inner, min, max), spec)
+        except Exception as error:
+            fail("clamp", error, self.inner)
+
+    def clamp_min(self: "Numbers[X]", min: X) -> "Tensor[B, D, K]":
+        """Elements below `min` become `min`. `[..] -> [..]`. Torch: `torch.clamp_min`."""
+        return with_scalar("clamp_min", self, min)
+
+    def clamp_max(self: "Numbers[X]", max: X) -> "Tensor[B, D, K]":
+        """Elements above `max` become `max`. `[..] -> [..]`. Torch: `torch.clamp_max`."""
+        return with_scalar("clamp_max", self, max)
+
+    def max_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
+        """The larger of two, element by element. `[..] -> [..]`, sizes equal or 1. Torch: `torch.maximum`.
+
+        Differs: a NaN in `other` is ignored, one in the receiver stays; of equal ones the receiver gets the gradient.
+        """
+        spec = self.spec
+        value = tensor_operand("max_pair", spec, other)
+        return like(computed("max_pair", spec.ops.max_pair, self.inner, value), spec)
+
+    def min_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
+        """The smaller of two, element by element. `[..] -> [..]`, sizes equal or 1. Torch: `torch.minimum`.
+
+        Differs: a NaN in `other` is ignored, one in the receiver stays; of equal ones the receiver gets the gradient.
+        """
+        spec = self.spec
+        value = tensor_operand("min_pair", spec, other)
+        return like(computed("min_pair", spec.ops.min_pair, self.inner, value), spec)
+
 
 def _reflected(name: str, tensor: Any, other: Any) -> Any:
     """`other` op `tensor`, where `other` is a torch tensor, a scalar, or does not fit."""
@@ -217,3 +259,15 @@ def _reflected(name: str, tensor: Any, other: Any) -> Any:
         return like(getattr(spec.ops, f"r{name}")(tensor.inner, value), spec)
     except Exception as error:
         fail(name, error, value, tensor.inner)
+
+
+def with_scalar(name: str, tensor: Any, value: Any) -> Any:
+    """An operation with a number as its other operand, which the element type must be able to hold."""
+    spec = tensor.spec
+    kind = type(value)
+    if (kind is not float or spec.kind is not Float) and (kind is not int or not 0 <= value <= SMALL):
+        value = scalar(name, spec, value)
+    try:
+        return like(getattr(spec.ops, name)(tensor.inner, value), spec)
+    except Exception as error:
+        fail(name, error, tensor.inner)

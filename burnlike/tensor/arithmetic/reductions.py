@@ -1,16 +1,17 @@
-"""Sums, means and products, whole and running."""
+"""Sums, means, products and extremes, whole, along dimensions and running."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.axes import axes_of, axis, whole
+from ..core.axes import along, axes_of, axis, whole
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, Int
+from ..core.operands import computed, fail
 
 
 class ReductionMethods(TensorBase[B, D, K]):
-    """Sums, means and products."""
+    """Sums, means, products and extremes, whole and running. NaN is an extreme; of equal ones the first is meant."""
 
     __slots__ = ()
 
@@ -141,28 +142,6 @@ class ReductionMethods(TensorBase[B, D, K]):
             inner = spec.ops.prod_dim(inner, dim, True)
         return like(inner, spec)
 
-
-def each_dim(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
-    """Each of `dims` as 0 .. rank-1, once: what is reduced has size 1, so that a second time changes nothing."""
-    found = [axis(operation, dim, rank) for dim in _listed(operation, dims)]
-    return found if len(set(found)) == len(found) else list(dict.fromkeys(found))
-
-
-def _listed(operation: str, dims: Any) -> Iterable[Any]:
-    if isinstance(dims, int):
-        raise TensorTypeError(operation, f"expected a sequence of dimensions, got {dims}; use [{dims}]")
-    return dims
-
-
-def _no_mean(operation: str) -> TensorValueError:
-    return TensorValueError(operation, "no integers have no mean: expected at least one element; use float() for NaN")
-
-
-class CumulativeMethods(TensorBase[B, D, K]):
-    """Running sums, products and extremes: each element of the result depends on those up to its place."""
-
-    __slots__ = ()
-
     def cumsum(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Running sums along `dim`. `[..] -> [..]`. Torch: `torch.cumsum(x, dim)`.
 
@@ -204,3 +183,173 @@ class CumulativeMethods(TensorBase[B, D, K]):
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("CumMax", dim, spec.rank)
         return wrap(spec.ops.cummax(self.inner, dim), spec)
+
+    def argmax(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
+        """The index of the greatest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.argmax(x, dim, keepdim=True)`.
+        Differs: `dim` stays, with size 1.
+        """
+        if keepdim is not None:
+            raise along("argmax", dim)
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Argmax", dim, spec.rank)
+        return wrap(computed("argmax", spec.ops.argmax, self.inner, dim, spec.places.dtype), spec.places)
+
+    def argmin(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
+        """The index of the smallest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
+
+        Torch: `torch.argmin(x, dim, keepdim=True)`.
+        Differs: `dim` stays, with size 1.
+        """
+        if keepdim is not None:
+            raise along("argmin", dim)
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Argmin", dim, spec.rank)
+        return wrap(computed("argmin", spec.ops.argmin, self.inner, dim, spec.places.dtype), spec.places)
+
+    def max(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
+        """The greatest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.max(x)`.
+
+        Differs: shape `[1]`; of equal elements the first alone has a gradient.
+        """
+        if dim is not None or keepdim is not None:
+            raise whole("max", dim)
+        spec = self.spec
+        try:
+            return wrap(spec.ops.max(self.inner), spec.ranks[1])
+        except Exception as error:
+            fail("max", error, self.inner)
+
+    def max_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """The greatest along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amax(x, dim, keepdim=True)`.
+
+        Differs: of equal elements the first alone has a gradient.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Max Dim", dim, spec.rank)
+        try:
+            return wrap(spec.ops.max_dim(self.inner, dim), spec)
+        except Exception as error:
+            fail("max_dim", error, self.inner)
+
+    def max_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
+        """The greatest over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amax(x, dims, keepdim=True)`.
+
+        Differs: none given means none reduced; of equal elements the first alone has a gradient.
+        """
+        spec = self.spec
+        found = each_dim("Max Dim", dims, spec.rank)
+        return wrap(computed("max_dims", spec.ops.max_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
+
+    def max_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
+        """The greatest along `dim`, and where it is. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
+
+        Torch: `torch.max(x, dim, keepdim=True)`.
+        Differs: `dim` stays, with size 1.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Max Dim", dim, spec.rank)
+        values, indices = computed(
+            "max_dim_with_indices", spec.ops.max_dim_with_indices, self.inner, dim, spec.places.dtype
+        )
+        return wrap(values, spec), wrap(indices, spec.places)
+
+    def min(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
+        """The smallest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.min(x)`.
+
+        Differs: shape `[1]`; of equal elements the first alone has a gradient.
+        """
+        if dim is not None or keepdim is not None:
+            raise whole("min", dim)
+        spec = self.spec
+        try:
+            return wrap(spec.ops.min(self.inner), spec.ranks[1])
+        except Exception as error:
+            fail("min", error, self.inner)
+
+    def min_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """The smallest along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amin(x, dim, keepdim=True)`.
+
+        Differs: of equal elements the first alone has a gradient.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Min Dim", dim, spec.rank)
+        try:
+            return wrap(spec.ops.min_dim(self.inner, dim), spec)
+        except Exception as error:
+            fail("min_dim", error, self.inner)
+
+    def min_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
+        """The smallest over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amin(x, dims, keepdim=True)`.
+
+        Differs: none given means none reduced; of equal elements the first alone has a gradient.
+        """
+        spec = self.spec
+        found = each_dim("Min Dim", dims, spec.rank)
+        return wrap(computed("min_dims", spec.ops.min_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
+
+    def min_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
+        """The smallest along `dim`, and where it is. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
+
+        Torch: `torch.min(x, dim, keepdim=True)`.
+        Differs: `dim` stays, with size 1.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Min Dim", dim, spec.rank)
+        values, indices = computed(
+            "min_dim_with_indices", spec.ops.min_dim_with_indices, self.inner, dim, spec.places.dtype
+        )
+        return wrap(values, spec), wrap(indices, spec.places)
+
+    def max_abs(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
+        """The greatest magnitude of all elements, of which there is at least one. `[..] -> [1]`.
+
+        Torch: `x.abs().max()`.
+        Differs: shape `[1]`; of equal elements the first alone has a gradient.
+        """
+        if dim is not None or keepdim is not None:
+            raise whole("max_abs", dim)
+        spec = self.spec
+        return wrap(computed("max_abs", spec.ops.max_abs, self.inner), spec.ranks[1])
+
+    def max_abs_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """The greatest magnitude along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dim, keepdim=True)`.
+
+        Differs: of equal elements the first alone has a gradient.
+        """
+        spec = self.spec
+        if type(dim) is not int or not 0 <= dim < spec.rank:
+            dim = axis("Max Abs Dim", dim, spec.rank)
+        return wrap(computed("max_abs_dim", spec.ops.max_abs_dim, self.inner, dim), spec)
+
+    def max_abs_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
+        """The greatest magnitude over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dims, keepdim=True)`.
+
+        Differs: none given means none reduced; of equal elements the first alone has a gradient.
+        """
+        spec = self.spec
+        found = each_dim("Max Abs Dim", dims, spec.rank)
+        return wrap(computed("max_abs_dims", spec.ops.max_abs_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
+
+
+def each_dim(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
+    """Each of `dims` as 0 .. rank-1, once: what is reduced has size 1, so that a second time changes nothing."""
+    found = [axis(operation, dim, rank) for dim in _listed(operation, dims)]
+    return found if len(set(found)) == len(found) else list(dict.fromkeys(found))
+
+
+def _listed(operation: str, dims: Any) -> Iterable[Any]:
+    if isinstance(dims, int):
+        raise TensorTypeError(operation, f"expected a sequence of dimensions, got {dims}; use [{dims}]")
+    return dims
+
+
+def _no_mean(operation: str) -> TensorValueError:
+    return TensorValueError(operation, "no integers have no mean: expected at least one element; use float() for NaN")

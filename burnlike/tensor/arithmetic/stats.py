@@ -1,22 +1,22 @@
-"""Statistics, cross products and sampling by weights, of Float tensors."""
+"""Statistics, cross products, sampling by weights, sorting, and the k greatest elements."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, Tensor, TensorBase, like, wrap
+from ..core.base import B, D, Floats, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float, Int
-from ..core.operands import computed, operand
+from ..core.operands import computed, fail, operand
 
 
 class StatsMethods(TensorBase[B, D, K]):
-    """Statistics, cross products and sampling by weights."""
+    """Statistics, sampling, sorting and the k greatest. NaN is the greatest; equal elements come in any order."""
 
     __slots__ = ()
 
-    def var(self: "StatsMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]":
+    def var(self: "Floats[B, D]", dim: int) -> "Tensor[B, D, Float]":
         """Unbiased variances along `dim`: divided by n - 1. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.var(x, dim, keepdim=True)`.
@@ -25,7 +25,7 @@ class StatsMethods(TensorBase[B, D, K]):
         spec = self.spec
         return like(spec.ops.var(self.inner, axis("Var", dim, spec.rank), True), spec)
 
-    def var_bias(self: "StatsMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]":
+    def var_bias(self: "Floats[B, D]", dim: int) -> "Tensor[B, D, Float]":
         """Biased variances along `dim`: divided by n. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.var(x, dim, correction=0, keepdim=True)`.
@@ -34,7 +34,7 @@ class StatsMethods(TensorBase[B, D, K]):
         spec = self.spec
         return like(spec.ops.var(self.inner, axis("Var", dim, spec.rank), False), spec)
 
-    def var_mean(self: "StatsMethods[B, D, Float]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
+    def var_mean(self: "Floats[B, D]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
         """Unbiased variances and means along `dim`. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
 
         Torch: `torch.var_mean(x, dim, keepdim=True)`.
@@ -44,7 +44,7 @@ class StatsMethods(TensorBase[B, D, K]):
         var, mean = spec.ops.var_mean(self.inner, axis("Var", dim, spec.rank), True)
         return like(var, spec), like(mean, spec)
 
-    def var_mean_bias(self: "StatsMethods[B, D, Float]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
+    def var_mean_bias(self: "Floats[B, D]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
         """Biased variances and means along `dim`. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
 
         Torch: `torch.var_mean(x, dim, correction=0, keepdim=True)`.
@@ -54,7 +54,7 @@ class StatsMethods(TensorBase[B, D, K]):
         var, mean = spec.ops.var_mean(self.inner, axis("Var", dim, spec.rank), False)
         return like(var, spec), like(mean, spec)
 
-    def median(self: "StatsMethods[B, D, Float]", dim: int) -> "Tensor[B, D, Float]":
+    def median(self: "Floats[B, D]", dim: int) -> "Tensor[B, D, Float]":
         """The lower medians along `dim`: element (n - 1) // 2 in ascending order. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.median(x, dim, keepdim=True).values`.
@@ -62,9 +62,7 @@ class StatsMethods(TensorBase[B, D, K]):
         """
         return wrap(self.spec.ops.median(self.inner, _filled("Median", self, dim)), self.spec)
 
-    def median_with_indices(
-        self: "StatsMethods[B, D, Float]", dim: int
-    ) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]":
+    def median_with_indices(self: "Floats[B, D]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]":
         """The lower medians along `dim`, and where they are. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
 
         Torch: `torch.median(x, dim, keepdim=True)`.
@@ -75,7 +73,7 @@ class StatsMethods(TensorBase[B, D, K]):
         values, indices = spec.ops.median_with_indices(self.inner, dim, spec.int.dtype)
         return wrap(values, spec), wrap(indices, spec.int)
 
-    def cov(self: "StatsMethods[B, D, Float]", dim: int, correction: int) -> "Tensor[B, D, Float]":
+    def cov(self: "Floats[B, D]", dim: int, correction: int) -> "Tensor[B, D, Float]":
         """Covariances of the variables; `dim` counts the n observations. `[v, n] -> [v, v]` for dim 1.
 
         Of a higher rank: centred along `dim`, `dim` and 0 swapped, then X^T X / (n - correction) of the last two
@@ -97,9 +95,7 @@ class StatsMethods(TensorBase[B, D, K]):
             )
         return like(spec.ops.cov(self.inner, dim, correction), spec)
 
-    def cross(
-        self: "StatsMethods[B, D, Float]", other: "Tensor[B, D, Float] | torch.Tensor", dim: int
-    ) -> "Tensor[B, D, Float]":
+    def cross(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor", dim: int) -> "Tensor[B, D, Float]":
         """Products of 3-vectors along `dim`. `[.., 3, ..] x [.., 3, ..] -> [.., 3, ..]`, other sizes equal or 1.
 
         Torch: `torch.linalg.cross(x, other, dim=dim)`.
@@ -117,7 +113,7 @@ class StatsMethods(TensorBase[B, D, K]):
             )
         return like(computed("cross", spec.ops.cross, self.inner, value, dim), spec)
 
-    def categorical(self: "StatsMethods[B, D, Float]", num_samples: int) -> "Tensor[B, D, Int]":
+    def categorical(self: "Floats[B, D]", num_samples: int) -> "Tensor[B, D, Int]":
         """Indices drawn by the weights in the last dimension, with replacement. `[.., n] -> [.., num_samples]`.
 
         Weights are 0 or more, finite, and sum to more than 0. On the CPU others are refused; on other devices
@@ -144,6 +140,99 @@ class StatsMethods(TensorBase[B, D, K]):
                 f"expected finite weights of 0 or more, with a sum above 0 along the last dimension; torch: {error}",
             ) from error
 
+    def sort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """The elements along `dim`, ascending. `[..] -> [..]`. Torch: `torch.sort(x, dim).values`.
+
+        Differs: values only.
+        """
+        spec = self.spec
+        return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), False), spec)
+
+    def sort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
+        """The elements along `dim`, descending. `[..] -> [..]`. Torch: `torch.sort(x, dim, descending=True).values`.
+
+        Differs: values only.
+        """
+        spec = self.spec
+        return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), True), spec)
+
+    def sort_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
+        """The elements along `dim`, ascending, and where each was. `[..] -> ([..], [..])`.
+
+        Torch: `torch.sort(x, dim)`.
+        """
+        spec = self.spec
+        dim = axis("Sort With Indices", dim, spec.rank)
+        values, indices = spec.ops.sort_with_indices(self.inner, dim, False, spec.places.dtype)
+        return wrap(values, spec), wrap(indices, spec.places)
+
+    def sort_descending_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
+        """The elements along `dim`, descending, and where each was. `[..] -> ([..], [..])`.
+
+        Torch: `torch.sort(x, dim, descending=True)`.
+        """
+        spec = self.spec
+        dim = axis("Sort With Indices", dim, spec.rank)
+        values, indices = spec.ops.sort_with_indices(self.inner, dim, True, spec.places.dtype)
+        return wrap(values, spec), wrap(indices, spec.places)
+
+    def argsort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
+        """The indices that sort the elements along `dim` in ascending order. `[..] -> [..]`.
+
+        Torch: `torch.argsort(x, dim)`.
+        """
+        spec = self.spec
+        dim = axis("Argsort", dim, spec.rank)
+        return wrap(spec.ops.argsort(self.inner, dim, False, spec.places.dtype), spec.places)
+
+    def argsort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
+        """The indices that sort the elements along `dim` in descending order. `[..] -> [..]`.
+
+        Torch: `torch.argsort(x, dim, descending=True)`.
+        """
+        spec = self.spec
+        dim = axis("Argsort", dim, spec.rank)
+        return wrap(spec.ops.argsort(self.inner, dim, True, spec.places.dtype), spec.places)
+
+    def topk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, K]":
+        """The `k` greatest along `dim`, descending. `[.., n, ..] -> [.., k, ..]`.
+
+        Torch: `torch.topk(x, k, dim).values`.
+        Differs: values only.
+        """
+        spec = self.spec
+        dim = axis("Top K", dim, spec.rank)
+        try:
+            return wrap(spec.ops.topk(self.inner, k, dim), spec)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
+
+    def topk_with_indices(self: "Numeric[B, D]", k: int, dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
+        """The `k` greatest along `dim`, descending, and where each is. `[.., n, ..] -> ([.., k, ..], [.., k, ..])`.
+
+        Torch: `torch.topk(x, k, dim)`.
+        """
+        spec = self.spec
+        dim = axis("Top K", dim, spec.rank)
+        try:
+            values, indices = spec.ops.topk_with_indices(self.inner, k, dim, spec.places.dtype)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
+        return wrap(values, spec), wrap(indices, spec.places)
+
+    def argtopk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, Int]":
+        """The indices of the `k` greatest elements along `dim`, the greatest first. `[.., n, ..] -> [.., k, ..]`.
+
+        Torch: `torch.topk(x, k, dim).indices`.
+        Differs: of equal elements the first ones, in their order.
+        """
+        spec = self.spec
+        dim = axis("Top K", dim, spec.rank)
+        try:
+            return wrap(spec.ops.argtopk(self.inner, k, dim, spec.places.dtype), spec.places)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
+
 
 def _filled(operation: str, tensor: Any, dim: int) -> int:
     """`dim` as 0 .. rank-1, with at least one element."""
@@ -151,3 +240,14 @@ def _filled(operation: str, tensor: Any, dim: int) -> int:
     if not tensor.inner.shape[dim]:
         raise TensorValueError(operation, f"expected at least one element along dimension {dim}, got none")
     return dim
+
+
+def _refuse(error: Exception, inner: torch.Tensor, k: Any, dim: int) -> NoReturn:
+    """Say what is wrong with `k`, or what torch says."""
+    size = inner.shape[dim]
+    if not isinstance(k, int):
+        raise TensorTypeError("Top K", f"expected k as an int, got {type(k).__name__}") from error
+    if not 0 <= k <= size:
+        reason = f"expected k from 0 to {size}, the size of dimension {dim}, got {k}"
+        raise TensorValueError("Top K", reason) from error
+    fail("top_k", error, inner)

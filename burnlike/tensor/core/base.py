@@ -1,14 +1,14 @@
 """TensorBase: the two slots of a tensor, and the two ways in which an operation makes its result."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, overload
 
 import torch
 from typing_extensions import TypeVar
 
 from ...backend import Autodiff, Backend, backend_for
 from ...errors import TensorTypeError
-from .kinds import Bool, Float, Int, Kind
+from .kinds import D1, D2, D3, D4, D5, D6, D7, D8, Bool, Float, Int, Kind, Number, X
 from .spec import Spec, family_of, find_spec
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ K = TypeVar("K", bound=Kind, default=Float)
 B2 = TypeVar("B2", bound=Backend)
 E = TypeVar("E", bound=int)
 K2 = TypeVar("K2", bound=Kind)
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclasses.dataclass(slots=True, eq=False, repr=False, init=False)
@@ -73,9 +74,80 @@ class TensorBase(Generic[B, D, K]):
         """The backend that its operations run on. Torch: none."""
         return self.spec.backend  # pyright: ignore[reportReturnType]
 
+    if TYPE_CHECKING:
+        # Types of other ranks, for `Above` and `Below`. No tensor has rank 0: a rank of Any finds that one first.
+        @overload
+        def _below(self: "TensorBase[B, Literal[0], K]") -> "Tensor[B, Any, K]": ...
+        @overload
+        def _below(self: "TensorBase[B, D1, K]") -> None: ...
+        @overload
+        def _below(self: "TensorBase[B, D2, K]") -> "Tensor[B, D1, K]": ...
+        @overload
+        def _below(self: "TensorBase[B, D3, K]") -> "Tensor[B, D2, K]": ...
+        @overload
+        def _below(self: "TensorBase[B, D4, K]") -> "Tensor[B, D3, K]": ...
+        @overload
+        def _below(self: "TensorBase[B, D5, K]") -> "Tensor[B, D4, K]": ...
+        @overload
+        def _below(self: "TensorBase[B, D6, K]") -> "Tensor[B, D5, K]": ...
+        @overload
+        def _below(self: "TensorBase[B, D7, K]") -> "Tensor[B, D6, K]": ...
+        @overload
+        def _below(self: "TensorBase[B, D8, K]") -> "Tensor[B, D7, K]": ...
+        def _below(self: Any) -> Any: ...
+        @overload
+        def _above(self: "TensorBase[B, Literal[0], K]") -> "Tensor[B, Any, K]": ...
+        @overload
+        def _above(self: "TensorBase[B, D8, K]") -> None: ...
+        @overload
+        def _above(self: "TensorBase[B, D1, K]") -> "Tensor[B, D2, K]": ...
+        @overload
+        def _above(self: "TensorBase[B, D2, K]") -> "Tensor[B, D3, K]": ...
+        @overload
+        def _above(self: "TensorBase[B, D3, K]") -> "Tensor[B, D4, K]": ...
+        @overload
+        def _above(self: "TensorBase[B, D4, K]") -> "Tensor[B, D5, K]": ...
+        @overload
+        def _above(self: "TensorBase[B, D5, K]") -> "Tensor[B, D6, K]": ...
+        @overload
+        def _above(self: "TensorBase[B, D6, K]") -> "Tensor[B, D7, K]": ...
+        @overload
+        def _above(self: "TensorBase[B, D7, K]") -> "Tensor[B, D8, K]": ...
+        def _above(self: Any) -> Any: ...
+        def _kind(self) -> K: ...
+        def _same(self) -> "Tensor[B, D, K]": ...
+
+
+class Typed(Protocol):
+    """What a Tensor has, for functions that take one of a certain form."""
+
+    inner: torch.Tensor
+    spec: Spec
+
+
+class Above(Typed, Protocol[T_co]):
+    """A Tensor of one rank more than the Tensor `T_co`: `diag(x: Above[Tensor[B, E, K]]) -> Tensor[B, E, K]`."""
+
+    def _below(self) -> T_co: ...
+
+
+class Below(Typed, Protocol[T_co]):
+    """A Tensor of one rank less than the Tensor `T_co`."""
+
+    def _above(self) -> T_co: ...
+
+
+class Numbers(Typed, Protocol[X]):
+    """A Float or Int tensor; X is `float` or `int`, the numbers that fit its elements."""
+
+    def _kind(self) -> Number[X]: ...
+
 
 Numeric: TypeAlias = TensorBase[B, D, Float] | TensorBase[B, D, Int]
-"""The receiver of a method of Float and Int tensors, and of no others."""
+Floats: TypeAlias = TensorBase[B, D, Float]
+Ints: TypeAlias = TensorBase[B, D, Int]
+Bools: TypeAlias = TensorBase[B, D, Bool]
+"""The receivers of the methods of these kinds, and of no others."""
 
 FloatOperand: TypeAlias = "Tensor[B, D, Float] | torch.Tensor | float"
 IntOperand: TypeAlias = "Tensor[B, D, Int] | torch.Tensor | int"

@@ -1,6 +1,6 @@
 """The kinds and ranks in a tensor's type, and its sizes: for type checkers, with names for messages."""
 
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -32,13 +32,20 @@ class Kind:
     name: str
 
 
-class Float(Kind):
+X = TypeVar("X")
+
+
+class Number(Kind, Generic[X]):
+    """A kind with arithmetic; X are the numbers that fit its elements."""
+
+
+class Float(Number[float]):
     """Floating point elements: float64, float32, float16, bfloat16."""
 
     name = "Float"
 
 
-class Int(Kind):
+class Int(Number[int]):
     """Integer elements, signed or unsigned, 8 to 64 bits."""
 
     name = "Int"

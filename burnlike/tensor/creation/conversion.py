@@ -6,7 +6,7 @@ from typing import Any, overload
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, E, K, Numeric, Tensor, TensorBase, wrap
+from ..core.base import B2, B, D, E, Floats, K, Numeric, Tensor, TensorBase, wrap
 from ..core.dtypes import DType, FloatDType, IntDType, as_dtype
 from ..core.kinds import Bool, Float, Int, Kind
 from ..core.spec import family_of
@@ -74,7 +74,7 @@ class ConversionMethods(TensorBase[B, D, K]):
         """True for each element that is not 0, also for NaN. `[..] -> [..]`. Torch: `x.bool()`."""
         return _convert(self, Bool)
 
-    def to_full_precision(self: "ConversionMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+    def to_full_precision(self: "Floats[B, D]") -> "Tensor[B, D, Float]":
         """The tensor on the backend's `full_precision()`: float32, float64 stays. `[..] -> [..]`, differentiable.
 
         Torch: `x.float()`.

@@ -8,13 +8,12 @@ from ..core.base import B2, B, D, K, Tensor, wrap
 from ..core.created import check_rank, created, sizes_of
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, Bool, Float, Int
 from ..host.data import TensorData, shape_of
-from .filled import KF, ElementType, FilledLikeMethods, FilledMethods
-from .random import RandomMethods
+from .filled import KF, ElementType, FilledMethods
 
 Row = Sequence[float]
 
 
-class CreationMethods(FilledMethods[B, D, K], FilledLikeMethods[B, D, K], RandomMethods[B, D, K]):
+class CreationMethods(FilledMethods[B, D, K]):
     """Creation: tensors made from data, from ranges, filled with one value, or random."""
 
     __slots__ = ()

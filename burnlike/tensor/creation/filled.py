@@ -1,4 +1,4 @@
-"""Tensors of a shape, or like another tensor, filled with one value."""
+"""Tensors of a shape, or like another tensor, filled with one value or random."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast, overload
@@ -6,11 +6,12 @@ from typing import Any, Protocol, cast, overload
 import torch
 from typing_extensions import TypeVar
 
-from ..core.base import B2, B, D, K, Tensor, TensorBase, wrap
+from ..core.base import B2, B, D, Floats, K, Tensor, TensorBase, wrap
 from ..core.created import created
 from ..core.dtypes import DType
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8, Float, Kind
 from ..core.operands import scalar
+from ..host.distribution import Distribution
 
 KF = TypeVar("KF", bound=Kind, default=Float)
 ElementType = torch.dtype | DType | str | None
@@ -65,7 +66,7 @@ def fills_shape(function: Callable[..., Any]) -> FillsShape:
 
 
 class FilledMethods(TensorBase[B, D, K]):
-    """Tensors of a shape, filled with one value."""
+    """Tensors of a shape, or like another tensor, filled with one value or random."""
 
     __slots__ = ()
 
@@ -179,12 +180,6 @@ class FilledMethods(TensorBase[B, D, K]):
         spec, sizes = created("Full", shape, backend, kind, dtype)
         return wrap(spec.ops.full(sizes, scalar("full", spec, fill_value), spec.dtype, spec.backend.device), spec)
 
-
-class FilledLikeMethods(TensorBase[B, D, K]):
-    """Tensors in the shape, dtype and backend of the receiver, filled with one value."""
-
-    __slots__ = ()
-
     def empty_like(self) -> "Tensor[B, D, K]":
         """Undefined values in the shape, dtype and backend of this tensor. `[..] -> [..]`.
 
@@ -204,3 +199,114 @@ class FilledLikeMethods(TensorBase[B, D, K]):
         """`fill_value` in the shape, dtype and backend of this tensor. `[..] -> [..]`. Torch: `torch.full_like`."""
         spec = self.spec
         return wrap(spec.ops.full_like(self.inner, scalar("full_like", spec, fill_value)), spec)
+
+    @overload
+    @staticmethod
+    def random(
+        shape: S1, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S1, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, D1, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S2, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S2, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, D2, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S3, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S3, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, D3, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S4, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S4, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, D4, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S5, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D5, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S5, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, D5, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S6, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D6, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S6, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, D6, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S7, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D7, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S7, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, D7, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S8, distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, D8, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: S8, distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, D8, KF]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: Sequence[int], distribution: Distribution, backend: B2, *, dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, Float]": ...
+    @overload
+    @staticmethod
+    def random(
+        shape: Sequence[int], distribution: Distribution, backend: B2, kind: type[KF], dtype: ElementType = ...
+    ) -> "Tensor[B2, Any, KF]": ...
+    @staticmethod
+    def random(shape: Any, distribution: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
+        """Random numbers, drawn from the backend's generator (`backend.seed`). `shape -> shape`, Float or Int.
+
+        `Distribution.Default` is uniform in [0, 1) for Float and in [0, 255) for Int; Int numbers are drawn as floating
+        point and truncated.
+
+        Torch: `torch.rand`, `torch.randn`, `torch.randint`, `torch.bernoulli`.
+        Differs: one function for all distributions; names the backend.
+        """
+        spec, sizes = created("Random", shape, backend, kind, dtype)
+        return wrap(distribution.draw(spec.ops, sizes, spec.dtype, spec.backend.device), spec)
+
+    def random_like(self: "Floats[B, D]", distribution: Distribution) -> "Tensor[B, D, Float]":
+        """Random numbers in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+
+        Torch: `torch.rand_like`, `torch.randn_like`.
+        """
+        spec = self.spec
+        return wrap(distribution.draw(spec.ops, self.inner.shape, spec.dtype, spec.backend.device), spec)

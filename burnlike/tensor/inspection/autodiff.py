@@ -4,7 +4,7 @@ from typing import Any, Literal, Never, overload
 
 from ...backend import Autodiff, AutodiffBackend, GradientMap, Gradients, TrackedGradients
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, K2, B, D, E, K, Tensor, TensorBase, wrap
+from ..core.base import B2, K2, B, D, E, Floats, K, Tensor, TensorBase, wrap
 from ..core.kinds import Float
 from ..core.operands import operand
 from ..core.spec import family_of
@@ -162,9 +162,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         self: "AutodiffMethods[Autodiff[B2], D, Float]", require_grad: bool
     ) -> "Tensor[Autodiff[B2], D, Float]": ...
     @overload
-    def set_require_grad(
-        self: "AutodiffMethods[B, D, Float]", require_grad: Literal[False]
-    ) -> "Tensor[B, D, Float]": ...
+    def set_require_grad(self: "Floats[B, D]", require_grad: Literal[False]) -> "Tensor[B, D, Float]": ...
     def set_require_grad(self: Any, require_grad: bool) -> Any:
         """`require_grad()`, or for False the same values untracked. Torch: `x.requires_grad_(flag)`.
 
@@ -175,7 +173,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         tracked = self.spec.tracks and self.inner.requires_grad
         return wrap(self.spec.ops.detach(self.inner), self.spec) if tracked else self
 
-    def is_require_grad(self: "AutodiffMethods[B, D, Float]") -> bool:
+    def is_require_grad(self: "Floats[B, D]") -> bool:
         """Whether this is a leaf that was marked by `require_grad()`. Torch: `x.requires_grad and x.is_leaf`.
 
         Differs: False for results of operations.
@@ -190,7 +188,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         """Whether the backend tracks. Torch: none."""
         return self.spec.tracks
 
-    def detach(self: "AutodiffMethods[B, D, Float]") -> "Tensor[B, D, Float]":
+    def detach(self: "Floats[B, D]") -> "Tensor[B, D, Float]":
         """The same values without their history. A leaf that requires grad gives another leaf that does.
 
         Torch: `x.detach()`.

@@ -1,13 +1,20 @@
 """Reading elements back to the host, of one tensor or of several at once."""
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, Protocol, overload
+
+from typing_extensions import TypeVar
 
 from ...backend import Backend
 from ...errors import TensorError, TensorTypeError, TensorValueError
-from ..core.base import B, D, K, TensorBase
-from ..core.kinds import Bool, Float, Int
+from ..core.base import B, Bools, D, Floats, Ints, K, TensorBase
 from ..host.data import TensorData
+
+X = TypeVar("X", covariant=True)
+
+
+class _Scalar(Protocol[X]):
+    def into_scalar(self) -> X: ...
 
 
 class ReadingMethods(TensorBase[B, D, K]):
@@ -82,11 +89,11 @@ class ReadingMethods(TensorBase[B, D, K]):
     try_into_vec_as = try_to_vec_as
 
     @overload
-    def into_scalar(self: "ReadingMethods[B, D, Float]") -> float: ...
+    def into_scalar(self: "Floats[B, D]") -> float: ...
     @overload
-    def into_scalar(self: "ReadingMethods[B, D, Int]") -> int: ...
+    def into_scalar(self: "Ints[B, D]") -> int: ...
     @overload
-    def into_scalar(self: "ReadingMethods[B, D, Bool]") -> bool: ...
+    def into_scalar(self: "Bools[B, D]") -> bool: ...
     def into_scalar(self: Any) -> Any:
         """The only element as a Python number. `[1, ..] -> number`. Torch: `x.item()`.
 
@@ -108,41 +115,23 @@ class ReadingMethods(TensorBase[B, D, K]):
     def __int__(self: Any) -> int:
         return int(self.into_scalar())
 
-    @overload
-    def try_into_scalar(self: "ReadingMethods[B, D, Float]") -> float | TensorError: ...
-    @overload
-    def try_into_scalar(self: "ReadingMethods[B, D, Int]") -> int | TensorError: ...
-    @overload
-    def try_into_scalar(self: "ReadingMethods[B, D, Bool]") -> bool | TensorError: ...
-    def try_into_scalar(self: Any) -> Any:
+    def try_into_scalar(self: "_Scalar[X]") -> X | TensorError:
         """As `into_scalar`, but returns the error. Torch: `x.item()`."""
         return attempt(self.into_scalar)
 
-    @overload
-    async def into_scalar_async(self: "ReadingMethods[B, D, Float]") -> float: ...
-    @overload
-    async def into_scalar_async(self: "ReadingMethods[B, D, Int]") -> int: ...
-    @overload
-    async def into_scalar_async(self: "ReadingMethods[B, D, Bool]") -> bool: ...
-    async def into_scalar_async(self: Any) -> Any:
+    async def into_scalar_async(self: "_Scalar[X]") -> X:
         """As `into_scalar`, to be awaited. Torch: `x.item()`.
 
         Differs: the read itself blocks.
         """
         return self.into_scalar()
 
-    @overload
-    async def try_into_scalar_async(self: "ReadingMethods[B, D, Float]") -> float | TensorError: ...
-    @overload
-    async def try_into_scalar_async(self: "ReadingMethods[B, D, Int]") -> int | TensorError: ...
-    @overload
-    async def try_into_scalar_async(self: "ReadingMethods[B, D, Bool]") -> bool | TensorError: ...
-    async def try_into_scalar_async(self: Any) -> Any:
+    async def try_into_scalar_async(self: "_Scalar[X]") -> X | TensorError:
         """As `try_into_scalar`, to be awaited. Torch: `x.item()`.
 
         Differs: the read itself blocks.
         """
-        return self.try_into_scalar()
+        return attempt(self.into_scalar)
 
 
 def attempt(read: Callable[[], Any]) -> Any:

@@ -1,29 +1,24 @@
 """Decompositions and determinants of matrices."""
 
-from typing import Any, overload
+from typing import Any, Protocol
 
 import torch
+from typing_extensions import TypeVar
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, E, Tensor, derive
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Float
+from ..core.base import B2, Above, E, T_co, Tensor, derive
+from ..core.kinds import Float
 from ..core.operands import float_spec, matrix_spec
 from ..core.spec import Spec
 
+S = TypeVar("S", covariant=True)
 
-@overload
-def det(tensor: "Tensor[B2, D3, Float]") -> "Tensor[B2, D1, Float]": ...
-@overload
-def det(tensor: "Tensor[B2, D4, Float]") -> "Tensor[B2, D2, Float]": ...
-@overload
-def det(tensor: "Tensor[B2, D5, Float]") -> "Tensor[B2, D3, Float]": ...
-@overload
-def det(tensor: "Tensor[B2, D6, Float]") -> "Tensor[B2, D4, Float]": ...
-@overload
-def det(tensor: "Tensor[B2, D7, Float]") -> "Tensor[B2, D5, Float]": ...
-@overload
-def det(tensor: "Tensor[B2, D8, Float]") -> "Tensor[B2, D6, Float]": ...
-def det(tensor: Any) -> Any:
+
+class _Matrices(Above[T_co], Protocol[S, T_co]):
+    def _same(self) -> S: ...
+
+
+def det(tensor: "Above[Above[Tensor[B2, E, Float]]]") -> "Tensor[B2, E, Float]":
     """The determinants of square matrices. `[.., N, N] -> [..]`.
 
     A pivot not above rounding errors makes it exactly 0. The derivative is right at singular matrices too.
@@ -70,35 +65,7 @@ def qr(tensor: "Tensor[B2, E, Float]", reduced: bool) -> "tuple[Tensor[B2, E, Fl
     return _each(spec.module.qr(tensor.inner, bool(reduced)), spec)
 
 
-@overload
-def svd(
-    tensor: "Tensor[B2, D2, Float]", sweeps: int
-) -> "tuple[Tensor[B2, D2, Float], Tensor[B2, D1, Float], Tensor[B2, D2, Float]]": ...
-@overload
-def svd(
-    tensor: "Tensor[B2, D3, Float]", sweeps: int
-) -> "tuple[Tensor[B2, D3, Float], Tensor[B2, D2, Float], Tensor[B2, D3, Float]]": ...
-@overload
-def svd(
-    tensor: "Tensor[B2, D4, Float]", sweeps: int
-) -> "tuple[Tensor[B2, D4, Float], Tensor[B2, D3, Float], Tensor[B2, D4, Float]]": ...
-@overload
-def svd(
-    tensor: "Tensor[B2, D5, Float]", sweeps: int
-) -> "tuple[Tensor[B2, D5, Float], Tensor[B2, D4, Float], Tensor[B2, D5, Float]]": ...
-@overload
-def svd(
-    tensor: "Tensor[B2, D6, Float]", sweeps: int
-) -> "tuple[Tensor[B2, D6, Float], Tensor[B2, D5, Float], Tensor[B2, D6, Float]]": ...
-@overload
-def svd(
-    tensor: "Tensor[B2, D7, Float]", sweeps: int
-) -> "tuple[Tensor[B2, D7, Float], Tensor[B2, D6, Float], Tensor[B2, D7, Float]]": ...
-@overload
-def svd(
-    tensor: "Tensor[B2, D8, Float]", sweeps: int
-) -> "tuple[Tensor[B2, D8, Float], Tensor[B2, D7, Float], Tensor[B2, D8, Float]]": ...
-def svd(tensor: Any, sweeps: int) -> Any:
+def svd(tensor: "_Matrices[S, Tensor[B2, E, Float]]", sweeps: int) -> "tuple[S, Tensor[B2, E, Float], S]":
     """U, S, Vt with U diag(S) Vt = tensor, S descending. `[.., R, C] -> [.., R, k], [.., k], [.., k, C]`.
 
     k = min(R, C); U has orthonormal columns and Vt orthonormal rows.

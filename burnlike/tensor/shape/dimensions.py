@@ -7,14 +7,17 @@ from typing_extensions import TypeVar
 
 from ...errors import TensorValueError
 from ..core.axes import axes_of, axis
-from ..core.base import B, D, K, Tensor, TensorBase, wrap
+from ..core.base import B2, K2, Above, B, Below, D, E, K, Tensor, TensorBase, wrap
 from ..core.created import check_rank
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
+from ..core.kinds import MAX_RANK
 from ..core.operands import computed, fail
 
+# A rank given as an argument: type checkers keep the literal, because the bound is made of literals.
+R = TypeVar("R", bound=Literal[1, 2, 3, 4, 5, 6, 7, 8])
 
-class TransposeMethods(TensorBase[B, D, K]):
-    """The order of dimensions."""
+
+class DimensionMethods(TensorBase[B, D, K]):
+    """The order of dimensions, and dimensions of size 1, dropped and added."""
 
     __slots__ = ()
 
@@ -76,16 +79,6 @@ class TransposeMethods(TensorBase[B, D, K]):
         spec = self.spec
         return wrap(computed("flip", spec.ops.flip, self.inner, axes), spec)
 
-
-# A rank given as an argument: type checkers keep the literal, because the bound is made of literals.
-R = TypeVar("R", bound=Literal[1, 2, 3, 4, 5, 6, 7, 8])
-
-
-class SqueezingMethods(TensorBase[B, D, K]):
-    """Dimensions of size 1, dropped and added."""
-
-    __slots__ = ()
-
     @overload
     def squeeze(self, rank: R) -> "Tensor[B, R, K]": ...
     @overload
@@ -102,21 +95,9 @@ class SqueezingMethods(TensorBase[B, D, K]):
         return _squeezed(self, [dim for dim, size in enumerate(self.inner.shape) if size == 1], rank)
 
     @overload
-    def squeeze_dim(self: "SqueezingMethods[B, D2, K]", dim: int) -> "Tensor[B, D1, K]": ...
+    def squeeze_dim(self: "Above[Tensor[B2, E, K2]]", dim: int) -> "Tensor[B2, E, K2]": ...
     @overload
-    def squeeze_dim(self: "SqueezingMethods[B, D3, K]", dim: int) -> "Tensor[B, D2, K]": ...
-    @overload
-    def squeeze_dim(self: "SqueezingMethods[B, D4, K]", dim: int) -> "Tensor[B, D3, K]": ...
-    @overload
-    def squeeze_dim(self: "SqueezingMethods[B, D5, K]", dim: int) -> "Tensor[B, D4, K]": ...
-    @overload
-    def squeeze_dim(self: "SqueezingMethods[B, D6, K]", dim: int) -> "Tensor[B, D5, K]": ...
-    @overload
-    def squeeze_dim(self: "SqueezingMethods[B, D7, K]", dim: int) -> "Tensor[B, D6, K]": ...
-    @overload
-    def squeeze_dim(self: "SqueezingMethods[B, D8, K]", dim: int) -> "Tensor[B, D7, K]": ...
-    @overload
-    def squeeze_dim(self: "SqueezingMethods[B, Any, K]", dim: int) -> "Tensor[B, Any, K]": ...
+    def squeeze_dim(self, dim: int) -> "Tensor[B, Any, K]": ...
     def squeeze_dim(self: Any, dim: int) -> Any:
         """Without one dimension, which has size 1. `[.., 1, ..] -> [.., ..]`. Torch: `torch.squeeze`.
 
@@ -162,21 +143,9 @@ class SqueezingMethods(TensorBase[B, D, K]):
     @overload
     def unsqueeze_dim(self, dim: int, rank: R) -> "Tensor[B, R, K]": ...
     @overload
-    def unsqueeze_dim(self: "SqueezingMethods[B, D1, K]", dim: int) -> "Tensor[B, D2, K]": ...
+    def unsqueeze_dim(self: "Below[Tensor[B2, E, K2]]", dim: int) -> "Tensor[B2, E, K2]": ...
     @overload
-    def unsqueeze_dim(self: "SqueezingMethods[B, D2, K]", dim: int) -> "Tensor[B, D3, K]": ...
-    @overload
-    def unsqueeze_dim(self: "SqueezingMethods[B, D3, K]", dim: int) -> "Tensor[B, D4, K]": ...
-    @overload
-    def unsqueeze_dim(self: "SqueezingMethods[B, D4, K]", dim: int) -> "Tensor[B, D5, K]": ...
-    @overload
-    def unsqueeze_dim(self: "SqueezingMethods[B, D5, K]", dim: int) -> "Tensor[B, D6, K]": ...
-    @overload
-    def unsqueeze_dim(self: "SqueezingMethods[B, D6, K]", dim: int) -> "Tensor[B, D7, K]": ...
-    @overload
-    def unsqueeze_dim(self: "SqueezingMethods[B, D7, K]", dim: int) -> "Tensor[B, D8, K]": ...
-    @overload
-    def unsqueeze_dim(self: "SqueezingMethods[B, Any, K]", dim: int, rank: None = None) -> "Tensor[B, Any, K]": ...
+    def unsqueeze_dim(self, dim: int, rank: None = None) -> "Tensor[B, Any, K]": ...
     def unsqueeze_dim(self: Any, dim: int, rank: int | None = None) -> Any:
         """With a dimension of size 1 at `dim`, or as many there as make `rank`. `[a, b] -> [a, 1, b]`.
 

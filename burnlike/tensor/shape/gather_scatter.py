@@ -7,8 +7,8 @@ import torch
 
 from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.axes import axis
-from ..core.base import B, D, K, Numeric, Tensor, TensorBase, derive, wrap
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK, Bool, Int
+from ..core.base import B2, K2, B, Below, D, E, K, Numeric, Tensor, TensorBase, derive, wrap
+from ..core.kinds import D1, D2, D3, MAX_RANK, Bool, Int
 from ..core.operands import computed, fail, index_of, tensor_operand
 from ..core.spec import Spec, title
 
@@ -52,8 +52,31 @@ def _fail_nd(name: str, error: Exception, tensor: torch.Tensor, indices: torch.T
     fail(name, error, tensor, indices)
 
 
-class GatheringMethods(TensorBase[B, D, K]):
-    """Elements and rows that an Int tensor names."""
+class IndexingUpdateOp(enum.StrEnum):
+    """How a value updates its element. Methods take the names as well."""
+
+    Assign = "Assign"
+    """The value replaces the element; of several for one element any may remain."""
+    Add = "Add"
+    """Sum; or on Bool tensors, which have this one only."""
+    Mul = "Mul"
+    """Product."""
+    Min = "Min"
+    """The smaller one."""
+    Max = "Max"
+    """The larger one."""
+
+
+UpdateOp: TypeAlias = IndexingUpdateOp | Literal["Assign", "Add", "Mul", "Min", "Max"]
+_NAMES = {str(update): str(update) for update in IndexingUpdateOp}
+
+
+class GatherScatterMethods(TensorBase[B, D, K]):
+    """Elements and rows that an Int tensor names, and copies in which they are updated.
+
+    Derivatives exist for all updates. Where several values meet one element, only that of Add is defined; where
+    an element and a value are equal, Min and Max pass the gradient to both.
+    """
 
     __slots__ = ()
 
@@ -81,27 +104,11 @@ class GatheringMethods(TensorBase[B, D, K]):
     @overload
     def take(self, dim: int, indices: "Tensor[B, D1, Int]") -> "Tensor[B, D, K]": ...
     @overload
-    def take(self: "GatheringMethods[B, D1, K]", dim: int, indices: "Tensor[B, D2, Int]") -> "Tensor[B, D2, K]": ...
+    def take(self: "Below[Tensor[B2, E, K2]]", dim: int, indices: "Tensor[B2, D2, Int]") -> "Tensor[B2, E, K2]": ...
     @overload
-    def take(self: "GatheringMethods[B, D2, K]", dim: int, indices: "Tensor[B, D2, Int]") -> "Tensor[B, D3, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D3, K]", dim: int, indices: "Tensor[B, D2, Int]") -> "Tensor[B, D4, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D4, K]", dim: int, indices: "Tensor[B, D2, Int]") -> "Tensor[B, D5, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D5, K]", dim: int, indices: "Tensor[B, D2, Int]") -> "Tensor[B, D6, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D6, K]", dim: int, indices: "Tensor[B, D2, Int]") -> "Tensor[B, D7, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D7, K]", dim: int, indices: "Tensor[B, D2, Int]") -> "Tensor[B, D8, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D1, K]", dim: int, indices: "Tensor[B, D3, Int]") -> "Tensor[B, D3, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D2, K]", dim: int, indices: "Tensor[B, D3, Int]") -> "Tensor[B, D4, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D3, K]", dim: int, indices: "Tensor[B, D3, Int]") -> "Tensor[B, D5, K]": ...
-    @overload
-    def take(self: "GatheringMethods[B, D4, K]", dim: int, indices: "Tensor[B, D3, Int]") -> "Tensor[B, D6, K]": ...
+    def take(
+        self: "Below[Below[Tensor[B2, E, K2]]]", dim: int, indices: "Tensor[B2, D3, Int]"
+    ) -> "Tensor[B2, E, K2]": ...
     @overload
     def take(self, dim: int, indices: "Tensor[B, Any, Int] | torch.Tensor") -> "Tensor[B, Any, K]": ...
     def take(self: Any, dim: int, indices: Any) -> Any:
@@ -144,36 +151,6 @@ class GatheringMethods(TensorBase[B, D, K]):
             return derive(function(inner, index), spec)
         except Exception as error:
             _fail_nd("gather_nd", error, inner, index)
-
-
-class IndexingUpdateOp(enum.StrEnum):
-    """How a value updates its element. Methods take the names as well."""
-
-    Assign = "Assign"
-    """The value replaces the element; of several for one element any may remain."""
-    Add = "Add"
-    """Sum; or on Bool tensors, which have this one only."""
-    Mul = "Mul"
-    """Product."""
-    Min = "Min"
-    """The smaller one."""
-    Max = "Max"
-    """The larger one."""
-
-
-UpdateOp: TypeAlias = IndexingUpdateOp | Literal["Assign", "Add", "Mul", "Min", "Max"]
-
-_NAMES = {str(update): str(update) for update in IndexingUpdateOp}
-
-
-class ScatteringMethods(TensorBase[B, D, K]):
-    """Copies with elements or rows updated.
-
-    Derivatives exist for all updates. Where several values meet one element, only that of Add is defined; where
-    an element and a value are equal, Min and Max pass the gradient to both.
-    """
-
-    __slots__ = ()
 
     def select_assign(
         self,

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B, D, K, Tensor, TensorBase, like
+from ..core.base import B, D, Floats, K, Tensor, TensorBase, like
 from ..core.kinds import D4, Float
 from ..core.operands import computed, ranked_spec, tensor_operand
 from ..options import GridSampleMode, GridSampleOptions
@@ -20,7 +20,7 @@ class GridMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def grid_sample_2d(
-        self: "GridMethods[B, D4, Float]",
+        self: "Floats[B, D4]",
         grid: "Tensor[B, D4, Float] | torch.Tensor",
         options: GridSampleOptions | GridSampleMode | None = None,
     ) -> "Tensor[B, D4, Float]":

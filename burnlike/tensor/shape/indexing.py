@@ -1,14 +1,14 @@
 """Slices and selections along a dimension."""
 
 import builtins
-from typing import Any, overload
+from typing import Any
 
 import torch
 
 from ...errors import TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, Tensor, TensorBase, wrap
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, Int
+from ..core.base import B2, K2, Above, B, D, E, K, Tensor, TensorBase, wrap
+from ..core.kinds import D1, Int
 from ..core.operands import computed, fail, index_of, scalar, tensor_operand
 from ..core.slices import SliceForm, Slices, ranges_of, size_of
 
@@ -120,21 +120,7 @@ class IndexingMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("select", error, inner, index)
 
-    @overload
-    def select_dim(self: "IndexingMethods[B, D2, K]", dim: int, index: int) -> "Tensor[B, D1, K]": ...
-    @overload
-    def select_dim(self: "IndexingMethods[B, D3, K]", dim: int, index: int) -> "Tensor[B, D2, K]": ...
-    @overload
-    def select_dim(self: "IndexingMethods[B, D4, K]", dim: int, index: int) -> "Tensor[B, D3, K]": ...
-    @overload
-    def select_dim(self: "IndexingMethods[B, D5, K]", dim: int, index: int) -> "Tensor[B, D4, K]": ...
-    @overload
-    def select_dim(self: "IndexingMethods[B, D6, K]", dim: int, index: int) -> "Tensor[B, D5, K]": ...
-    @overload
-    def select_dim(self: "IndexingMethods[B, D7, K]", dim: int, index: int) -> "Tensor[B, D6, K]": ...
-    @overload
-    def select_dim(self: "IndexingMethods[B, D8, K]", dim: int, index: int) -> "Tensor[B, D7, K]": ...
-    def select_dim(self: Any, dim: int, index: int) -> Any:
+    def select_dim(self: "Above[Tensor[B2, E, K2]]", dim: int, index: int) -> "Tensor[B2, E, K2]":
         """One row along a dimension, without that dimension. A negative index counts from the end.
 
         Torch: `torch.select`.

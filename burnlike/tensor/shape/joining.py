@@ -8,9 +8,9 @@ from typing_extensions import TypeVar
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.axes import axis
-from ..core.base import B2, K2, B, D, E, K, Tensor, TensorBase, wrap
+from ..core.base import B2, K2, B, Below, D, E, K, Tensor, TensorBase, wrap
 from ..core.created import check_rank
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, MAX_RANK
+from ..core.kinds import MAX_RANK
 from ..core.operands import fail, match
 from ..core.spec import title
 
@@ -36,25 +36,7 @@ class JoiningMethods(TensorBase[B, D, K]):
 
     @overload
     @staticmethod
-    def stack(tensors: "Sequence[Tensor[B2, D1, K2]]", dim: int) -> "Tensor[B2, D2, K2]": ...
-    @overload
-    @staticmethod
-    def stack(tensors: "Sequence[Tensor[B2, D2, K2]]", dim: int) -> "Tensor[B2, D3, K2]": ...
-    @overload
-    @staticmethod
-    def stack(tensors: "Sequence[Tensor[B2, D3, K2]]", dim: int) -> "Tensor[B2, D4, K2]": ...
-    @overload
-    @staticmethod
-    def stack(tensors: "Sequence[Tensor[B2, D4, K2]]", dim: int) -> "Tensor[B2, D5, K2]": ...
-    @overload
-    @staticmethod
-    def stack(tensors: "Sequence[Tensor[B2, D5, K2]]", dim: int) -> "Tensor[B2, D6, K2]": ...
-    @overload
-    @staticmethod
-    def stack(tensors: "Sequence[Tensor[B2, D6, K2]]", dim: int) -> "Tensor[B2, D7, K2]": ...
-    @overload
-    @staticmethod
-    def stack(tensors: "Sequence[Tensor[B2, D7, K2]]", dim: int) -> "Tensor[B2, D8, K2]": ...
+    def stack(tensors: "Sequence[Below[Tensor[B2, E, K2]]]", dim: int) -> "Tensor[B2, E, K2]": ...
     @overload
     @staticmethod
     def stack(tensors: "Sequence[Tensor[B2, E, K2]]", dim: int) -> "Tensor[B2, Any, K2]": ...

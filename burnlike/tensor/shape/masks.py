@@ -1,4 +1,4 @@
-"""Choosing by a mask, and masks of triangles."""
+"""Choosing by a mask, masks of triangles, and one-hot codes."""
 
 from collections.abc import Sequence
 from typing import Any, overload
@@ -6,14 +6,15 @@ from typing import Any, overload
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B2, B, D, K, Tensor, TensorBase, like, wrap
-from ..core.kinds import D1, D2, D3, D4, S2, S3, S4, Bool, Float
+from ..core.axes import axis
+from ..core.base import B2, B, Below, D, E, K, Tensor, TensorBase, like, wrap
+from ..core.kinds import D1, D2, D3, D4, MAX_RANK, S2, S3, S4, Bool, Float, Int
 from ..core.operands import fail, inner_of, scalar, tensor_operand
 from ..core.spec import family_of, title
 
 
 class MaskMethods(TensorBase[B, D, K]):
-    """Choosing by a mask, and masks of triangles."""
+    """Choosing by a mask, masks of triangles, and one-hot codes."""
 
     __slots__ = ()
 
@@ -146,6 +147,48 @@ class MaskMethods(TensorBase[B, D, K]):
         """
         return _triangle("diag_mask", shape, offset, backend)
 
+    @overload
+    def one_hot(self: "Below[Tensor[B2, E, Float]]", num_classes: int) -> "Tensor[B2, E, Float]": ...
+    @overload
+    def one_hot(self: "Below[Tensor[B2, E, Int]]", num_classes: int) -> "Tensor[B2, E, Int]": ...
+    def one_hot(self: Any, num_classes: int) -> Any:
+        """1 at the class that each element names, 0 elsewhere, in the tensor's kind. `[..] -> [.., num_classes]`.
+
+        Torch: `torch.nn.functional.one_hot`.
+        Differs: keeps the dtype; negative elements count from the last class. Waits for the device.
+
+        Args:
+            num_classes: 2 or more.
+
+        Raises:
+            TensorValueError: fewer classes, or an element that names none.
+        """
+        return _one_hot("One Hot", self, num_classes, 1, 0, -1)
+
+    @overload
+    def one_hot_fill(
+        self: "Below[Tensor[B2, E, Float]]", num_classes: int, on_value: float, off_value: float, axis: int
+    ) -> "Tensor[B2, E, Float]": ...
+    @overload
+    def one_hot_fill(
+        self: "Below[Tensor[B2, E, Int]]", num_classes: int, on_value: float, off_value: float, axis: int
+    ) -> "Tensor[B2, E, Int]": ...
+    def one_hot_fill(self: Any, num_classes: int, on_value: float, off_value: float, axis: int) -> Any:
+        """`on_value` at the class that each element names, `off_value` elsewhere, in a new dimension of that size.
+
+        Torch: none; OneHot of ONNX. Waits for the device.
+
+        Args:
+            num_classes: 2 or more.
+            on_value: converted to the tensor's dtype, as `off_value`.
+            off_value: of all other classes.
+            axis: where the new dimension is in the result, -rank-1 .. rank.
+
+        Raises:
+            TensorValueError: fewer classes, an element that names none, or no such axis.
+        """
+        return _one_hot("One Hot Fill", self, num_classes, on_value, off_value, axis)
+
 
 def _triangle(name: str, shape: Sequence[int], offset: int, backend: Any) -> Any:
     ranks = family_of(backend)[torch.bool]
@@ -153,3 +196,24 @@ def _triangle(name: str, shape: Sequence[int], offset: int, backend: Any) -> Any
         raise TensorValueError(title(name), f"expected a shape [.., rows, columns] of rank 2 to 8, got {list(shape)}")
     spec = ranks[len(shape)]
     return wrap(getattr(spec.ops, name)(shape, offset, backend.device), spec)
+
+
+def _one_hot(operation: str, tensor: Any, classes: int, on: float, off: float, dim: int) -> Any:
+    spec, inner = tensor.spec, tensor.inner
+    function, bounds = spec.ops.one_hot, spec.ops.bounds
+    dim = axis(operation, dim, spec.rank + 1)
+    if classes < 2:
+        raise TensorValueError(operation, f"expected at least 2 classes, got {classes}")
+    if spec.rank == MAX_RANK:
+        raise TensorValueError(operation, f"a tensor of rank {MAX_RANK} can't get one more dimension")
+    if inner.numel() and not torch.compiler.is_compiling():  # compiled code leaves the check to torch's scatter
+        smallest, largest = bounds(inner)
+        if not -classes <= smallest <= largest < classes:
+            raise TensorValueError(
+                operation, f"elements lie in {smallest}..{largest}; {classes} classes have -{classes}..{classes - 1}"
+            )
+    on, off = scalar("one_hot", spec, on), scalar("one_hot", spec, off)
+    try:
+        return wrap(function(inner, classes, on, off, dim), spec.ranks[spec.rank + 1])
+    except Exception as error:
+        fail("one_hot", error, inner)

@@ -5,14 +5,14 @@ from typing import Any, Literal, overload
 
 from ...errors import TensorValueError
 from ..core.axes import axis
-from ..core.base import B, D, K, Tensor, derive, wrap
+from ..core.base import B2, K2, B, Below, D, E, K, Tensor, derive, wrap
 from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8
 from ..core.operands import computed, fail
-from .dimensions import R, SqueezingMethods, TransposeMethods
+from .dimensions import DimensionMethods, R
 
 
-class ShapeMethods(SqueezingMethods[B, D, K], TransposeMethods[B, D, K]):
+class ShapeMethods(DimensionMethods[B, D, K]):
     """Other shapes of the same elements."""
 
     __slots__ = ()
@@ -178,21 +178,9 @@ class ShapeMethods(SqueezingMethods[B, D, K], TransposeMethods[B, D, K]):
         return self.roll((shift,), (dim,))
 
     @overload
-    def unfold(self: "ShapeMethods[B, D1, K]", dim: int, size: int, step: int) -> "Tensor[B, D2, K]": ...
+    def unfold(self: "Below[Tensor[B2, E, K2]]", dim: int, size: int, step: int) -> "Tensor[B2, E, K2]": ...
     @overload
-    def unfold(self: "ShapeMethods[B, D2, K]", dim: int, size: int, step: int) -> "Tensor[B, D3, K]": ...
-    @overload
-    def unfold(self: "ShapeMethods[B, D3, K]", dim: int, size: int, step: int) -> "Tensor[B, D4, K]": ...
-    @overload
-    def unfold(self: "ShapeMethods[B, D4, K]", dim: int, size: int, step: int) -> "Tensor[B, D5, K]": ...
-    @overload
-    def unfold(self: "ShapeMethods[B, D5, K]", dim: int, size: int, step: int) -> "Tensor[B, D6, K]": ...
-    @overload
-    def unfold(self: "ShapeMethods[B, D6, K]", dim: int, size: int, step: int) -> "Tensor[B, D7, K]": ...
-    @overload
-    def unfold(self: "ShapeMethods[B, D7, K]", dim: int, size: int, step: int) -> "Tensor[B, D8, K]": ...
-    @overload
-    def unfold(self: "ShapeMethods[B, Any, K]", dim: int, size: int, step: int) -> "Tensor[B, Any, K]": ...
+    def unfold(self, dim: int, size: int, step: int) -> "Tensor[B, Any, K]": ...
     def unfold(self: Any, dim: int, size: int, step: int) -> Any:
         """Windows of `size` elements, `step` apart, as a new last dimension. `[.., n, ..] -> [.., windows, .., size]`.
 

@@ -45,3 +45,9 @@ def test_a_line_of_a_docstring_ends_at_the_next_section() -> None:
     assert line_of(doc, "Torch") == "`torch.add`, and more."
     assert line_of(doc, "Differs") == "ranks."
     assert line_of(doc, "Raises") == ""
+
+
+def test_labels_may_follow_each_other_in_one_line() -> None:
+    doc = "What it does. `[..] -> [..]`. Torch: `torch.add(x)`. Differs: ranks; no promotion. Raises: TensorValueError."
+    assert line_of(doc, "Torch") == "`torch.add(x)`"
+    assert line_of(doc, "Differs") == "ranks; no promotion"

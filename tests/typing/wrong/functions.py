@@ -23,6 +23,14 @@ def calls(x: Tensor[Cpu, D3], n: Tensor[Cpu, D2, Int], v: Tensor[Cpu, D1]) -> No
     module.conv2d(x, x, None)  # error
     linalg.outer(v, x)  # error
     linalg.matvec(x, v)  # error
+    linalg.matvec(x, x)  # error
+    linalg.outer(n, n.float())  # error
+    linalg.outer(n.bool(), n.bool())  # error
+    linalg.det(n.float())  # error
+    linalg.diag(v)  # error
+    linalg.trace(v)  # error
+    linalg.trace(n)  # error
+    linalg.svd(v, 1)  # error
     linalg.l1_norm(n.bool(), 0)  # error
     module.embedding(n.float(), n.float())  # error
     signal.rfft(n, 0)  # error
@@ -58,6 +66,7 @@ def squeezed(x: Tensor[Cpu, D3]) -> None:
     y: Tensor[Cpu, D3] = x.squeeze_dim(0)  # error
     z: Tensor[Cpu, D1] = x.select_dim(0, 0)  # error
     w: Tensor[Cpu, D3] = x.unsqueeze_dim(0)  # error
+    x.select_dim(0, 0).select_dim(0, 0).select_dim(0, 0)  # error
 
 
 def created() -> None:
