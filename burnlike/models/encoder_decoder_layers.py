@@ -13,7 +13,7 @@ from ..nn.layer import exports_to_onnx
 from ..nn.linear.configs import LinearConfig
 from ..nn.linear.linear import Linear
 from ..nn.norm.configs import RmsNormConfig
-from ..nn.norm.rms_norm import RmsNorm
+from ..nn.norm.norm import RmsNorm
 from ..tensor.torch_bridge.torch_function import lift
 from .language_configs import EncoderDecoderConfig
 

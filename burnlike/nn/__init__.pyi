@@ -34,36 +34,34 @@ from .activation.configs import (
     ThresholdConfig as ThresholdConfig,
     ThresholdedReluConfig as ThresholdedReluConfig,
 )
-from .activation.gated import GLU as GLU, GatedLinear as GatedLinear, SwiGlu as SwiGlu
-from .activation.rectifiers import (
+from .activation.elementwise import (
     Celu as Celu,
     Elu as Elu,
     Gelu as Gelu,
+    HardShrink as HardShrink,
+    HardSigmoid as HardSigmoid,
     HardSwish as HardSwish,
+    Hardtanh as Hardtanh,
     LeakyRelu as LeakyRelu,
+    LogSigmoid as LogSigmoid,
     Mish as Mish,
     PRelu as PRelu,
     Relu as Relu,
     Relu6 as Relu6,
     RRelu as RRelu,
     Selu as Selu,
-    SiLU as SiLU,
-    Softplus as Softplus,
-    Threshold as Threshold,
-    ThresholdedRelu as ThresholdedRelu,
-)
-from .activation.sigmoids import (
-    HardShrink as HardShrink,
-    HardSigmoid as HardSigmoid,
-    Hardtanh as Hardtanh,
-    LogSigmoid as LogSigmoid,
     Shrink as Shrink,
     Sigmoid as Sigmoid,
+    SiLU as SiLU,
+    Softplus as Softplus,
     SoftShrink as SoftShrink,
     Softsign as Softsign,
     Tanh as Tanh,
     Tanhshrink as Tanhshrink,
+    Threshold as Threshold,
+    ThresholdedRelu as ThresholdedRelu,
 )
+from .activation.gated import GLU as GLU, GatedLinear as GatedLinear, SwiGlu as SwiGlu
 from .attention.caches import KeyValueCache as KeyValueCache
 from .attention.causal_attention import CausalAttention as CausalAttention
 from .attention.configs import (
@@ -98,6 +96,13 @@ from .attention.scaling_configs import (
     RotaryScaling as RotaryScaling,
     YarnScaling as YarnScaling,
 )
+from .blocks.blocks import (
+    ConvNorm2d as ConvNorm2d,
+    DepthwiseSeparableConv2d as DepthwiseSeparableConv2d,
+    LayerScale as LayerScale,
+    PatchEmbedding as PatchEmbedding,
+    SqueezeExcite as SqueezeExcite,
+)
 from .blocks.configs import (
     BasicBlockConfig as BasicBlockConfig,
     BottleneckConfig as BottleneckConfig,
@@ -107,10 +112,7 @@ from .blocks.configs import (
     PatchEmbeddingConfig as PatchEmbeddingConfig,
     SqueezeExciteConfig as SqueezeExciteConfig,
 )
-from .blocks.conv_norm import ConvNorm2d as ConvNorm2d, DepthwiseSeparableConv2d as DepthwiseSeparableConv2d
-from .blocks.patch_embedding import PatchEmbedding as PatchEmbedding
 from .blocks.residual import BasicBlock as BasicBlock, Bottleneck as Bottleneck
-from .blocks.scales import LayerScale as LayerScale, SqueezeExcite as SqueezeExcite
 from .containers.configs import (
     GraphConfig as GraphConfig,
     NodeConfig as NodeConfig,
@@ -218,11 +220,14 @@ from .norm.configs import (
     LocalResponseNormConfig as LocalResponseNormConfig,
     RmsNormConfig as RmsNormConfig,
 )
-from .norm.group_norm import GroupNorm as GroupNorm, InstanceNorm as InstanceNorm
-from .norm.layer_norm import LayerNorm as LayerNorm
-from .norm.local_response_norm import LocalResponseNorm as LocalResponseNorm
-from .norm.normalization import Normalization as Normalization
-from .norm.rms_norm import RmsNorm as RmsNorm
+from .norm.norm import (
+    GroupNorm as GroupNorm,
+    InstanceNorm as InstanceNorm,
+    LayerNorm as LayerNorm,
+    LocalResponseNorm as LocalResponseNorm,
+    Normalization as Normalization,
+    RmsNorm as RmsNorm,
+)
 from .operations.arithmetic import (
     ConstantTensor as ConstantTensor,
     Divide as Divide,
@@ -316,10 +321,8 @@ from .recurrent.configs import (
     LstmConfig as LstmConfig,
     RnnConfig as RnnConfig,
 )
-from .recurrent.gru import BiGru as BiGru, Gru as Gru
-from .recurrent.lstm import BiLstm as BiLstm, Lstm as Lstm
 from .recurrent.recurrence import GateController as GateController
-from .recurrent.rnn import BiRnn as BiRnn, Rnn as Rnn
+from .recurrent.recurrent import BiGru as BiGru, BiLstm as BiLstm, BiRnn as BiRnn, Gru as Gru, Lstm as Lstm, Rnn as Rnn
 from .recurrent.states import LstmState as LstmState, RnnState as RnnState
 from .roles import ActivationConfig as ActivationConfig, NormalizationConfig as NormalizationConfig
 from .similarity.configs import (

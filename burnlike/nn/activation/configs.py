@@ -9,18 +9,18 @@ from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from . import gated, rectifiers, sigmoids
+    from . import elementwise, gated
 
 
-class ReluConfig(ActivationConfig["rectifiers.Relu"], tag="Relu"):
+class ReluConfig(ActivationConfig["elementwise.Relu"], tag="Relu"):
     """max(0, x)."""
 
 
-class Relu6Config(ActivationConfig["rectifiers.Relu6"], tag="Relu6"):
+class Relu6Config(ActivationConfig["elementwise.Relu6"], tag="Relu6"):
     """min(max(0, x), 6)."""
 
 
-class LeakyReluConfig(ActivationConfig["rectifiers.LeakyRelu"], tag="LeakyRelu"):
+class LeakyReluConfig(ActivationConfig["elementwise.LeakyRelu"], tag="LeakyRelu"):
     """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013).
 
     Attributes:
@@ -30,7 +30,7 @@ class LeakyReluConfig(ActivationConfig["rectifiers.LeakyRelu"], tag="LeakyRelu")
     negative_slope: Finite = 0.01
 
 
-class ThresholdedReluConfig(ActivationConfig["rectifiers.ThresholdedRelu"], tag="ThresholdedRelu"):
+class ThresholdedReluConfig(ActivationConfig["elementwise.ThresholdedRelu"], tag="ThresholdedRelu"):
     """x where x > alpha, 0 elsewhere.
 
     Attributes:
@@ -40,7 +40,7 @@ class ThresholdedReluConfig(ActivationConfig["rectifiers.ThresholdedRelu"], tag=
     alpha: Finite = 1.0
 
 
-class ThresholdConfig(ActivationConfig["rectifiers.Threshold"], tag="Threshold"):
+class ThresholdConfig(ActivationConfig["elementwise.Threshold"], tag="Threshold"):
     """x where x > threshold, value elsewhere.
 
     Attributes:
@@ -52,7 +52,7 @@ class ThresholdConfig(ActivationConfig["rectifiers.Threshold"], tag="Threshold")
     value: Finite
 
 
-class EluConfig(ActivationConfig["rectifiers.Elu"], tag="Elu"):
+class EluConfig(ActivationConfig["elementwise.Elu"], tag="Elu"):
     """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15).
 
     Attributes:
@@ -62,11 +62,11 @@ class EluConfig(ActivationConfig["rectifiers.Elu"], tag="Elu"):
     alpha: Finite = 1.0
 
 
-class SeluConfig(ActivationConfig["rectifiers.Selu"], tag="Selu"):
+class SeluConfig(ActivationConfig["elementwise.Selu"], tag="Selu"):
     """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2)."""
 
 
-class CeluConfig(ActivationConfig["rectifiers.Celu"], tag="Celu"):
+class CeluConfig(ActivationConfig["elementwise.Celu"], tag="Celu"):
     """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2).
 
     Attributes:
@@ -80,7 +80,7 @@ class CeluConfig(ActivationConfig["rectifiers.Celu"], tag="Celu"):
             yield "alpha", "expected a number other than 0: x is divided by it"
 
 
-class SoftplusConfig(ActivationConfig["rectifiers.Softplus"], tag="Softplus"):
+class SoftplusConfig(ActivationConfig["elementwise.Softplus"], tag="Softplus"):
     """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001).
 
     Attributes:
@@ -96,7 +96,7 @@ class SoftplusConfig(ActivationConfig["rectifiers.Softplus"], tag="Softplus"):
             yield "beta", "expected a number other than 0: it is divided by"
 
 
-class GeluConfig(ActivationConfig["rectifiers.Gelu"], tag="Gelu"):
+class GeluConfig(ActivationConfig["elementwise.Gelu"], tag="Gelu"):
     """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016).
 
     Attributes:
@@ -106,27 +106,27 @@ class GeluConfig(ActivationConfig["rectifiers.Gelu"], tag="Gelu"):
     approximate: bool = False
 
 
-class SiLUConfig(ActivationConfig["rectifiers.SiLU"], tag="SiLU"):
+class SiLUConfig(ActivationConfig["elementwise.SiLU"], tag="SiLU"):
     """x * sigmoid(x) (Elfwing et al. 2018, eq. 2)."""
 
 
-class MishConfig(ActivationConfig["rectifiers.Mish"], tag="Mish"):
+class MishConfig(ActivationConfig["elementwise.Mish"], tag="Mish"):
     """x * tanh(softplus(x)) (Misra 2020, eq. 1)."""
 
 
-class HardSwishConfig(ActivationConfig["rectifiers.HardSwish"], tag="HardSwish"):
+class HardSwishConfig(ActivationConfig["elementwise.HardSwish"], tag="HardSwish"):
     """x * min(max(0, x + 3), 6) / 6 (Howard et al. 2019)."""
 
 
-class SigmoidConfig(ActivationConfig["sigmoids.Sigmoid"], tag="Sigmoid"):
+class SigmoidConfig(ActivationConfig["elementwise.Sigmoid"], tag="Sigmoid"):
     """1 / (1 + e^-x)."""
 
 
-class LogSigmoidConfig(ActivationConfig["sigmoids.LogSigmoid"], tag="LogSigmoid"):
+class LogSigmoidConfig(ActivationConfig["elementwise.LogSigmoid"], tag="LogSigmoid"):
     """log(1 / (1 + e^-x))."""
 
 
-class HardSigmoidConfig(ActivationConfig["sigmoids.HardSigmoid"], tag="HardSigmoid"):
+class HardSigmoidConfig(ActivationConfig["elementwise.HardSigmoid"], tag="HardSigmoid"):
     """alpha * x + beta, at least 0 and at most 1.
 
     Attributes:
@@ -138,11 +138,11 @@ class HardSigmoidConfig(ActivationConfig["sigmoids.HardSigmoid"], tag="HardSigmo
     beta: Finite = 0.5
 
 
-class TanhConfig(ActivationConfig["sigmoids.Tanh"], tag="Tanh"):
+class TanhConfig(ActivationConfig["elementwise.Tanh"], tag="Tanh"):
     """The hyperbolic tangent."""
 
 
-class HardtanhConfig(ActivationConfig["sigmoids.Hardtanh"], tag="Hardtanh"):
+class HardtanhConfig(ActivationConfig["elementwise.Hardtanh"], tag="Hardtanh"):
     """x, at least min_val and at most max_val.
 
     Attributes:
@@ -158,15 +158,15 @@ class HardtanhConfig(ActivationConfig["sigmoids.Hardtanh"], tag="Hardtanh"):
             yield "min_val", f"expected at most max_val ({self.max_val}), got {self.min_val}"
 
 
-class SoftsignConfig(ActivationConfig["sigmoids.Softsign"], tag="Softsign"):
+class SoftsignConfig(ActivationConfig["elementwise.Softsign"], tag="Softsign"):
     """x / (1 + |x|)."""
 
 
-class TanhshrinkConfig(ActivationConfig["sigmoids.Tanhshrink"], tag="Tanhshrink"):
+class TanhshrinkConfig(ActivationConfig["elementwise.Tanhshrink"], tag="Tanhshrink"):
     """x - tanh(x)."""
 
 
-class HardShrinkConfig(ActivationConfig["sigmoids.HardShrink"], tag="HardShrink"):
+class HardShrinkConfig(ActivationConfig["elementwise.HardShrink"], tag="HardShrink"):
     """x where |x| > lambd, 0 elsewhere.
 
     Attributes:
@@ -176,7 +176,7 @@ class HardShrinkConfig(ActivationConfig["sigmoids.HardShrink"], tag="HardShrink"
     lambd: NotNegative = 0.5
 
 
-class SoftShrinkConfig(ActivationConfig["sigmoids.SoftShrink"], tag="SoftShrink"):
+class SoftShrinkConfig(ActivationConfig["elementwise.SoftShrink"], tag="SoftShrink"):
     """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
 
     Attributes:
@@ -186,7 +186,7 @@ class SoftShrinkConfig(ActivationConfig["sigmoids.SoftShrink"], tag="SoftShrink"
     lambd: NotNegative = 0.5
 
 
-class ShrinkConfig(ActivationConfig["sigmoids.Shrink"], tag="Shrink"):
+class ShrinkConfig(ActivationConfig["elementwise.Shrink"], tag="Shrink"):
     """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
 
     Attributes:
@@ -198,7 +198,7 @@ class ShrinkConfig(ActivationConfig["sigmoids.Shrink"], tag="Shrink"):
     bias: Finite = 0.5
 
 
-class PReluConfig(ActivationConfig["rectifiers.PRelu"], tag="PRelu"):
+class PReluConfig(ActivationConfig["elementwise.PRelu"], tag="PRelu"):
     """x where x >= 0, alpha * x elsewhere, alpha learned (He et al. 2015, eq. 1).
 
     Attributes:
@@ -210,7 +210,7 @@ class PReluConfig(ActivationConfig["rectifiers.PRelu"], tag="PRelu"):
     alpha: Finite = 0.25
 
 
-class RReluConfig(ActivationConfig["rectifiers.RRelu"], tag="RRelu"):
+class RReluConfig(ActivationConfig["elementwise.RRelu"], tag="RRelu"):
     """x where x >= 0, a slope that is random in training times x elsewhere (Xu et al. 2015, eq. 3).
 
     Attributes:

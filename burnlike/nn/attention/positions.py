@@ -26,9 +26,7 @@ def generate_sinusoids(
 
 
 class PositionalEncoding(KeepsType, Layer):
-    """x + sinusoids of the position (Vaswani et al. 2017, section 3.5).
-
-    Torch: -.
+    """x + sinusoids of the position (Vaswani et al. 2017, section 3.5). Torch: -.
 
     Attributes:
         sinusoids: `[1, max_sequence_size, d_model]`; computed, never saved.

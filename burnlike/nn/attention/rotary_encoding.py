@@ -16,12 +16,10 @@ from .configs import RotaryEncodingConfig
 
 
 class RotaryEncoding(KeepsType, Layer):
-    """Rotate the pair (x[2i], x[2i+1]) at position p by p * theta^(-2i/d) (Su et al. 2021, eq. 34).
+    """Rotate the pair (x[2i], x[2i+1]) at position p by p * theta^(-2i/d) (Su et al. 2021, eq. 34). Torch: -.
 
     With `interleaved=False` the pair is (x[i], x[i + d/2]), as in GPT-NeoX and Llama's weights of `transformers`. The
     tables are computed, never saved; `init_from` asks for them through `reset_non_persistent_buffers`.
-
-    Torch: -.
 
     Attributes:
         start_offset: position of the tables' first row.

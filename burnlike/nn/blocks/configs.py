@@ -14,13 +14,13 @@ from ..padding import PaddingConfig2d, Size2d
 from ..roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from . import conv_norm, patch_embedding, residual, scales
+    from . import blocks, residual
 
 HE_NORMAL = KaimingNormal(gain=2**0.5, fan_out_only=True)
 """For convolutions before a ReLU (He et al. 2015, eq. 14)."""
 
 
-class PatchEmbeddingConfig(ModuleConfig["patch_embedding.PatchEmbedding"], tag="PatchEmbedding"):
+class PatchEmbeddingConfig(ModuleConfig["blocks.PatchEmbedding"], tag="PatchEmbedding"):
     """An image as a sequence of vectors, one for each patch (Dosovitskiy et al. 2021, eq. 1).
 
     Attributes:
@@ -38,7 +38,7 @@ class PatchEmbeddingConfig(ModuleConfig["patch_embedding.PatchEmbedding"], tag="
     initializer: Initializer = KaimingUniform()
 
 
-class SqueezeExciteConfig(ModuleConfig["scales.SqueezeExcite"], tag="SqueezeExcite"):
+class SqueezeExciteConfig(ModuleConfig["blocks.SqueezeExcite"], tag="SqueezeExcite"):
     """Channels scaled by what the whole image says of them (Hu et al. 2018, section 3).
 
     Attributes:
@@ -54,7 +54,7 @@ class SqueezeExciteConfig(ModuleConfig["scales.SqueezeExcite"], tag="SqueezeExci
     gate: ActivationConfig = SigmoidConfig()
 
 
-class LayerScaleConfig(ModuleConfig["scales.LayerScale"], tag="LayerScale"):
+class LayerScaleConfig(ModuleConfig["blocks.LayerScale"], tag="LayerScale"):
     """x * gamma, gamma learned, for each element of the last dimension (Touvron et al. 2021, eq. 4).
 
     Attributes:
@@ -66,7 +66,7 @@ class LayerScaleConfig(ModuleConfig["scales.LayerScale"], tag="LayerScale"):
     value: Finite = 1e-6
 
 
-class ConvNorm2dConfig(ModuleConfig["conv_norm.ConvNorm2d"], tag="ConvNorm2d"):
+class ConvNorm2dConfig(ModuleConfig["blocks.ConvNorm2d"], tag="ConvNorm2d"):
     """activation(norm(conv(x))), the convolution without a bias.
 
     Attributes:
@@ -96,9 +96,7 @@ class ConvNorm2dConfig(ModuleConfig["conv_norm.ConvNorm2d"], tag="ConvNorm2d"):
         yield from misfits(self.norm, self.channels[1])
 
 
-class DepthwiseSeparableConv2dConfig(
-    ModuleConfig["conv_norm.DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d"
-):
+class DepthwiseSeparableConv2dConfig(ModuleConfig["blocks.DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d"):
     """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1).
 
     Attributes:

@@ -12,8 +12,8 @@ from ..initializers.configs import Zeros
 from ..layer import expect_shape
 from ..linear.configs import IdentityConfig
 from ..torch_counterpart import AnyLibrary
+from .blocks import ConvNorm2d
 from .configs import BasicBlockConfig, BottleneckConfig, ConvNorm2dConfig
-from .conv_norm import ConvNorm2d
 
 
 class _Residual(KeepsType, AnyLibrary, Module):
@@ -43,9 +43,7 @@ class _Residual(KeepsType, AnyLibrary, Module):
 
 
 class BasicBlock(_Residual):
-    """activation(second(first(x)) + shortcut(x)), both with kernels of 3 x 3 (He et al. 2016, figure 5 left).
-
-    Torch: -.
+    """activation(second(first(x)) + shortcut(x)), both with kernels of 3 x 3 (He et al. 2016, figure 5 left). Torch: -.
 
     Attributes:
         first: ConvNorm2d with the stride; `second` without activation.
@@ -62,11 +60,9 @@ class BasicBlock(_Residual):
 
 
 class Bottleneck(_Residual):
-    """activation(expand(middle(reduce(x))) + shortcut(x)) (He et al. 2016, figure 5 right).
+    """activation(expand(middle(reduce(x))) + shortcut(x)) (He et al. 2016, figure 5 right). Torch: -.
 
     The stride is that of the kernel of 3 x 3, as in torchvision; the paper has it in the first of 1 x 1.
-
-    Torch: -.
 
     Attributes:
         reduce: ConvNorm2d of 1 x 1 to fewer channels.

@@ -10,9 +10,7 @@ from ...config.registry import tag_of
 from ...config.roles import Built
 from ...errors import ConfigError, Problem
 from .graph_problems import Sources, graph_problems, sources_of
-from .input_counts import gives_several, input_counts, takes_tensors
-from .names import NAMED, name_problem
-from .neighbours import chain_sizes, sizes_after
+from .layer_facts import NAMED, chain_sizes, gives_several, input_counts, name_problem, sizes_after, takes_tensors
 
 if TYPE_CHECKING:
     from . import graph, sequential

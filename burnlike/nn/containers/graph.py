@@ -59,11 +59,9 @@ class Plan(NamedTuple):
 
 
 class Graph(AnyLibrary, Module):
-    """Layers with named inputs and outputs, run in the order in which they are written.
+    """Layers with named inputs and outputs, run in the order in which they are written. Torch: -.
 
     The layers are its children, by the names of their nodes. A node that uses another one's layer has no child.
-
-    Torch: -.
     """
 
     def __init__(self, config: GraphConfig, device: torch.device | str | None = None) -> None:

@@ -9,9 +9,7 @@ from ...config.registry import tag_of
 from ...errors import nearest
 from ..embedding.configs import EmbeddingConfig
 from ..linear.configs import LinearConfig
-from .input_counts import input_counts
-from .names import name_problem
-from .neighbours import Sizes, sizes_after
+from .layer_facts import Sizes, input_counts, name_problem, sizes_after
 
 if TYPE_CHECKING:
     from .configs import GraphConfig, NodeConfig

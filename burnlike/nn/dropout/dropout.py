@@ -36,11 +36,9 @@ class Dropout(KeepsType, ConfiguredLayer, config=DropoutConfig):
 
 
 class DropPath(KeepsType, AnyLibrary, ConfiguredLayer, config=DropPathConfig):
-    """Zero each item of the batch with probability `prob` in training and scale the rest by 1 / (1 - prob).
+    """Zero each item of the batch with probability `prob` in training and scale the rest by 1 / (1 - prob). Torch: -.
 
     Before the sum of a residual block it leaves the block out for some items (Huang et al. 2016, section 3).
-
-    Torch: -.
     """
 
     prob: float

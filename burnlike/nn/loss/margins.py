@@ -8,21 +8,14 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
 from ..layer import ConfiguredLayer, Layer, expect_shape
-from .configs import (
-    CosineEmbeddingLossConfig,
-    HingeEmbeddingLossConfig,
-    MarginRankingLossConfig,
-    MultiMarginLossConfig,
-    Reduction,
-    TripletMarginLossConfig,
-)
+from . import configs
 from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
 
 _EPSILON = 1e-8
 """The least norm of a vector."""
 
 
-class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=HingeEmbeddingLossConfig):
+class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.HingeEmbeddingLossConfig):
     """x where the target is 1, max(0, margin - x) elsewhere; x are distances (Hadsell et al. 2006).
 
     Torch: `nn.HingeEmbeddingLoss`.
@@ -32,7 +25,7 @@ class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=HingeEmbeddingLossCo
     margin: float
 
     @lift
-    def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
+    def forward(self, input: Tensor, target: Tensor, reduction: configs.Reduction = "auto") -> Tensor:
         """`[...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(input, target), reduction)
 
@@ -43,7 +36,7 @@ class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=HingeEmbeddingLossCo
         return (self.margin - input).clamp_min(0).where(target != 1, input)
 
 
-class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=MarginRankingLossConfig):
+class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=configs.MarginRankingLossConfig):
     """max(0, margin - target * (first - second)); a target of 1 ranks `first` higher, -1 `second`.
 
     Torch: `nn.MarginRankingLoss`.
@@ -53,7 +46,7 @@ class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=MarginRankingLossConf
     margin: float
 
     @lift
-    def forward(self, first: Tensor, second: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
+    def forward(self, first: Tensor, second: Tensor, target: Tensor, reduction: configs.Reduction = "auto") -> Tensor:
         """`[...], [...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(first, second, target), reduction)
 
@@ -65,7 +58,7 @@ class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=MarginRankingLossConf
         return functional.relu(self.margin - target * (first - second))
 
 
-class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=MultiMarginLossConfig):
+class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=configs.MultiMarginLossConfig):
     """sum over j != y of max(0, margin - x[y] + x[j])^p, divided by the number of classes; y is the target.
 
     Torch: `nn.MultiMarginLoss`.
@@ -76,7 +69,7 @@ class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=MultiMarginLossConfig):
     p: int
 
     @lift
-    def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
+    def forward(self, input: Tensor, target: Tensor, reduction: configs.Reduction = "auto") -> Tensor:
         """`[batch, classes], [batch] -> []`, reduced as `MseLoss` does it.
 
         Raises DTypeError if targets are no integers, TargetError if one is no class (on the CPU; CUDA aborts).
@@ -109,7 +102,7 @@ class SoftMarginLoss(GivesLoss, Layer):
     """
 
     @lift
-    def forward(self, logits: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
+    def forward(self, logits: Tensor, targets: Tensor, reduction: configs.Reduction = "auto") -> Tensor:
         """`[...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(logits, targets), reduction)
 
@@ -120,7 +113,7 @@ class SoftMarginLoss(GivesLoss, Layer):
         return functional.softplus(-targets * logits)
 
 
-class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=TripletMarginLossConfig):
+class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=configs.TripletMarginLossConfig):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with distances in the p-norm (Balntas et al. 2016).
 
     Torch: `nn.TripletMarginLoss`.
@@ -131,7 +124,9 @@ class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=TripletMarginLossConf
     p: float
 
     @lift
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor, reduction: Reduction = "auto") -> Tensor:
+    def forward(
+        self, anchor: Tensor, positive: Tensor, negative: Tensor, reduction: configs.Reduction = "auto"
+    ) -> Tensor:
         """`[batch, size]` each `-> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(anchor, positive, negative), reduction)
 
@@ -146,7 +141,7 @@ class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=TripletMarginLossConf
         return (near - far + self.margin).clamp_min(0)
 
 
-class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=CosineEmbeddingLossConfig):
+class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.CosineEmbeddingLossConfig):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1, 0 elsewhere.
 
     Torch: `nn.CosineEmbeddingLoss`.
@@ -154,7 +149,7 @@ class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=CosineEmbeddingLoss
     """
 
     margin: float
-    reduction: Reduction
+    reduction: configs.Reduction
 
     @lift
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from ...config.bounds import Finite, NotNegative, Positive, Size
 from ..roles import NormalizationConfig
 
 if TYPE_CHECKING:
-    from . import batch_norm, group_norm, layer_norm, local_response_norm, rms_norm
+    from . import batch_norm, norm
 
 
 class BatchNormConfig(NormalizationConfig["batch_norm.BatchNorm"], tag="BatchNorm"):
@@ -27,7 +27,7 @@ class BatchNormConfig(NormalizationConfig["batch_norm.BatchNorm"], tag="BatchNor
     momentum: Annotated[float, Meta(ge=0, le=1)] = 0.1
 
 
-class LayerNormConfig(NormalizationConfig["layer_norm.LayerNorm"], tag="LayerNorm"):
+class LayerNormConfig(NormalizationConfig["norm.LayerNorm"], tag="LayerNorm"):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016).
 
     Attributes:
@@ -43,7 +43,7 @@ class LayerNormConfig(NormalizationConfig["layer_norm.LayerNorm"], tag="LayerNor
     bias: bool = True
 
 
-class GroupNormConfig(NormalizationConfig["group_norm.GroupNorm"], tag="GroupNorm"):
+class GroupNormConfig(NormalizationConfig["norm.GroupNorm"], tag="GroupNorm"):
     """(x - mean) / sqrt(variance + epsilon) over groups of channels, then * gamma + beta (Wu & He 2018).
 
     Attributes:
@@ -65,7 +65,7 @@ class GroupNormConfig(NormalizationConfig["group_norm.GroupNorm"], tag="GroupNor
             yield "num_groups", f"expected a divisor of num_channels ({self.num_channels}), got {self.num_groups}"
 
 
-class InstanceNormConfig(NormalizationConfig["group_norm.InstanceNorm"], tag="InstanceNorm"):
+class InstanceNormConfig(NormalizationConfig["norm.InstanceNorm"], tag="InstanceNorm"):
     """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
 
     Attributes:
@@ -81,7 +81,7 @@ class InstanceNormConfig(NormalizationConfig["group_norm.InstanceNorm"], tag="In
     affine: bool = True
 
 
-class RmsNormConfig(NormalizationConfig["rms_norm.RmsNorm"], tag="RmsNorm"):
+class RmsNormConfig(NormalizationConfig["norm.RmsNorm"], tag="RmsNorm"):
     """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019).
 
     Attributes:
@@ -95,7 +95,7 @@ class RmsNormConfig(NormalizationConfig["rms_norm.RmsNorm"], tag="RmsNorm"):
     epsilon: Positive = 1e-5
 
 
-class LocalResponseNormConfig(ModuleConfig["local_response_norm.LocalResponseNorm"], tag="LocalResponseNorm"):
+class LocalResponseNormConfig(ModuleConfig["norm.LocalResponseNorm"], tag="LocalResponseNorm"):
     """x / (k + alpha / size * sum(x^2))^beta over neighbouring channels (Krizhevsky et al. 2012, section 3.3).
 
     Attributes:

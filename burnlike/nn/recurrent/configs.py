@@ -11,7 +11,7 @@ from ..initializers.configs import Initializer, XavierNormal
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from . import gru, lstm, rnn
+    from . import recurrent
 
 
 class _RecurrentConfig(ModuleConfig[Built]):
@@ -38,7 +38,7 @@ class _RecurrentConfig(ModuleConfig[Built]):
                 yield name, "expected an activation that keeps the size, got GLU, which halves it"
 
 
-class RnnConfig(_RecurrentConfig["rnn.Rnn"], tag="Rnn"):
+class RnnConfig(_RecurrentConfig["recurrent.Rnn"], tag="Rnn"):
     """h_t = tanh(x_t @ W_i + b_i + h_(t-1) @ W_h + b_h) (Elman 1990)."""
 
     initializer: Initializer = XavierNormal()
@@ -48,7 +48,7 @@ class RnnConfig(_RecurrentConfig["rnn.Rnn"], tag="Rnn"):
     hidden_activation: ActivationConfig = TanhConfig()
 
 
-class BiRnnConfig(_RecurrentConfig["rnn.BiRnn"], tag="BiRnn"):
+class BiRnnConfig(_RecurrentConfig["recurrent.BiRnn"], tag="BiRnn"):
     """Two of `Rnn`, of which one reads the sequence from its end (Schuster & Paliwal 1997)."""
 
     initializer: Initializer = XavierNormal()
@@ -73,7 +73,7 @@ class _LstmConfig(_RecurrentConfig[Built]):
     batch_first: bool = True
 
 
-class LstmConfig(_LstmConfig["lstm.Lstm"], tag="Lstm"):
+class LstmConfig(_LstmConfig["recurrent.Lstm"], tag="Lstm"):
     """Long short-term memory with a forget gate (Hochreiter & Schmidhuber 1997, Gers et al. 2000)."""
 
     reverse: bool = False
@@ -84,7 +84,7 @@ class LstmConfig(_LstmConfig["lstm.Lstm"], tag="Lstm"):
     hidden_activation: ActivationConfig = TanhConfig()
 
 
-class BiLstmConfig(_LstmConfig["lstm.BiLstm"], tag="BiLstm"):
+class BiLstmConfig(_LstmConfig["recurrent.BiLstm"], tag="BiLstm"):
     """Two of `Lstm`, of which one reads the sequence from its end (Schuster & Paliwal 1997)."""
 
     clip: Positive | None = None
@@ -108,7 +108,7 @@ class _GruConfig(_RecurrentConfig[Built]):
     initializer: Initializer = XavierNormal()
 
 
-class GruConfig(_GruConfig["gru.Gru"], tag="Gru"):
+class GruConfig(_GruConfig["recurrent.Gru"], tag="Gru"):
     """Gated recurrent unit (Cho et al. 2014, eq. 5-8)."""
 
     gate_activation: ActivationConfig = SigmoidConfig()
@@ -116,7 +116,7 @@ class GruConfig(_GruConfig["gru.Gru"], tag="Gru"):
     clip: Positive | None = None
 
 
-class BiGruConfig(_GruConfig["gru.BiGru"], tag="BiGru"):
+class BiGruConfig(_GruConfig["recurrent.BiGru"], tag="BiGru"):
     """Two of `Gru`, of which one reads the sequence from its end (Schuster & Paliwal 1997)."""
 
     batch_first: bool = True

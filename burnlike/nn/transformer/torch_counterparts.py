@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from ..activation.configs import GeluConfig, ReluConfig
-from ..activation.rectifiers import Gelu, Relu
+from ..activation.elementwise import Gelu, Relu
 from ..attention.torch_counterparts import attention_config, attention_tensors
 from ..roles import ActivationConfig
 from ..tensor_source import TensorSource

@@ -179,7 +179,7 @@ def test_a_row_is_not_empty() -> None:
 def test_all_attributes_of_modules_are_taken() -> None:
     # In a process of its own: other libraries add attributes to torch's class.
     program = (
-        "import torch; from burnlike.module import Module; from burnlike.nn.containers.names import TAKEN\n"
+        "import torch; from burnlike.module import Module; from burnlike.nn.containers.layer_facts import TAKEN\n"
         "found = {name for name in (*dir(Module()), *dir(torch.nn.Module())) if not name.startswith('_')}\n"
         "assert found <= TAKEN, found - TAKEN"
     )

@@ -6,7 +6,7 @@ import pytest
 
 from burnlike import nn
 from burnlike.config import ModuleConfig
-from burnlike.nn.containers.input_counts import gives_several, input_counts
+from burnlike.nn.containers.layer_facts import gives_several, input_counts
 from tests.nn.cases import CASES, Case
 
 NO_INPUTS = {"rng", "reduction", "start"}

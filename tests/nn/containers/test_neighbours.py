@@ -7,7 +7,7 @@ import torch
 
 from burnlike.config import ModuleConfig
 from burnlike.errors import ConfigError
-from burnlike.nn.containers.neighbours import Size, sizes_after
+from burnlike.nn.containers.layer_facts import Size, sizes_after
 from tests.nn.cases import CASES, Case
 
 LINEAR = "{type: Linear, d_input: 4, d_output: 8}"

@@ -1,10 +1,94 @@
-"""Whether layers that follow each other agree on a size, as far as their configs say it. Imports no torch."""
+"""What is known of a layer by its config: its names, its inputs, its sizes. Imports no torch."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ...config import ModuleConfig
+from ...config import Meta, ModuleConfig
 from ...config.registry import tag_of
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+_TAKEN = (
+    "T_destination add_module apply apply_lora apply_reparameterization bfloat16 buffers call_super_init "
+    "children clone compile cpu cuda custom_content custom_settings devices double dump_patches eval "
+    "extra_repr float fork forward freeze get_buffer get_extra_state get_parameter get_submodule half "
+    "into_record ipu load load_record load_state_dict map map_ materialize modules mtia named_buffers "
+    "named_children named_modules named_parameters no_grad num_params param parameters params "
+    "register_backward_hook register_buffer register_forward_hook register_forward_pre_hook "
+    "register_full_backward_hook register_full_backward_pre_hook register_load_state_dict_post_hook "
+    "register_load_state_dict_pre_hook register_module register_parameter register_state_dict_post_hook "
+    "register_state_dict_pre_hook requires_grad_ save set_extra_state set_submodule share_memory "
+    "state_dict to to_device to_empty train training type unfreeze valid visit xpu zero_grad"
+)
+TAKEN = frozenset(_TAKEN.split())
+"""The attributes of every module, which a layer in it can't take the names of."""
+
+
+NAMED = Meta(
+    min_length=1, extra_json_schema={"propertyNames": {"pattern": f"^{_NAME.pattern}$", "not": {"enum": sorted(TAKEN)}}}
+)
+"""Of a mapping by names of layers: what editors are told of them."""
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with a name, or an empty string."""
+    if not _NAME.fullmatch(name):
+        return "expected a name of letters, digits and `_` that begins with a letter"
+    if name in TAKEN:
+        return f"'{name}' is an attribute of every module; use another name, such as '{name}_layer'"
+    return ""
+
+
+Counts = tuple[int, int | None]
+"""The least number of inputs and the largest; None for any number."""
+
+_OF_ONE_INPUT = frozenset(
+    ("activation", "blocks", "conv", "dropout", "embedding", "interpolate", "linear", "norm", "operations", "pool")
+)
+"""The families whose layers take one input, but for those of the table below."""
+
+_COUNTS: dict[str, Counts] = {
+    **dict.fromkeys(("Add", "Concat", "Multiply", "Stack"), (2, None)),
+    **dict.fromkeys(("Subtract", "Divide", "MatMul"), (2, 2)),
+    **dict.fromkeys(("BinaryCrossEntropyLoss", "CrossEntropyLoss", "SmoothL1Loss", "HingeEmbeddingLoss"), (2, 2)),
+    **dict.fromkeys(("HuberLoss", "KLDivLoss", "LpLoss", "MseLoss", "MultiMarginLoss"), (2, 2)),
+    **dict.fromkeys(("PoissonNllLoss", "SoftMarginLoss", "CosineSimilarity", "PairwiseDistance"), (2, 2)),
+    **dict.fromkeys(("CosineEmbeddingLoss", "GaussianNLLLoss", "MarginRankingLoss", "TripletMarginLoss"), (3, 3)),
+    **dict.fromkeys(("CTCLoss", "RNNTLoss"), (4, 4)),
+    **dict.fromkeys(("CrossAttention", "DeformConv2d", "RelativePositionBias"), (2, 3)),
+    **dict.fromkeys(("Rnn", "BiRnn", "BiGru", "Lstm", "BiLstm"), (1, 2)),
+    "MultiHeadAttention": (1, 5),
+    "TransformerDecoder": (2, 6),
+}
+
+
+_GIVING_SEVERAL = frozenset(("Rnn", "BiRnn", "BiGru", "Lstm", "BiLstm", "MultiHeadAttention", "Split", "BertEncoder"))
+
+
+def gives_several(config: ModuleConfig) -> bool:
+    """Whether a layer of burnlike is known to give several values, such as an output and a state."""
+    return _is_ours(config) and tag_of(type(config)) in _GIVING_SEVERAL
+
+
+def takes_tensors(config: ModuleConfig) -> bool:
+    """Whether each input of a layer is known to be one tensor; containers hand on what their layers take."""
+    return _is_ours(config) and ".containers." not in type(config).__module__
+
+
+def _is_ours(config: ModuleConfig) -> bool:
+    return type(config).__module__.partition(".")[0] == "burnlike"
+
+
+def input_counts(config: ModuleConfig) -> Counts:
+    """The number of inputs of a layer; one or more where it is not known."""
+    own = config.input_counts
+    if own is not None:
+        return own
+    package, *path = type(config).__module__.split(".")
+    if package != "burnlike" or path[0] != "nn":
+        return 1, None
+    return _COUNTS.get(tag_of(type(config)) or "", (1, 1) if path[1] in _OF_ONE_INPUT else (1, None))
 
 
 class Size(NamedTuple):

@@ -1,4 +1,4 @@
-"""Activations that are x, or nearly so, where x is large."""
+"""Activations that compute each element by itself."""
 
 import torch
 from torch import Generator, Tensor, nn
@@ -11,17 +11,99 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..initializers.configs import Constant
 from ..layer import ConfiguredLayer, Layer, OfEachElement, shape_error, torch_name
-from .configs import (
-    CeluConfig,
-    EluConfig,
-    GeluConfig,
-    LeakyReluConfig,
-    PReluConfig,
-    RReluConfig,
-    SoftplusConfig,
-    ThresholdConfig,
-    ThresholdedReluConfig,
-)
+from . import configs
+
+
+class Sigmoid(OfEachElement):
+    """1 / (1 + e^-x). Torch: `nn.Sigmoid`."""
+
+    operation = torch.sigmoid
+
+
+class LogSigmoid(OfEachElement):
+    """log(1 / (1 + e^-x)). Torch: `nn.LogSigmoid`."""
+
+    operation = functional.logsigmoid
+
+
+class HardSigmoid(OfEachElement, config=configs.HardSigmoidConfig):
+    """alpha * x + beta, at least 0 and at most 1.
+
+    Torch: `nn.Hardsigmoid`.
+    Differs: `alpha` is 0.2 by default; torch has 1/6, fixed.
+    """
+
+    alpha: float
+    beta: float
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        if self.alpha == 1 / 6 and self.beta == 0.5:
+            return functional.hardsigmoid(x)
+        return (x * self.alpha + self.beta).clamp(0.0, 1.0)
+
+
+class Tanh(OfEachElement):
+    """The hyperbolic tangent. Torch: `nn.Tanh`."""
+
+    operation = torch.tanh
+
+
+class Hardtanh(OfEachElement, config=configs.HardtanhConfig):
+    """x, at least min_val and at most max_val. Torch: `nn.Hardtanh`."""
+
+    min_val: float
+    max_val: float
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.hardtanh(x, self.min_val, self.max_val)
+
+
+class Softsign(OfEachElement):
+    """x / (1 + |x|). Torch: `nn.Softsign`."""
+
+    operation = functional.softsign
+
+
+class Tanhshrink(OfEachElement):
+    """x - tanh(x). Torch: `nn.Tanhshrink`."""
+
+    operation = functional.tanhshrink
+
+
+class HardShrink(OfEachElement, config=configs.HardShrinkConfig):
+    """x where |x| > lambd, 0 elsewhere. Torch: `nn.Hardshrink`."""
+
+    lambd: float
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.hardshrink(x, self.lambd)
+
+
+class SoftShrink(OfEachElement, config=configs.SoftShrinkConfig):
+    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere. Torch: `nn.Softshrink`."""
+
+    lambd: float
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.softshrink(x, self.lambd)
+
+
+class Shrink(OfEachElement, config=configs.ShrinkConfig):
+    """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX). Torch: -."""
+
+    lambd: float
+    bias: float
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        if self.bias == self.lambd:
+            return functional.softshrink(x, self.lambd)
+        large = functional.hardshrink(x, self.lambd)
+        return large - large.detach().sign() * self.bias
 
 
 class Relu(OfEachElement):
@@ -36,7 +118,7 @@ class Relu6(OfEachElement):
     operation = functional.relu6
 
 
-class LeakyRelu(OfEachElement, config=LeakyReluConfig):
+class LeakyRelu(OfEachElement, config=configs.LeakyReluConfig):
     """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013). Torch: `nn.LeakyReLU`."""
 
     negative_slope: float
@@ -46,7 +128,7 @@ class LeakyRelu(OfEachElement, config=LeakyReluConfig):
         return functional.leaky_relu(x, self.negative_slope)
 
 
-class ThresholdedRelu(OfEachElement, config=ThresholdedReluConfig):
+class ThresholdedRelu(OfEachElement, config=configs.ThresholdedReluConfig):
     """x where x > alpha, 0 elsewhere. Torch: `nn.Threshold(alpha, 0)`."""
 
     alpha: float
@@ -56,7 +138,7 @@ class ThresholdedRelu(OfEachElement, config=ThresholdedReluConfig):
         return functional.threshold(x, self.alpha, 0.0)
 
 
-class Threshold(OfEachElement, config=ThresholdConfig):
+class Threshold(OfEachElement, config=configs.ThresholdConfig):
     """x where x > threshold, value elsewhere. Torch: `nn.Threshold`."""
 
     threshold: float
@@ -67,7 +149,7 @@ class Threshold(OfEachElement, config=ThresholdConfig):
         return functional.threshold(x, self.threshold, self.value)
 
 
-class Elu(OfEachElement, config=EluConfig):
+class Elu(OfEachElement, config=configs.EluConfig):
     """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15). Torch: `nn.ELU`."""
 
     alpha: float
@@ -86,7 +168,7 @@ class Selu(OfEachElement):
     operation = functional.selu
 
 
-class Celu(OfEachElement, config=CeluConfig):
+class Celu(OfEachElement, config=configs.CeluConfig):
     """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2). Torch: `nn.CELU`."""
 
     alpha: float
@@ -96,7 +178,7 @@ class Celu(OfEachElement, config=CeluConfig):
         return functional.celu(x, self.alpha)
 
 
-class Softplus(OfEachElement, config=SoftplusConfig):
+class Softplus(OfEachElement, config=configs.SoftplusConfig):
     """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001).
 
     Torch: `nn.Softplus`.
@@ -118,7 +200,7 @@ class Gelu(KeepsType, Module):
     Differs: `approximate` is a bool, for torch's `tanh`.
     """
 
-    def __init__(self, config: GeluConfig) -> None:
+    def __init__(self, config: configs.GeluConfig) -> None:
         super().__init__()
         self.approximate = config.approximate
 
@@ -161,7 +243,7 @@ class PRelu(KeepsType, Layer):
     weight = torch_name("alpha")
     num_parameters = torch_name("alpha", 0)
 
-    def __init__(self, config: PReluConfig, device: torch.device | str | None = None) -> None:
+    def __init__(self, config: configs.PReluConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         self.alpha = Constant(value=config.alpha).init([config.num_parameters], device=device)
         self.alpha_value = config.alpha
@@ -178,12 +260,10 @@ class PRelu(KeepsType, Layer):
         return content.add("num_parameters", content.shape("alpha")[0]).add("alpha_value", self.alpha_value)
 
 
-class RRelu(KeepsType, ConfiguredLayer, config=RReluConfig):
-    """x where x >= 0, a slope times x elsewhere (Xu et al. 2015, eq. 3).
+class RRelu(KeepsType, ConfiguredLayer, config=configs.RReluConfig):
+    """x where x >= 0, a slope times x elsewhere (Xu et al. 2015, eq. 3). Torch: `nn.RReLU`.
 
     In training the slope is drawn from U(lower, upper) for each value, in evaluation it is (lower + upper) / 2.
-
-    Torch: `nn.RReLU`.
     """
 
     lower: float

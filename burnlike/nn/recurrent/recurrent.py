@@ -1,0 +1,273 @@
+"""Plain recurrent layers, long short-term memory and gated recurrent units, in one direction and in both."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ...module import Content
+from ...tensor.torch_bridge.torch_function import lift
+from ..activation.activation import Activation
+from ..call_types import KeepsType, T
+from .configs import GruConfig, LstmConfig, RnnConfig
+from .recurrence import Bidirectional, Direction, GateController, Kernel, States, clipped, run, run_both
+from .states import LstmState, RnnState
+
+_KERNELS: dict[str, Kernel] = {"Tanh": torch.rnn_tanh, "Relu": torch.rnn_relu}
+
+
+class Rnn(Direction):
+    """h_t = tanh(x_t @ W_i + b_i + h_(t-1) @ W_h + b_h) (Elman 1990).
+
+    Torch: `nn.RNN`.
+    Differs: one layer, the gate's weights in its own tensors; the batch is first by default.
+    """
+
+    _first_gate = "gate"
+    gate: GateController
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, RnnState]: ...
+
+    def __init__(self, config: RnnConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.gate = GateController(config.d_input, config.d_hidden, config.bias, config.initializer, device)
+        self.d_hidden = config.d_hidden
+        self.batch_first = config.batch_first
+        self.reverse = config.reverse
+        self.clip = config.clip
+        self.hidden_activation = Activation.of(config.hidden_activation, device)
+
+    @lift
+    def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, and the state after the last step.
+
+        `state` is that before the first step, `[batch, d_hidden]`; zeros if None. The batch may be second.
+        """
+        states = None if state is None else (state.hidden,)
+        output, (hidden,) = run(self, x, states, self.batch_first, self.reverse)
+        return output, RnnState(hidden)
+
+    def gates(self) -> list[GateController]:
+        return [self.gate]
+
+    def kernel(self) -> Kernel | None:
+        return _KERNELS.get(self.hidden_activation.variant) if self.clip is None else None
+
+    def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+        gate = projected + functional.linear(states[0], weight, bias)
+        return (clipped(self.hidden_activation(gate), self.clip),)
+
+
+class BiRnn(Bidirectional):
+    """Two of `Rnn`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
+
+    Torch: `nn.RNN` with `bidirectional=True`.
+    Differs: one layer, the gates' weights in their own tensors; the batch is first by default.
+    """
+
+    _direction = RnnConfig
+    _first_gate = "gate"
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, RnnState]: ...
+
+    @lift
+    def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
+
+        `state` has those before the first steps, `[2, batch, d_hidden]`; zeros if None. The batch may be second.
+        """
+        output, (hidden,) = run_both(self, x, None if state is None else (state.hidden,))
+        return output, RnnState(hidden)
+
+
+class Lstm(Direction):
+    """Long short-term memory with a forget gate (Hochreiter & Schmidhuber 1997, Gers et al. 2000).
+
+    With each gate the sum of its two linear transforms, of x_t and of h_(t-1):
+    c_t = sigmoid(forget) * c_(t-1) + sigmoid(input) * tanh(cell), h_t = sigmoid(output) * tanh(c_t).
+    With `input_forget` there is no `forget_gate`, it is None.
+
+    Torch: `nn.LSTM`.
+    Differs: one layer, each gate's weights in its own tensors; the batch is first by default, the cell before the
+        hidden state.
+    """
+
+    _first_gate = "input_gate"
+    n_states: ClassVar[int] = 2
+    input_gate: GateController
+    # A GateController or None; annotated so, it would be optional in records, which it is not in Burn 0.21.
+    forget_gate: Any
+    output_gate: GateController
+    cell_gate: GateController
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, LstmState]: ...
+
+    def __init__(self, config: LstmConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        gate = partial(GateController, config.d_input, config.d_hidden, config.bias, config.initializer, device)
+        self.input_gate = gate()
+        self.forget_gate = None if config.input_forget else gate()
+        self.output_gate = gate()
+        self.cell_gate = gate()
+        self.d_hidden = config.d_hidden
+        self.batch_first = config.batch_first
+        self.reverse = config.reverse
+        self.clip = config.clip
+        self.input_forget = config.input_forget
+        self.gate_activation = Activation.of(config.gate_activation, device)
+        self.cell_activation = Activation.of(config.cell_activation, device)
+        self.hidden_activation = Activation.of(config.hidden_activation, device)
+
+    @lift
+    def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, and the state after the last step.
+
+        `state` is that before the first step, both tensors `[batch, d_hidden]`; zeros if None. The batch may be second.
+        """
+        states = None if state is None else (state.hidden, state.cell)
+        output, (hidden, cell) = run(self, x, states, self.batch_first, self.reverse)
+        return output, LstmState(cell, hidden)
+
+    def gates(self) -> list[GateController]:
+        forget = () if self.input_forget else (self.forget_gate,)
+        return [self.input_gate, *forget, self.cell_gate, self.output_gate]
+
+    def kernel(self) -> Kernel | None:
+        activations = (self.gate_activation, self.cell_activation, self.hidden_activation)
+        usual = tuple(it.variant for it in activations) == ("Sigmoid", "Tanh", "Tanh")
+        return torch.lstm if usual and self.clip is None and not self.input_forget else None
+
+    def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+        hidden, cell = states
+        gates = projected + functional.linear(hidden, weight, bias)
+        if self.input_forget:
+            input_gate, cell_gate, output_gate = gates.chunk(3, -1)
+            input_gate = self.gate_activation(input_gate)
+            forget_gate = 1 - input_gate
+        else:
+            input_gate, forget_gate, cell_gate, output_gate = gates.chunk(4, -1)
+            input_gate, forget_gate = self.gate_activation(input_gate), self.gate_activation(forget_gate)
+        cell = clipped(forget_gate * cell + input_gate * self.cell_activation(cell_gate), self.clip)
+        return self.gate_activation(output_gate) * self.hidden_activation(cell), cell
+
+
+class BiLstm(Bidirectional):
+    """Two of `Lstm`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
+
+    Torch: `nn.LSTM` with `bidirectional=True`.
+    Differs: one layer, each gate's weights in its own tensors; the batch is first by default, the cell before the
+        hidden state.
+    """
+
+    _direction = LstmConfig
+    _first_gate = "input_gate"
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, LstmState]: ...
+
+    @lift
+    def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
+        """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
+
+        `state` has those before the first steps, both `[2, batch, d_hidden]`; zeros if None. The batch may be second.
+        """
+        output, (hidden, cell) = run_both(self, x, None if state is None else (state.hidden, state.cell))
+        return output, LstmState(cell, hidden)
+
+
+class Gru(KeepsType, Direction):
+    """Gated recurrent unit (Cho et al. 2014, eq. 5-8).
+
+    With z = sigmoid(update gate), r = sigmoid(reset gate): h_t = (1 - z) * n + z * h_(t-1), where
+    n = tanh(x_t @ W_i + b_i + r * (h_(t-1) @ W_h + b_h)), or with `reset_after=False`
+    n = tanh(x_t @ W_i + b_i + (r * h_(t-1)) @ W_h + b_h).
+
+    Torch: `nn.GRU` with `batch_first=True`.
+    Differs: one layer, each gate's weights in its own tensors; only the outputs are returned.
+    """
+
+    _first_gate = "update_gate"
+    update_gate: GateController
+    reset_gate: GateController
+    new_gate: GateController
+
+    def __init__(self, config: GruConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        gate = partial(GateController, config.d_input, config.d_hidden, config.bias, config.initializer, device)
+        self.update_gate = gate()
+        self.reset_gate = gate()
+        self.new_gate = gate()
+        self.d_hidden = config.d_hidden
+        self.reset_after = config.reset_after
+        self.gate_activation = Activation.of(config.gate_activation, device)
+        self.hidden_activation = Activation.of(config.hidden_activation, device)
+        self.clip = config.clip
+
+    @lift
+    def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, whose last step is the state after it.
+
+        `state` is the hidden state before the first step, `[batch, d_hidden]`; zeros if None.
+        """
+        return run(self, x, None if state is None else (state,), batch_first=True, reverse=False)[0]
+
+    def gates(self) -> list[GateController]:
+        return [self.reset_gate, self.update_gate, self.new_gate]
+
+    def kernel(self) -> Kernel | None:
+        usual = self.gate_activation.variant == "Sigmoid" and self.hidden_activation.variant == "Tanh"
+        return torch.gru if usual and self.reset_after and self.clip is None else None
+
+    def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+        (hidden,) = states
+        reset_input, update_input, new_input = projected.chunk(3, -1)
+        split = 2 * self.d_hidden
+        if self.reset_after:
+            both, new_hidden = functional.linear(hidden, weight, bias).split([split, self.d_hidden], -1)
+        else:
+            both, new_hidden = functional.linear(hidden, weight[:split], None if bias is None else bias[:split]), None
+        reset_hidden, update_hidden = both.chunk(2, -1)
+        reset = self.gate_activation(reset_input + reset_hidden)
+        update = self.gate_activation(update_input + update_hidden)
+        if new_hidden is None:
+            new_hidden = functional.linear(reset * hidden, weight[split:], None if bias is None else bias[split:])
+        else:
+            new_hidden = reset * new_hidden
+        new = self.hidden_activation(new_input + new_hidden)
+        return (clipped((1 - update) * new + update * hidden, self.clip),)
+
+    def custom_content(self, content: Content) -> Content:
+        return super().custom_content(content).add("reset_after", self.reset_after)
+
+
+class BiGru(Bidirectional):
+    """Two of `Gru`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
+
+    Torch: `nn.GRU` with `bidirectional=True`.
+    Differs: one layer, each gate's weights in its own tensors; the batch is first by default.
+    """
+
+    _direction = GruConfig
+    _first_gate = "update_gate"
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: T, state: Any = None) -> tuple[T, T]: ...
+
+    @lift
+    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
+
+        `state` has those before the first steps, `[2, batch, d_hidden]`; zeros if None. The batch may be second.
+        """
+        output, (hidden,) = run_both(self, x, None if state is None else (state,))
+        return output, hidden
