@@ -14,6 +14,8 @@ import torch
 
 from burnlike._torch_compat.inductor import quote_paths
 
+from .fork_server import ForkServer
+
 HERE = Path(__file__).parent
 LONGEST_S = 3600
 """When a test is taken for hanging."""
@@ -27,6 +29,7 @@ hypothesis.settings.load_profile("suite")
 # Where processes share the tests, there is one for each core.
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # for processes that tests start
 
 # torch's own keeps a stack trace for each kind of device that is absent, which takes longer than many a test.
 if not torch.cuda.is_available():
@@ -40,6 +43,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The checkout has the environment with torch, and the caches of its compiler.
 if " " in str(HERE):
     quote_paths()
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    with ForkServer() as started:
+        yield started
 
 
 @pytest.fixture(autouse=True)

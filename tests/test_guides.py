@@ -1,9 +1,6 @@
 """The programs of the guides run as they stand, each guide's one after the other."""
 
-import os
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -12,6 +9,7 @@ import pytest
 from burnlike.config import Config, LrSchedulerConfig, ModuleConfig, OptimizerConfig
 from burnlike.train import TrainingConfig
 
+from .fork_server import ForkServer
 from .torch_versions import copies_in_compiled_code
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -83,8 +81,8 @@ scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cp
 """What the programs of some guides have beside what they say."""
 
 
-PYTHON_3_13_0 = "ignore:Guards may run slower on Python 3.13.0:RuntimeWarning"  # of torch.compile
-EXPORT_LOAD = "ignore:The given buffer is not writable:UserWarning"  # of torch.export.load, torch 2.11
+PYTHON_3_13_0 = "Guards may run slower on Python 3.13.0"  # of torch.compile
+EXPORT_LOAD = "The given buffer is not writable"  # of torch.export.load, torch 2.11
 
 
 @pytest.mark.parametrize(
@@ -94,23 +92,15 @@ EXPORT_LOAD = "ignore:The given buffer is not writable:UserWarning"  # of torch.
         for guide in GUIDES
     ],
 )
-def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path) -> None:
+def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path, fork_server: ForkServer) -> None:
     text = (DOCS / f"{guide}.md").read_text()
     for file, name in re.findall(r"^```yaml\n(# (\S+\.yaml)\n.*?)^```", text, re.DOTALL | re.MULTILINE):
         (tmp_path / name).write_text(file)
     found = re.findall(r"^ *```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
     assert found
     programs = [GIVEN.get(guide, ""), *map(textwrap.dedent, found)]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", PYTHON_3_13_0, "-W", EXPORT_LOAD, "-c", "\n".join(programs)],
-        cwd=tmp_path,
-        # The examples, which guides refer to; one thread, as the tests share the cores.
-        env={**os.environ, "PYTHONPATH": str(DOCS.parent), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    status, output = fork_server.run_program("\n".join(programs), tmp_path, [PYTHON_3_13_0, EXPORT_LOAD])
+    assert status == 0, output
 
 
 def test_the_models_of_the_guide_to_models_can_be_built() -> None:

@@ -13,8 +13,8 @@ import yaml
 
 from burnlike.record import SafetensorsRecorder
 
+from ..fork_server import ForkServer
 from ..processes import HANGS_S
-from .fork_server import ForkServer
 from .samples import STEPS, assert_same_run, metrics_of, write_config
 
 N_KILLS = {"quick": 10, "plain": 50, "all": 50}

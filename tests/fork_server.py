@@ -1,10 +1,11 @@
-"""Runs `burnlike` commands without their start-up: a process that has imported torch forks them.
+"""Runs `burnlike` commands and programs without their start-up: a process that has imported torch forks them.
 
-The server runs nothing itself, so that a fork has no threads to lose. It reads a JSON object, starts the command and
+The server runs nothing itself, so that a fork has no threads to lose. It reads a JSON object, starts what it says and
 answers with its process id; then reads a line, waits for the end and answers with the status. Until that line an ended
 process stays a zombie, so that its id means no other one.
 """
 
+import atexit
 import json
 import os
 import resource
@@ -12,13 +13,16 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+import traceback
+import warnings
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Self
 
 import psutil
 
-from ..processes import HANGS_S
+from .processes import HANGS_S
 
 
 class ForkServer:
@@ -26,11 +30,12 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.train.fork_server"],
-            cwd=Path(__file__).parents[2],
+            [sys.executable, "-m", "tests.fork_server"],
+            cwd=Path(__file__).parents[1],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},  # tests share the cores
         )
         self._child: psutil.Process | None = None
 
@@ -48,9 +53,19 @@ class ForkServer:
 
     def start(self, arguments: list[str], output: Path, max_file_bytes: int | None = None) -> int:
         """Start `burnlike <arguments>`, its output going to a file; returns the process id."""
-        command = {"arguments": arguments, "output": str(output), "max_file_bytes": max_file_bytes}
-        self._child = psutil.Process(number := self._ask(json.dumps(command)))
-        return number
+        return self._start({"arguments": arguments, "output": str(output), "max_file_bytes": max_file_bytes})
+
+    def run_program(self, text: str, folder: Path, allowed_warnings: list[str]) -> tuple[int, str]:
+        """The status and the output of `python -W error -c text` in a folder.
+
+        Args:
+            text: of the program.
+            folder: that it runs in.
+            allowed_warnings: regular expressions of messages that are no errors.
+        """
+        output = folder / "output-of-the-program"
+        self._start({"program": text, "folder": str(folder), "output": str(output), "allowed": allowed_warnings})
+        return self.wait(), output.read_text()
 
     @property
     def is_running(self) -> bool:
@@ -65,6 +80,10 @@ class ForkServer:
         """Start a command and wait for its end."""
         self.start(arguments, output, max_file_bytes)
         return self.wait()
+
+    def _start(self, command: dict[str, Any]) -> int:
+        self._child = psutil.Process(number := self._ask(json.dumps(command)))
+        return number
 
     def _ask(self, line: str) -> int:
         assert self._process.stdin is not None
@@ -97,7 +116,7 @@ def _serve() -> None:
             _become(command)
             status = 1
             try:
-                status = main(command["arguments"])
+                status = _run(command) if "program" in command else main(command["arguments"])
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()
@@ -113,8 +132,27 @@ def _become(command: dict[str, Any]) -> None:
     output = os.open(command["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    if command["max_file_bytes"] is not None:
+    if command.get("max_file_bytes") is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (command["max_file_bytes"],) * 2)
+
+
+def _run(command: dict[str, Any]) -> int:
+    os.chdir(command["folder"])
+    sys.argv, sys.path[:0] = ["-c"], [""]
+    sys.modules["__main__"] = main = ModuleType("__main__")
+    warnings.resetwarnings()
+    warnings.simplefilter("error")
+    for message in command["allowed"]:
+        warnings.filterwarnings("ignore", message)
+    status = 0
+    try:
+        exec(compile(command["program"], "<string>", "exec"), main.__dict__)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()  # as at the end of a process: what runs in the background ends
+    atexit._run_exitfuncs()
+    return status
 
 
 if __name__ == "__main__":
