@@ -85,7 +85,6 @@ class Burnpack(Format):
             raise RecordFormatError(
                 f"{path}: promises {length} bytes of metadata, at most {MAX_METADATA_BYTES} are allowed"
             )
-        source.budget.add_header(length)
         found = cbor.decode(source.read(_HEAD.size, length), f"{path}: the metadata", source.budget)
         outline = outline_of_pack(_pack(found, source, _HEAD.size + length), source)
         return replace(outline, format=self.name, version=str(version))

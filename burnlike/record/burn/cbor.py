@@ -1,18 +1,17 @@
 """CBOR (RFC 8949), as far as serde's data model goes: the metadata of burnpack files. Imports no torch."""
 
 import struct
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import RecordError, RecordFormatError
-from ..bytes.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, Budget, TensorCost
+from ...errors import RecordError
+from ..bytes.budget import NUMBER, TEXT, Budget, TensorCost
 from ..bytes.source import BytesSource
+from .tree_reader import TreeReader
 
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
 _INDEFINITE = 31
 _BREAK = object()
-_TENSOR = TensorCost(memory=3000, steps=800, file_bytes=40)
 _FLOATS = {25: ">e", 26: ">f", 27: ">d"}
 _SIMPLE_VALUES = {20: False, 21: True, 22: None, 23: None}  # 23 is "undefined"
 
@@ -89,25 +88,13 @@ def decode(data: bytes, place: str, budget: Budget | None = None) -> Any:
     Numbers may be longer than need be and lengths indefinite. Tags are passed over; the value that they stand before is
     taken as it is. Keys of maps are texts.
     """
-    if budget is None:
-        budget = BytesSource(data, place).budget
-        budget.add_header(len(data))
-    decoder = _Decoder(data, place, budget)
-    found = decoder.value(0)
-    if decoder.position != len(data):
-        raise decoder.wrong("bytes lie behind the value")
-    return found
+    source = BytesSource(data, place)
+    source.budget = budget or source.budget
+    return _Decoder(source).whole()
 
 
-class _Decoder:
-    def __init__(self, data: bytes, place: str, budget: Budget) -> None:
-        self.data = data
-        self.place = place
-        self.position = 0
-        self.budget = budget
-
-    def wrong(self, what: str) -> RecordFormatError:
-        return RecordFormatError(f"{self.place}: {what}, at byte {self.position} of the CBOR; it is damaged")
+class _Decoder(TreeReader):
+    tensor = TensorCost(memory=3000, steps=800, file_bytes=40)
 
     def value(self, depth: int) -> Any:
         found = self._item(depth)
@@ -115,14 +102,17 @@ class _Decoder:
             raise self.wrong("the end of something indefinite, where nothing indefinite is")
         return found
 
+    @staticmethod
+    def has_values(item: Mapping[str, Any]) -> bool:
+        """Whether it is what burnpack says of such a tensor."""
+        match item.get("data_offsets"):
+            case [int(begin), int(end)]:
+                return begin < end
+        return False
+
     def _item(self, depth: int) -> Any:
-        self.budget.take(NUMBER, 13)
-        if depth > MAX_DEPTH:
-            raise self.wrong(f"nested too deeply (more than {MAX_DEPTH} levels)")
-        if self.position >= len(self.data):
-            raise self.wrong("truncated: 1 bytes expected")
-        first = self.data[self.position]
-        self.position += 1
+        self.budget.take_part(1, NUMBER, 13)
+        first = self.cursor.take_byte()
         major, info = first >> 5, first & 31
         if major == _SIMPLE:
             return self._simple(info)
@@ -137,23 +127,18 @@ class _Decoder:
             case 2:
                 return self._take(argument)
             case 3:
-                return self._text(argument)
+                return self.text(argument)
             case 4:
-                self.budget.take(CONTAINER, 12)
-                return [self.value(depth + 1) for _ in range(argument)]
+                return self.list_of(argument, depth)
             case 5:
-                return self._map(argument, depth)
+                return self.map_of(argument, depth)
             case _:
+                self.go_down(depth)
                 return self.value(depth + 1)
 
     def _take(self, count: int) -> bytes:
-        end = self.position + count
-        if end > len(self.data):
-            raise self.wrong(f"truncated: {count} bytes expected")
-        self.budget.take(2 * count, 3)
-        found = self.data[self.position : end]
-        self.position = end
-        return found
+        self.budget.take_part(count, 2 * count, 3)
+        return self.cursor.take(count)
 
     def _argument(self, info: int) -> int:
         if info < 24:
@@ -166,62 +151,29 @@ class _Decoder:
         if info in _SIMPLE_VALUES:
             return _SIMPLE_VALUES[info]
         if info in _FLOATS:
-            form = _FLOATS[info]
-            return struct.unpack(form, self._take(struct.calcsize(form)))[0]
+            return self.number(_FLOATS[info])
         if info == _INDEFINITE:
             return _BREAK
         raise self.wrong(f"the simple value {info}, which means nothing here")
 
-    def _text(self, count: int) -> str:
-        self.budget.take(TEXT, 8)
-        try:
-            return self._take(count).decode()
-        except UnicodeDecodeError as error:
-            raise self.wrong(f"a text that is not UTF-8 ({error.reason})") from error
-
-    def _map(self, count: int, depth: int) -> dict[str, Any]:
-        self.budget.take(CONTAINER, 12)
-        found: dict[str, Any] = {}
-        for _ in range(count):
-            self._put(found, self.value(depth + 1), depth)
-        return self._map_read(found)
-
-    def _map_read(self, found: dict[str, Any]) -> dict[str, Any]:
-        """The map; it may be what burnpack says of a tensor."""
-        match found.get("data_offsets"):
-            case [int(begin), int(end)] if begin < end:
-                self.budget.add_tensor(_TENSOR)
-        return found
-
-    def _put(self, found: dict[str, Any], key: Any, depth: int) -> None:
-        if not isinstance(key, str):
-            raise self.wrong(f"the key {key!r:.60} of a map is no text")
-        if key in found:
-            raise self.wrong(f"the key {key!r:.60} of a map comes twice")
-        found[sys.intern(key)] = self.value(depth + 1)  # most names come in many maps
-
     def _indefinite(self, major: int, depth: int) -> Any:
-        self.budget.take(CONTAINER, 12)
-        if major == _ARRAY:
-            return list(iter(lambda: self._item(depth + 1), _BREAK))
-        if major == _MAP:
-            found: dict[str, Any] = {}
-            while (key := self._item(depth + 1)) is not _BREAK:
-                self._put(found, key, depth)
-            return self._map_read(found)
-        if major in (_BYTES, _TEXT):
-            kind = bytes if major == _BYTES else str
-            parts = list(iter(lambda: self._chunk(major), _BREAK))
-            return kind().join(parts)
+        self.go_down(depth)
+        match major:
+            case 2 | 3:
+                return (b"" if major == 2 else "").join(iter(lambda: self._chunk(major), _BREAK))
+            case 4:
+                return list(iter(lambda: self._item(depth + 1), _BREAK))
+            case 5:
+                return self.map_with(iter(lambda: self._item(depth + 1), _BREAK), depth)
         raise self.wrong("a number or tag of indefinite length")
 
     def _chunk(self, major: int) -> Any:
         """A part of a text or of bytes of indefinite length; parts are definite and of the same kind."""
-        first = self._take(1)[0]
+        first = self.cursor.take_byte()
         if first == 0xFF:
             return _BREAK
         if first >> 5 != major or first & 31 == _INDEFINITE:
             raise self.wrong("a part of another kind in a text or bytes of indefinite length")
-        self.budget.take(TEXT, 8)
+        self.budget.take_part(1, TEXT, 8)
         count = self._argument(first & 31)
-        return self._take(count) if major == _BYTES else self._text(count)
+        return self._take(count) if major == _BYTES else self.text(count)

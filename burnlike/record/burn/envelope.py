@@ -4,17 +4,22 @@ In formats with names, what Burn has no place for (aliases without ids, plain va
 `burnlike`, which Burn's readers pass over.
 """
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, cast
+
+import msgspec
 
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Source
 from ..formats import Format
 from ..metadata import FORMAT_VERSION
-from ..outline import Outline, StoredTensor, kind_of_name
+from ..outline import Outline, StoredTensor, TensorEntry, kind_of_name
 from ..values import from_json, to_json
-from .record_tree import Make, item_of, outline_of_item
+from .dtypes import burn_dtype
+from .record_tree import Make, TensorLeaf, item_of, outline_of_item
 from .tensor_collector import differing
 
 VERSION = "0.21.0"
@@ -135,6 +140,48 @@ def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = Fa
     extra = _additions(outline, values)
     found = {"metadata": metadata_of(outline, recorder), "item": item, "_b": phantom}
     return found if extra is None else {**found, _KEY: extra}
+
+
+def pieces_of(
+    tree: Any,
+    outline: Outline,
+    encode: Callable[[Any], bytes],
+    hole: Callable[[bytes, TensorEntry], bytes] = lambda mark, entry: mark,
+    number: Callable[[float], Any] = float,
+) -> Iterator[bytes | TensorEntry]:
+    """The text of a tree in pieces, and between them the tensors whose values stand there.
+
+    Args:
+        tree: see `artifact_of`.
+        outline: has the tensors.
+        encode: makes the text.
+        hole: what stands in the text in place of a tensor's values; it has the mark once, which is then cut out.
+        number: what `encode` gets for a float.
+    """
+    mark = b'"%s"' % secrets.token_hex(16).encode()  # a text in JSON too; none of the record's has it
+    entries: list[TensorEntry] = []
+
+    def part(value: Any) -> Any:
+        if isinstance(value, TensorLeaf):
+            entry = outline.entries[value.name]
+            entries.append(entry)
+            dtype = burn_dtype(entry.dtype, value.name)
+            found = {"bytes": msgspec.Raw(hole(mark, entry)), "shape": list(entry.shape), "dtype": dtype}
+            return found if value.id is None else {"id": str(value.id), "param": found}
+        if isinstance(value, Mapping):
+            return {key: part(it) for key, it in value.items()}
+        if isinstance(value, list):
+            return [part(it) for it in value]
+        return number(value) if isinstance(value, float) else value
+
+    try:
+        texts = encode(part(tree)).split(mark)
+    except UnicodeEncodeError as error:
+        raise no_text(error) from error
+    for text, entry in zip_longest(texts, entries):
+        yield text
+        if entry is not None:
+            yield entry
 
 
 def no_text(error: UnicodeEncodeError) -> RecordError:

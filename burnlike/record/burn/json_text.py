@@ -1,18 +1,18 @@
 """JSON: records as text with field names, pretty or gzipped, as Burn 0.21 writes them. Imports no torch."""
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from ..bytes.source import Source
-from ..outline import Outline, Payload, Segment
-from .dtypes import burn_dtype
-from .envelope import EnvelopeFormat, artifact_of, no_text, outline_of_artifact
+from ..outline import Outline, Payload, Segment, TensorEntry
+from .envelope import EnvelopeFormat, artifact_of, outline_of_artifact, pieces_of
 from .json_numbers import Numbers, TextTensor
 from .json_reader import JsonReader
-from .record_tree import Blob, TensorLeaf
+from .record_tree import Blob
 
 _INDENT = 2
 
@@ -24,18 +24,15 @@ class JsonText(EnvelopeFormat):
     pretty: bool
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
-        text = bytearray()
-        for piece in self._written(artifact_of(outline, self.recorder, None, finite=True), 0, outline):
-            if isinstance(piece, Payload):
-                yield bytes(text)
+        tree = artifact_of(outline, self.recorder, None, finite=True)
+        indent = -1
+        for piece in pieces_of(tree, outline, self._encoded, number=lambda it: msgspec.Raw(float_text(it).encode())):
+            if isinstance(piece, TensorEntry):
+                yield Payload(piece.name, indent)
+            else:
                 yield piece
-                text.clear()
-                continue
-            try:
-                text += piece.encode()
-            except UnicodeEncodeError as error:
-                raise no_text(error) from error
-        yield bytes(text)
+                line = piece[piece.rfind(b"\n") + 1 :]
+                indent = len(line) - len(line.lstrip()) if self.pretty else -1
 
     def read(self, source: Source, layout: object = None) -> Outline:
         numbers = Numbers(source)
@@ -45,57 +42,9 @@ class JsonText(EnvelopeFormat):
 
         return outline_of_artifact(JsonReader(source).read(), source, self.name, make)
 
-    def _written(self, value: Any, level: int, outline: Outline) -> Iterator[str | Payload]:
-        """The text of a value that stands `level` levels deep, with places for tensors' bytes."""
-        if isinstance(value, TensorLeaf):
-            yield from self._tensor(value, level, outline)
-        elif isinstance(value, Mapping):
-            entries = ((f"{_text(name)}{': ' if self.pretty else ':'}", below) for name, below in value.items())
-            yield from self._entries("{", entries, "}", level, outline)
-        elif isinstance(value, list):
-            yield from self._entries("[", (("", below) for below in value), "]", level, outline)
-        else:
-            yield _scalar(value)
-
-    def _entries(
-        self, begin: str, entries: Iterator[tuple[str, Any]], end: str, level: int, outline: Outline
-    ) -> Iterator[str | Payload]:
-        between = begin
-        for before, value in entries:
-            yield f"{between}{self._line(level + 1)}{before}"
-            if isinstance(value, Payload):
-                yield value
-            else:
-                yield from self._written(value, level + 1, outline)
-            between = ","
-        yield f"{begin}{end}" if between == begin else f"{self._line(level)}{end}"
-
-    def _tensor(self, leaf: TensorLeaf, level: int, outline: Outline) -> Iterator[str | Payload]:
-        entry = outline.entries[leaf.name]
-        inner = level + 1 + (leaf.id is not None)
-        tensor = {
-            "bytes": Payload(leaf.name, _INDENT * inner if self.pretty else -1),
-            "shape": list(entry.shape),
-            "dtype": burn_dtype(entry.dtype, leaf.name),
-        }
-        yield from self._written(tensor if leaf.id is None else {"id": str(leaf.id), "param": tensor}, level, outline)
-
-    def _line(self, level: int) -> str:
-        return "\n" + " " * (_INDENT * level) if self.pretty else ""
-
-
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _scalar(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "true" if value else "false"
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, int):
-        return str(value)
-    return float_text(value)
+    def _encoded(self, tree: Any) -> bytes:
+        text = msgspec.json.encode(tree)
+        return msgspec.json.format(text, indent=_INDENT) if self.pretty else text
 
 
 def float_text(value: float) -> str:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError
-from burnlike.record.burn.cbor import MAX_DEPTH, decode, encode
+from burnlike.record.burn.cbor import decode, encode
+from burnlike.record.bytes.budget import MAX_DEPTH
 
 UP_TO_25 = "0102030405060708090a0b0c0d0e0f101112131415161718181819"
 SHORTEST = [

@@ -43,7 +43,7 @@ def test_mutations_are_the_same_each_time_and_change_something() -> None:
 def test_a_reader_that_breaks_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
         "import sys, burnlike.record.burn.messagepack as m\n"
-        "m._Parser.value = lambda self, depth: {}['broken']\n"
+        "m._Reader.value = lambda self, depth: {}['broken']\n"
         "from tests.record.fuzz import fuzz\n"
         f"sys.argv = ['fuzz', '--cases', '3000', '--keep', {str(tmp_path)!r}]\n"
         "sys.exit(fuzz.main())\n"
