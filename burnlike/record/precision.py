@@ -11,9 +11,6 @@ from .._dtypes import convertible, torch_dtypes
 from ..errors import DTypeError, RecordError
 from .dtypes import kind_of, plain
 
-_FLOATS = torch_dtypes(convertible("float"))
-_INTS = torch_dtypes(convertible("int"))
-
 
 class PrecisionRule(Protocol):
     """The interface of a precision; yours needs only this method."""
@@ -51,8 +48,11 @@ class Precision:
     allow_overflow: bool = False
 
     def __post_init__(self) -> None:
-        _check("float", self.float, _FLOATS)
-        _check("int", self.int, _INTS)
+        for kind, dtype in (("float", self.float), ("int", self.int)):
+            allowed = torch_dtypes(convertible(kind))
+            if dtype is not None and dtype not in allowed:
+                got = plain(dtype) if isinstance(dtype, torch.dtype) else repr(dtype)
+                raise DTypeError(f"Precision.{kind}: expected one of {', '.join(map(plain, allowed))}, got {got}")
         if isinstance(self.keep, str):
             raise RecordError(f"keep: expected a list of regular expressions, got a text; write keep=[{self.keep!r}]")
         object.__setattr__(self, "keep", tuple(self.keep))
@@ -66,12 +66,7 @@ class Precision:
         """The type in which a tensor of this name and type is stored."""
         if any(re.search(pattern, name) for pattern in self.keep):
             return dtype
-        kind = kind_of(dtype)
-        if kind == "float":
-            return self.float or dtype
-        if kind == "int":
-            return self.int or dtype
-        return dtype
+        return {"float": self.float, "int": self.int}.get(kind_of(dtype)) or dtype
 
 
 def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch.dtype) -> torch.dtype:
@@ -89,20 +84,7 @@ def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch
     return stored
 
 
-def _check(field: str, dtype: torch.dtype | None, allowed: Sequence[torch.dtype]) -> None:
-    if dtype is not None and dtype not in allowed:
-        got = plain(dtype) if isinstance(dtype, torch.dtype) else repr(dtype)
-        raise DTypeError(f"Precision.{field}: expected one of {', '.join(map(plain, allowed))}, got {got}")
-
-
 FullPrecision = Precision(torch.float32)
-"""float32; integers as they are."""
-
 DoublePrecision = Precision(torch.float64)
-"""float64; integers as they are."""
-
-HalfPrecision = Precision(torch.float16)
-"""float16 (IEEE half); integers as they are."""
-
-BFloat16Precision = Precision(torch.bfloat16)
-"""bfloat16: float32's range, 8 significant bits; integers as they are."""
+HalfPrecision = Precision(torch.float16)  # of IEEE
+BFloat16Precision = Precision(torch.bfloat16)  # float32's range, 8 significant bits

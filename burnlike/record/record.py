@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import torch
@@ -36,9 +37,8 @@ _FROM_LEAVES = "burnlike.record.pytree.unflatten:from_leaves"
 class Record:
     """Named tensors and plain values, apart from any file format and any class.
 
-    Making one copies nothing: it refers to the tensors, so save it before they change. Only save mappers that copy
-    need memory. NumPy arrays and `burnlike.Tensor`s become tensors that
-    share their memory.
+    Making one copies nothing: it refers to the tensors, so save it before they change. NumPy arrays and
+    `burnlike.Tensor`s become tensors that share their memory.
 
     Attributes give its content, as `record.layers[0].weight`; if a name is also one of the attributes below, use
     `record["values"]`.
@@ -53,9 +53,6 @@ class Record:
         layout: how formats that nest arrange it, see `burnlike.record.layout`; None where that isn't known, a
             `LayoutOf` where it is a module's, which is asked when the layout is needed.
         metadata: what the file that it was read from says about itself.
-
-    Raises:
-        RecordError: a tensor is none, or ids or aliases name tensors that are not there.
     """
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
@@ -83,17 +80,14 @@ class Record:
         """The parameters and persistent buffers of any `nn.Module`, tied tensors once; copies nothing.
 
         The record also has everything else in `state_dict()` (`get_extra_state`, entries of `_save_to_state_dict` and
-        of hooks), under the same names: tensors among the tensors, the rest among the values.
-
-        For a child whose class defines `into_record` that method makes its part of the record. This function is the
-        default of the method.
+        of hooks), under the same names: tensors among the tensors, the rest among the values. For a child whose class
+        defines `into_record` that method makes its part; this function is the default of the method.
 
         A tensor that is made of others, as torchao's quantized ones are, is in the record as these, each by its name.
 
         A parameter with a save mapper has the form after the mapper; a lazy parameter is initialized.
 
         Args:
-            module: the module.
             group: the parameters to take; None is all. A record of some has only parameters and buffers, and is loaded
                 with `strict=False`.
 
@@ -123,33 +117,24 @@ class Record:
 
     @classmethod
     def of(cls, source: Any) -> "Record":
-        """Make the record of an object.
+        """Make the record of an object; RecordError names what is none of these.
 
-        Args:
-            source: a Record or a part of one; an `nn.Module`, optimizer, scheduler, TrainingState or other object with
-                `into_record()`; torch's optimizers, schedulers and generators, or another object with `state_dict()`
-                and `load_state_dict()`; or a dataclass, map or list of these, of tensors, NumPy arrays and plain
-                values; or an object whose `into_item()` returns one of these.
-
-        Raises:
-            RecordError: it, or something in it, is none of these.
+        It may be a Record or a part of one; an `nn.Module`, optimizer, scheduler, TrainingState or other object with
+        `into_record()`; torch's optimizers, schedulers and generators, or another object with `state_dict()` and
+        `load_state_dict()`; or a dataclass, map or list of these, of tensors, NumPy arrays and plain values; or an
+        object whose `into_item()` returns one of these.
         """
         own_record = resolve(_OWN_RECORD)
-        record = own_record(source)
-        if record is not None:
+        if (record := own_record(source)) is not None:
             return record
         tensors, values, records = resolve(_LEAVES)(source, own_record)
         around = cls(tensors, values, source=f"the record of {type(source).__name__}")
         return nested(records, around) if records else around
 
     def into(self, kind: type[T]) -> T:
-        """Make the object of type `kind` from its record.
+        """Make the object of type `kind`, a dataclass or a type with a classmethod `from_item(item)`; see `Record.of`.
 
-        Args:
-            kind: a dataclass, or a type with a classmethod `from_item(item)`; see `Record.of`.
-
-        Raises:
-            RecordMismatchError: a field is missing, or has something that does not fit it.
+        RecordMismatchError says which field is missing, or has something that does not fit it.
         """
         return resolve(_FROM_LEAVES)(kind, self.tensors, self.values)
 
@@ -184,12 +169,11 @@ class Record:
 
 def _tensor(name: Any, value: Any) -> Tensor:
     """The value as a tensor, if it is one or an array of NumPy."""
-    if isinstance(name, str) and isinstance(value, Tensor):
-        return value
-    if isinstance(name, str) and isinstance(value, TensorBase):
-        return value.inner
-    if isinstance(name, str) and is_array(value):
-        return tensor_of(value, f"Record.tensors: '{name}'")
+    if isinstance(name, str):
+        if isinstance(value, Tensor | TensorBase):
+            return value if isinstance(value, Tensor) else value.inner
+        if is_array(value):
+            return tensor_of(value, f"Record.tensors: '{name}'")
     nested = isinstance(value, Mapping | list | tuple)
     raise RecordError(
         f"Record.tensors: expected text -> torch.Tensor, got {name!r} -> {type(value).__name__}; "
@@ -205,10 +189,7 @@ def _with_own_records(record: Record, parts: Mapping[str, nn.Module]) -> Record:
     for path, part in records.items():
         if part.values:
             *above, last = path.split(".")
-            inner = values
-            for name in above:
-                inner = inner.setdefault(name, {})
-            inner[last] = dict(part.values)
+            reduce(lambda inner, name: inner.setdefault(name, {}), above, values)[last] = dict(part.values)
     found = nested(records, replace(rest, values=values))
     aliases = dict(found.aliases)
     for alias, name in record.aliases.items():
@@ -225,8 +206,5 @@ def _with_own_records(record: Record, parts: Mapping[str, nn.Module]) -> Record:
 
 def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a load without those that have their default: not everything that loads knows them."""
-    return {
-        **({} if strict is True else {"strict": strict}),
-        **({} if device is None else {"device": device}),
-        **options,
-    }
+    given = {} if strict is True else {"strict": strict}
+    return {**given, **options} if device is None else {**given, "device": device, **options}

@@ -1,5 +1,6 @@
 """Recorder: writes records in a format and a precision; and FileRecorder, which the formats here share."""
 
+import contextlib
 import io
 import os
 from abc import ABC, abstractmethod
@@ -33,26 +34,15 @@ class Recorder(ABC):
 
     @abstractmethod
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
-        """Read the record at `path`.
-
-        Args:
-            path: what `save` wrote.
-            layout: see `burnlike.record.layout`; for formats that carry no names.
-        """
+        """Read the record that `save` wrote to `path`; formats that carry no names need a `burnlike.record.layout`."""
 
 
 class FileRecorder(Recorder):
-    """Writes and reads files of one format.
+    """Writes and reads files of one format, in a precision; None stores each tensor as it is.
 
     Saving takes a few megabytes of memory whatever the record's size: each tensor is converted piece by piece on its
     way into the file, by several threads where the format's lengths don't depend on the values. The file replaces the
     target only when it is whole and synced to the disk; if anything fails, the target is as it was.
-
-    Args:
-        precision: types to store in; None stores each tensor as it is.
-
-    Attributes:
-        format: the format.
     """
 
     format: Format
@@ -63,17 +53,14 @@ class FileRecorder(Recorder):
     def save(self, record: Record, path: str | os.PathLike[str]) -> str:
         """Write `record`, or that of anything which `Record.of` takes but a module, to `path`.
 
-        The format's extension is appended to a name without one.
-
-        Returns:
-            The path written.
+        The format's extension is appended to a name without one. Returns the path written.
 
         Raises:
-            RecordIOError: the file can't be written; a file that was there is as it was.
-            PrecisionError: a value can't be stored in the precision; likewise.
-            DTypeError: a tensor's type is not one of the format's; likewise.
+            RecordIOError: the file can't be written; in this and any other case one that was there is as it was.
+            PrecisionError: a value can't be stored in the precision.
+            DTypeError: a tensor's type is not one of the format's.
             RecordError: a value is not plain, a tensor has no values (meta) or no plain memory, the format has no
-                place for something, or the name is that of a file of torch.save; likewise.
+                place for something, or the name is that of a file of torch.save.
         """
         record = record_to_save(record)
         target = self._target(path)
@@ -81,23 +68,15 @@ class FileRecorder(Recorder):
         return self._save(outline_of(record, self.precision), record.tensors, target)
 
     def save_async(self, record: Record, path: str | os.PathLike[str], on_busy: OnBusy = "wait") -> SaveHandle:
-        """Write `record` to `path` in the background: once this returns, its tensors may change.
+        """Write `record` to `path` in the background, see `save`: once this returns, its tensors may change.
 
         It takes memory for a copy of all values in the types of the file, so as many bytes as that has, until the file
-        is written. Only records that lie in a file themselves are not copied.
+        is written. Only records that lie in a file themselves are not copied. Errors that the copying shows are raised
+        at once, others by the handle.
 
         Args:
-            record: see `save`.
-            path: see `save`.
             on_busy: whether to "wait" for the save before this one, of this recorder or to this path, and only then to
-                copy; or to "refuse".
-
-        Returns:
-            What to wait for and to learn of errors by.
-
-        Raises:
-            SavePendingError: another save goes on, and `on_busy` is "refuse".
-            PrecisionError, DTypeError, RecordError: see `save`; what the copying shows is not left to the handle.
+                copy; or to "refuse" by a SavePendingError.
         """
         record = record_to_save(record)
         target = self._target(path)
@@ -110,9 +89,7 @@ class FileRecorder(Recorder):
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         """Open the record at `path`; its tensors are read when they are asked for. The name may lack the extension.
 
-        Raises:
-            RecordIOError: the file can't be read.
-            RecordFormatError: it is damaged, truncated, or not of this format.
+        Raises RecordIOError if the file can't be read, RecordFormatError if it is damaged or not of this format.
         """
         found = os.fspath(path)
         if not os.path.exists(found):
@@ -120,11 +97,7 @@ class FileRecorder(Recorder):
         return self._read(FileSource(found), layout)
 
     def to_bytes(self, record: Record) -> bytes:
-        """The bytes that `save` would write.
-
-        Raises:
-            PrecisionError, DTypeError, RecordError: see `save`.
-        """
+        """The bytes that `save` would write; errors as there."""
         record = record_to_save(record)
         memory = io.BytesIO()  # hands its bytes over without copying them
         content = content_of(self.format, outline_of(record, self.precision), record.tensors)
@@ -132,18 +105,22 @@ class FileRecorder(Recorder):
         return memory.getvalue()
 
     def from_bytes(self, data: bytes | bytearray | memoryview, layout: Any = None) -> Record:
-        """The record that `to_bytes` made `data` of; its tensors are read when they are asked for.
-
-        Raises:
-            RecordFormatError: the bytes are damaged, truncated, or not of this format.
-        """
+        """The record that `to_bytes` made `data` of; see `load`."""
         return self._read(BytesSource(data), layout)
 
     def _read(self, source: Source, layout: Any) -> Record:
         try:
             return record_of(*read_source(source, self.format, layout))
         except RecordFormatError as error:
-            raise _of_another_format(source, self.format) or error from error
+            message = None
+            with contextlib.suppress(RecordFormatError):
+                if (found := detect(source)).extension != self.format.extension:
+                    message = f"expected a file of {self.format.name}, got one of {found.name}"
+            if message is None:
+                raise
+            raise RecordFormatError(
+                f"{source.path}: {message}; burnlike.record.open_record opens files of every format"
+            ) from error
 
     def _target(self, path: str | os.PathLike[str]) -> str:
         check_name(path)
@@ -152,20 +129,6 @@ class FileRecorder(Recorder):
     def _save(self, outline: Outline, tensors: Mapping[str, Tensor], target: str) -> str:
         write_file(target, self.format, outline, tensors, self._allow_overflow)
         return target
-
-
-def _of_another_format(source: Source, expected: Format) -> RecordFormatError | None:
-    """The message for a file of another format than the recorder's; None if it has this format."""
-    try:
-        found = detect(source)
-    except RecordFormatError:
-        return None
-    if found.extension == expected.extension:
-        return None
-    return RecordFormatError(
-        f"{source.path}: expected a file of {expected.name}, got one of {found.name}; burnlike.record.open_record opens"
-        " files of every format"
-    )
 
 
 def record_to_save(source: Any) -> Record:
@@ -190,8 +153,7 @@ def checked_precision(precision: PrecisionRule | None) -> tuple[PrecisionRule, b
 def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None = None) -> FileRecorder:
     """The recorder of the format that the extension of `path` names; of safetensors, where it names none.
 
-    Raises:
-        RecordError: it is the name of a file of torch.save (`pytorch_model.bin`).
+    RecordError refuses the names of files of torch.save (`pytorch_model.bin`).
     """
     recorder = FileRecorder(precision)
     named = os.fspath(path).endswith(EXTENSIONS)
@@ -200,16 +162,11 @@ def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None =
 
 
 def outline_of(record: Record, precision: PrecisionRule, with_values: bool = True) -> Outline:
-    """The record without its values, in the types of `precision`.
-
-    `with_values` refuses tensors that have none, as those on the meta device.
-    """
-    tensors, names = record.tensors, names_of(record)
-    in_memory = not isinstance(tensors, StoredTensors)
-    kept = kept_tensors(record.values)
+    """The record in the types of `precision`; `with_values` refuses tensors that have none, as on the meta device."""
+    tensors, names, kept = record.tensors, names_of(record), kept_tensors(record.values)
     entries = {}
     for name in tensors:
-        if with_values and in_memory:
+        if with_values and not isinstance(tensors, StoredTensors):
             plain_tensor(name, tensors[name])
         dtype = dtype_in(tensors, name)
         stored = dtype if name in kept else stored_dtype_of(precision, names[name], dtype)

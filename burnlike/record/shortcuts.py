@@ -35,13 +35,10 @@ def save(
             without an extension gets `.safetensors`. Names of torch.save's files (`.pt`, `.pth`, `.ckpt`,
             `pytorch_model.bin`, ...) are refused.
         precision: types to store in; None stores each tensor as it is.
-        recorder: writes the file, whatever its extension.
+        recorder: writes the file, whatever its extension, in a precision of its own.
 
     Returns:
-        The path written.
-
-    Raises:
-        RecordError: see `FileRecorder.save`; or both a recorder and a precision are given.
+        The path written. See `FileRecorder.save` for errors.
     """
     return _recorder(path, precision, recorder).save(Record.of(source), path)
 
@@ -53,24 +50,10 @@ def save_async(
     recorder: FileRecorder | None = None,
     on_busy: OnBusy = "wait",
 ) -> SaveHandle:
-    """Write the record of an object in the background.
+    """Write the record of an object in the background, see `save` and `FileRecorder.save_async`.
 
-    It copies the values in the types of the file and returns, and training may go on. The copy takes as much memory as
-    the file until that is written. A process that ends waits for its saves.
-
-    Args:
-        source: see `save`.
-        path: see `save`.
-        precision: see `save`.
-        recorder: writes the file, whatever its extension.
-        on_busy: if another save to this path or of this recorder goes on: "wait" for it, or "refuse".
-
-    Returns:
-        A handle: `wait()` waits for the file and raises what went wrong.
-
-    Raises:
-        SavePendingError: another save goes on, and `on_busy` is "refuse".
-        RecordError: see `FileRecorder.save_async`; or both a recorder and a precision are given.
+    It copies the values in the types of the file and returns, and training may go on. A process that ends waits for
+    its saves, and so does `wait()` of the handle, which raises what went wrong.
     """
     return _recorder(path, precision, recorder).save_async(Record.of(source), path, on_busy)
 
@@ -143,15 +126,14 @@ def load(
             of an optimizer.
 
     Returns:
-        What `load_record` returns; for a module a LoadReport, which says what became of each tensor.
+        What `load_record` returns; for a module a LoadReport.
 
     Raises:
         RecordIOError, RecordFormatError: the file can't be read or is damaged.
-        RecordMismatchError: the record does not fit; its `report` says why. The target is as it was.
-        RecordError: a load mapper raised or gave no tensor, or nothing can be loaded into the target; it is as it was.
-        PrecisionError: a value is too large for the module's type. The module is as it was.
-        ArgumentError: there is no such option, or it has a wrong value; or both a recorder and a top_level_key are
-            given.
+        RecordMismatchError: the record does not fit; its `report` says why. The target is as it was, as with the rest:
+        RecordError: a load mapper raised or gave no tensor, or nothing can be loaded into the target.
+        PrecisionError: a value is too large for the module's type.
+        ArgumentError: an option is wrong, or both a recorder and a top_level_key are given.
     """
     record = open_for(target, path, recorder, layout, top_level_key)
     if verify:
@@ -211,16 +193,10 @@ def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key:
 
 
 def verify(source: Record | str | os.PathLike[str]) -> int:
-    """Read the values of all tensors, and compare them with the checksums that were saved with them.
+    """Compare the values of all tensors of an opened record or a file (or set) with the checksums saved with them.
 
     Safetensors files that burnlike writes have one for each tensor, files of `torch.save` one for each storage, gzipped
-    files one for all. Others have none.
-
-    Args:
-        source: a record that was opened, or a file (or the index or directory of a set of files).
-
-    Returns:
-        How many tensors were compared; 0 for a record in memory.
+    files one for all. Others have none. Returns how many tensors were compared; 0 for a record in memory.
 
     Raises:
         RecordFormatError: a value is not the one that was saved; names the tensor, or the header.
@@ -228,8 +204,7 @@ def verify(source: Record | str | os.PathLike[str]) -> int:
     """
     if not isinstance(source, Record):
         return verify_outline(read_outline(source)[1])
-    tensors = source.tensors
-    return verify_outline(tensors.outline) if isinstance(tensors, LazyTensors) else 0
+    return verify_outline(source.tensors.outline) if isinstance(source.tensors, LazyTensors) else 0
 
 
 _verify = verify  # `load` has an option of this name

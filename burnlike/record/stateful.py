@@ -9,6 +9,7 @@ import copy
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -19,11 +20,11 @@ from ..errors import BurnlikeError, RecordError, RecordMismatchError
 from ..module.torch_objects.wrappers import unwrap
 from .layout import LayoutOf
 from .record import Record
+from .state_dict.module_layout import deferred_layout
+from .state_dict.state_tree import decode_tree, encode_tree
 
 if TYPE_CHECKING:
     from .loading.load_options import LoadReport
-from .state_dict.module_layout import deferred_layout
-from .state_dict.state_tree import decode_tree, encode_tree
 
 _OPTIMIZERS = "burnlike.optim.states.torch_records"
 """What knows torch's optimizers; it is above this package."""
@@ -61,8 +62,18 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
         module = options.pop("module", None)
         modules = () if module is None else (module,)
         return resolve(f"{_OPTIMIZERS}:load_torch_record")(target, record, *modules, **options)
+    if isinstance(target, type):
+        raise RecordError(
+            f"expected an object to load into, got the class {target.__name__};"
+            f" burnlike.record.open_record(path).into({target.__name__}) makes an object of it"
+        )
     if not is_foreign(target):
-        raise _not_loadable(target)
+        raise RecordError(
+            "expected a module, an optimizer, a scheduler, a TrainingState, a generator, or an object with"
+            " load_record(record) or load_state_dict(state), to load into, got"
+            f" {type(target).__name__}; open the record by burnlike.record.open_record(path), and load its parts:"
+            " record.model.load_into(model), record.into(Type)"
+        )
     return into_foreign(target, record, **options)
 
 
@@ -76,19 +87,6 @@ def layout_for(target: Any) -> Any:
         return deferred_layout(target)
     known = None if isinstance(target, type) else getattr(target, "record_layout", None)
     return LayoutOf(known) if callable(known) else None
-
-
-def _not_loadable(target: Any) -> RecordError:
-    if isinstance(target, type):
-        return RecordError(
-            f"expected an object to load into, got the class {target.__name__};"
-            f" burnlike.record.open_record(path).into({target.__name__}) makes an object of it"
-        )
-    return RecordError(
-        f"expected a module, an optimizer, a scheduler, a TrainingState, a generator, or an object with"
-        f" load_record(record) or load_state_dict(state), to load into, got {type(target).__name__}; open the record by"
-        " burnlike.record.open_record(path), and load its parts: record.model.load_into(model), record.into(Type)"
-    )
 
 
 def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
@@ -115,17 +113,14 @@ class Handling(NamedTuple):
 
 
 def handling_of(source: Any) -> Handling | None:
-    """The functions that take the state of `source` and put it back; None for an unknown type."""
+    """How the state of `source` is taken and put back; None for an unknown type."""
     if isinstance(source, torch.Generator):
         return Handling(source.get_state, source.set_state)
     if isinstance(source, random.Random):
-        return Handling(lambda: python_state(source), lambda state: restore_python(source, state))
+        return Handling(partial(python_state, source), partial(restore_python, source))
     if hasattr(source, "bit_generator"):  # numpy.random.Generator
-
-        def put(state: Any) -> None:
-            source.bit_generator.state = state
-
-        return Handling(lambda: source.bit_generator.state, put)
+        generator = source.bit_generator
+        return Handling(lambda: generator.state, partial(setattr, generator, "state"))
     if hasattr(source, "get_state") and hasattr(source, "set_state"):  # numpy.random.RandomState
         return Handling(lambda: source.get_state(legacy=False), source.set_state)
     if hasattr(source, "state_dict") and hasattr(source, "load_state_dict"):
