@@ -31,7 +31,8 @@ class _ConvConfig(ModuleConfig[Built]):
         channels: of input and output, `[in, out]`.
         channels_in: of the input.
         channels_out: of the output.
-        kernel_size: of the window.
+        kernel_size: of the window; one size, or one for each dimension, such as `[height, width]`, as in the other
+            sizes.
         stride: from one window to the next.
         dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         groups: into which the channels are divided; each is convolved by itself.
@@ -61,53 +62,56 @@ class Conv1dConfig(_ConvConfig["conv.Conv1d"], tag="Conv1d"):
         yield from _divided(self.channels_in, self.channels_out, self.groups)
 
 
-class Conv2dConfig(_ConvConfig["conv.Conv2d"], tag="Conv2d"):
+class _ConvNdConfig(_ConvConfig[Built]):
+    """What convolutions over several dimensions have in common."""
+
+    channels: tuple[Size, Size]
+    kernel_size: Any
+    stride: Any = 1
+    dilation: Any = 1
+    groups: Size = 1
+    padding: Any = "Valid"
+    bias: bool = True
+    initializer: Initializer = KaimingUniform()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _divided(*self.channels, self.groups)
+
+
+class Conv2dConfig(_ConvNdConfig["conv.Conv2d"], tag="Conv2d"):
     """Convolution over height and width.
 
     Attributes:
-        kernel_size: of the window; one size, or `[height, width]`, as in stride and dilation.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[top, left, bottom, right]`.
     """
 
-    channels: tuple[Size, Size]
     kernel_size: Size2d
     stride: Size2d = 1
     dilation: Size2d = 1
-    groups: Size = 1
     padding: PaddingConfig2d = "Valid"
-    bias: bool = True
-    initializer: Initializer = KaimingUniform()
-
-    def validate(self) -> Iterable[tuple[str, str]]:
-        yield from _divided(*self.channels, self.groups)
 
 
-class Conv3dConfig(_ConvConfig["conv.Conv3d"], tag="Conv3d"):
+class Conv3dConfig(_ConvNdConfig["conv.Conv3d"], tag="Conv3d"):
     """Convolution over depth, height and width.
 
     Attributes:
-        kernel_size: of the window; one size, or `[depth, height, width]`, as in stride and dilation.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or
             `[depth, height, width]`, each for both ends.
     """
 
-    channels: tuple[Size, Size]
     kernel_size: Size3d
     stride: Size3d = 1
     dilation: Size3d = 1
-    groups: Size = 1
     padding: PaddingConfig3d = "Valid"
-    bias: bool = True
-    initializer: Initializer = KaimingUniform()
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        yield from _divided(*self.channels, self.groups)
+        yield from super().validate()
         yield from even_kernel(self.padding, self.kernel_size)
 
 
 class _ConvTransposeConfig(_ConvConfig[Built]):
-    """What transposed convolutions have in common; a subclass has types of its own for the sizes.
+    """What transposed convolutions have in common.
 
     Attributes:
         stride: from the window of one input element to that of the next.
@@ -141,11 +145,7 @@ class ConvTranspose1dConfig(_ConvTransposeConfig["conv.ConvTranspose1d"], tag="C
 
 
 class ConvTranspose2dConfig(_ConvTransposeConfig["conv.ConvTranspose2d"], tag="ConvTranspose2d"):
-    """Transposed convolution over height and width: the gradient of a convolution with respect to its input.
-
-    Attributes:
-        kernel_size: of the window; one size, or `[height, width]`, as in the other sizes.
-    """
+    """Transposed convolution over height and width: the gradient of a convolution with respect to its input."""
 
     kernel_size: Size2d
     stride: Size2d = 1
@@ -155,11 +155,7 @@ class ConvTranspose2dConfig(_ConvTransposeConfig["conv.ConvTranspose2d"], tag="C
 
 
 class ConvTranspose3dConfig(_ConvTransposeConfig["conv.ConvTranspose3d"], tag="ConvTranspose3d"):
-    """Transposed convolution over depth, height and width: the gradient of a convolution with respect to its input.
-
-    Attributes:
-        kernel_size: of the window; one size, or `[depth, height, width]`, as in the other sizes.
-    """
+    """Transposed convolution over depth, height and width: the gradient of a convolution with respect to its input."""
 
     kernel_size: Size3d
     stride: Size3d = 1
@@ -172,7 +168,6 @@ class DeformConv2dConfig(_ConvConfig["deform_conv2d.DeformConv2d"], tag="DeformC
     """Convolution that reads at moved places (Dai et al. 2017; with masks, Zhu et al. 2018).
 
     Attributes:
-        kernel_size: of the window; one size, or `[height, width]`, as in stride and dilation.
         weight_groups: into which the channels are divided; each is convolved by itself.
         offset_groups: into which the channels of the input are divided; each has its own offsets.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs; odd kernels only), one size for all sides, or
@@ -240,10 +235,8 @@ class Fold4dConfig(ModuleConfig["windows.Fold4d"], tag="Fold4d"):
         covered = span(each(self.kernel_size, 2), each(self.dilation, 2))
         for size, pad, needed in zip(each(self.output_size, 2), each(self.padding, 2), covered, strict=True):
             if size + 2 * pad < needed:
-                yield (
-                    "output_size",
-                    f"expected {needed} or more with the padding, as the kernel covers, got {size + 2 * pad}",
-                )
+                expected = f"{needed} or more with the padding, as the kernel covers"
+                yield "output_size", f"expected {expected}, got {size + 2 * pad}"
 
 
 class PixelShuffleConfig(ModuleConfig["windows.PixelShuffle"], tag="PixelShuffle"):

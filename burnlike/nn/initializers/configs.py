@@ -1,10 +1,12 @@
 """Initializers: how a parameter gets its first values. The rules are Burn's (burn-nn 0.22.1, initializer.rs)."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...config import Config
 from ...config.bounds import Finite, NotNegative
+from ...errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
@@ -21,22 +23,21 @@ class Initializer(Config):
         fan_out: int | None = None,
         device: "torch.device | str | None" = None,
     ) -> "torch.nn.Parameter":
-        """Make a parameter of `shape`, drawn from torch's global generator.
-
-        On the meta device nothing is drawn.
+        """Make a parameter of `shape`, drawn from torch's global generator; on the meta device nothing is drawn.
 
         Args:
-            shape: the parameter's shape.
             fan_in: values that flow into one output; needed by the Kaiming and Xavier rules.
             fan_out: outputs that one input feeds.
-            device: where to make it; None is torch's default device.
 
-        Raises:
-            ConfigError: the rule needs a fan that is not given, or rank 2 or more.
+        Raises ConfigError if the rule needs a fan that is not given, or rank 2 or more.
         """
-        from .initialize import initialize
+        import torch
 
-        return initialize(self, shape, fan_in, fan_out, device)
+        values = torch.empty(*shape, device=device)
+        if not values.is_meta:
+            with torch.no_grad():
+                _fill(self, values, fan_in, fan_out)
+        return torch.nn.Parameter(values)
 
 
 class Constant(Initializer, tag="Constant"):
@@ -97,3 +98,49 @@ class Orthogonal(Initializer, tag="Orthogonal"):
     """Gain times a random matrix with orthonormal rows or columns (Saxe et al. 2014), of rank 2 or more."""
 
     gain: Finite = 1.0
+
+
+def _fill(rule: Initializer, values: "torch.Tensor", fan_in: int | None, fan_out: int | None) -> None:
+    match rule:
+        case Constant(value=value):
+            values.fill_(value)
+        case Zeros():
+            values.zero_()
+        case Ones():
+            values.fill_(1.0)
+        case Uniform(min=low, max=high):
+            values.uniform_(low, high)
+        case Normal(mean=mean, std=std):
+            values.normal_(mean, std)
+        case KaimingUniform(gain=gain, fan_out_only=fan_out_only):
+            _uniform(values, gain / math.sqrt(_fan(rule, fan_in, fan_out, fan_out_only)))
+        case KaimingNormal(gain=gain, fan_out_only=fan_out_only):
+            values.normal_(0.0, gain / math.sqrt(_fan(rule, fan_in, fan_out, fan_out_only)))
+        case XavierUniform(gain=gain):
+            _uniform(values, gain * _xavier_std(rule, fan_in, fan_out))
+        case XavierNormal(gain=gain):
+            values.normal_(0.0, gain * _xavier_std(rule, fan_in, fan_out))
+        case Orthogonal(gain=gain):
+            if values.ndim < 2:
+                raise ConfigError(f"Orthogonal needs a parameter of rank 2 or more, got shape {list(values.shape)}")
+            from torch.nn import init
+
+            init.orthogonal_(values, gain)
+        case _:
+            raise ConfigError(f"{type(rule).__name__} is no known initializer: override its `init`")
+
+
+def _uniform(values: "torch.Tensor", std: float) -> None:
+    bound = math.sqrt(3.0) * std
+    values.uniform_(-bound, bound)
+
+
+def _fan(rule: Initializer, fan_in: int | None, fan_out: int | None, fan_out_only: bool) -> int:
+    fan, name = (fan_out, "fan_out") if fan_out_only else (fan_in, "fan_in")
+    if fan is None:
+        raise ConfigError(f"{type(rule).__name__} needs {name}, which this parameter does not have")
+    return fan
+
+
+def _xavier_std(rule: Initializer, fan_in: int | None, fan_out: int | None) -> float:
+    return math.sqrt(2.0 / (_fan(rule, fan_in, fan_out, False) + _fan(rule, fan_in, fan_out, True)))

@@ -17,9 +17,9 @@ class _WindowConfig(ModuleConfig[Built]):
     """What pools with windows have in common.
 
     Attributes:
-        kernel_size: of the window.
+        kernel_size: of the window; one size, or one for each dimension, such as `[height, width]`.
         stride: from one window to the next; None is set to kernel_size.
-        strides: from one window to the next; None is set to kernel_size.
+        strides: from one window to the next, as kernel_size; None is set to kernel_size.
         dilation: from one element of a window to the next; `Same` does not count it, as in Burn.
         count_include_pad: whether the zeros of the padding count in the average.
         ceil_mode: whether a last window may reach over the end.
@@ -34,8 +34,8 @@ class _WindowConfig(ModuleConfig[Built]):
             force_setattr(self, stride, self.kernel_size)
 
 
-class MaxPool1dConfig(_WindowConfig["pool.MaxPool1d"], tag="MaxPool1d"):
-    """The largest element of each window.
+class _Window1dConfig(_WindowConfig[Built]):
+    """What pools over one dimension have in common.
 
     Attributes:
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
@@ -44,15 +44,12 @@ class MaxPool1dConfig(_WindowConfig["pool.MaxPool1d"], tag="MaxPool1d"):
     kernel_size: Size
     stride: Size | None = None
     padding: PaddingConfig1d = "Valid"
-    dilation: Size = 1
-    ceil_mode: bool = False
 
 
-class MaxPool2dConfig(_WindowConfig["pool.MaxPool2d"], tag="MaxPool2d"):
-    """The largest element of each window.
+class _Window2dConfig(_WindowConfig[Built]):
+    """What pools over height and width have in common.
 
     Attributes:
-        kernel_size: of the window; one size, or `[height, width]`, as in strides and dilation.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[top, left, bottom, right]`.
     """
@@ -60,6 +57,18 @@ class MaxPool2dConfig(_WindowConfig["pool.MaxPool2d"], tag="MaxPool2d"):
     kernel_size: Size2d
     strides: Size2d | None = None
     padding: PaddingConfig2d = "Valid"
+
+
+class MaxPool1dConfig(_Window1dConfig["pool.MaxPool1d"], tag="MaxPool1d"):
+    """The largest element of each window."""
+
+    dilation: Size = 1
+    ceil_mode: bool = False
+
+
+class MaxPool2dConfig(_Window2dConfig["pool.MaxPool2d"], tag="MaxPool2d"):
+    """The largest element of each window."""
+
     dilation: Size2d = 1
     ceil_mode: bool = False
 
@@ -68,7 +77,6 @@ class MaxPool3dConfig(_WindowConfig["pool.MaxPool3d"], tag="MaxPool3d"):
     """The largest element of each window.
 
     Attributes:
-        kernel_size: of the window; one size, or `[depth, height, width]`, as in strides and dilation.
         padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
             `[depth, height, width]`, each for both ends.
     """
@@ -80,61 +88,41 @@ class MaxPool3dConfig(_WindowConfig["pool.MaxPool3d"], tag="MaxPool3d"):
     ceil_mode: bool = False
 
 
-class AvgPool1dConfig(_WindowConfig["pool.AvgPool1d"], tag="AvgPool1d"):
-    """The average of each window.
+class AvgPool1dConfig(_Window1dConfig["pool.AvgPool1d"], tag="AvgPool1d"):
+    """The average of each window."""
 
-    Attributes:
-        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for both ends, or `[left, right]`.
-    """
-
-    kernel_size: Size
-    stride: Size | None = None
-    padding: PaddingConfig1d = "Valid"
     count_include_pad: bool = True
     ceil_mode: bool = False
 
 
-class AvgPool2dConfig(_WindowConfig["pool.AvgPool2d"], tag="AvgPool2d"):
-    """The average of each window.
+class AvgPool2dConfig(_Window2dConfig["pool.AvgPool2d"], tag="AvgPool2d"):
+    """The average of each window."""
 
-    Attributes:
-        kernel_size: of the window; one size, or `[height, width]`, as in strides.
-        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
-            `[top, left, bottom, right]`.
-    """
-
-    kernel_size: Size2d
-    strides: Size2d | None = None
-    padding: PaddingConfig2d = "Valid"
     count_include_pad: bool = True
     ceil_mode: bool = False
 
 
-class AdaptiveAvgPool1dConfig(ModuleConfig["pool.AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d"):
-    """Averages over windows that share the input evenly.
+class _AdaptiveConfig(ModuleConfig[Built]):
+    """What adaptive pools have in common.
 
     Attributes:
-        output_size: of the output.
+        output_size: of the output; one size, or one for each dimension, such as `[height, width]`.
     """
+
+
+class AdaptiveAvgPool1dConfig(_AdaptiveConfig["pool.AdaptiveAvgPool1d"], tag="AdaptiveAvgPool1d"):
+    """Averages over windows that share the input evenly."""
 
     output_size: Size
 
 
-class AdaptiveAvgPool2dConfig(ModuleConfig["pool.AdaptiveAvgPool2d"], tag="AdaptiveAvgPool2d"):
-    """Averages over windows that share the input evenly.
-
-    Attributes:
-        output_size: of the output; one size, or `[height, width]`.
-    """
+class AdaptiveAvgPool2dConfig(_AdaptiveConfig["pool.AdaptiveAvgPool2d"], tag="AdaptiveAvgPool2d"):
+    """Averages over windows that share the input evenly."""
 
     output_size: Size2d
 
 
-class AdaptiveAvgPool3dConfig(ModuleConfig["pool.AdaptiveAvgPool3d"], tag="AdaptiveAvgPool3d"):
-    """Averages over windows that share the input evenly.
-
-    Attributes:
-        output_size: of the output; one size, or `[depth, height, width]`.
-    """
+class AdaptiveAvgPool3dConfig(_AdaptiveConfig["pool.AdaptiveAvgPool3d"], tag="AdaptiveAvgPool3d"):
+    """Averages over windows that share the input evenly."""
 
     output_size: Size3d
