@@ -4,8 +4,7 @@ A dataclass or NamedTuple needs nothing more than its fields. Another type joins
 `into_item(self)`, which gives something that can be stored (a dataclass, a map, a tensor, ...), and the classmethod
 `from_item(cls, item)`, whose annotation of `item` says what it takes back; without one it gets maps, lists and leaves.
 
-A tensor's name is its path of fields, keys and indices. Values keep the shape of the object: a list that holds tensors
-and numbers has None where the tensors are.
+A tensor's name is its path. Values keep the shape of the object: a list of tensors and numbers has None for tensors.
 """
 
 import dataclasses
@@ -35,80 +34,58 @@ def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
     It may be a dataclass, NamedTuple, map or list of tensors, NumPy arrays, numbers, texts, bools, None, enums (kept by
     name) and further such things, or an object with `into_item()`.
     """
-    tensors: dict[str, Tensor] = {}
-    return tensors, _Leaves(tensors).of(source)
+    return leaves_and_records(source, lambda item: None)[:2]
 
 
 def leaves_and_records(
     source: Any, own_record: Callable[[Any], Record | None]
 ) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Record]]:
-    """As `to_leaves`, where `own_record` may give parts a record of their own.
-
-    Returns the tensors, the values (with those of the records), and the records by their places.
-    """
-    tensors: dict[str, Tensor] = {}
-    found = _Leaves(tensors, own_record)
-    return tensors, found.of(source), found.records
+    """As `to_leaves`, where `own_record` may give parts a record of their own; and the records by their places."""
+    found = _Leaves(own_record)
+    value = found.take(source, "", 0)
+    if value is ABSENT:
+        value = {}
+    elif isinstance(value, list):
+        value = {str(index): item for index, item in enumerate(value)}
+    return found.tensors, value if isinstance(value, dict) else {"": value}, found.records
 
 
 def item_tree(source: Any, name: str) -> Any:
     """A field of a module as `to_leaves` takes it, with its tensors in their places: an entry of a state dict."""
-    tensors: dict[str, Tensor] = {}
-    values = _Leaves(tensors).of({name: source})
-    for path, tensor in tensors.items():
-        tree: Any = values
-        *above, last = path.split(".")
-        for part in above:
-            tree = tree[int(part)] if isinstance(tree, list) else tree.setdefault(part, {})
-        tree[int(last) if isinstance(tree, list) else last] = tensor
-    return values.get(name, {})
+    return _Leaves(lambda item: None, in_place=True).take(source, name, 1)
 
 
 class _Leaves:
-    """The tensors of one object by name, and the records of parts that have one of their own."""
+    """The tensors of one object by name, which stay `in_place` too, and the records of parts that have their own."""
 
-    def __init__(
-        self, tensors: dict[str, Tensor], own_record: Callable[[Any], Record | None] = lambda item: None
-    ) -> None:
-        self.tensors = tensors
+    def __init__(self, own_record: Callable[[Any], Record | None], in_place: bool = False) -> None:
+        self.tensors: dict[str, Tensor] = {}
         self.records: dict[str, Record] = {}
         self._own_record = own_record
+        self._in_place = in_place
 
-    def of(self, source: Any) -> dict[str, Any]:
-        value = self._take(source, "", 0)
-        if value is ABSENT:
-            return {}
-        if isinstance(value, list):
-            return {str(index): item for index, item in enumerate(value)}
-        return value if isinstance(value, dict) else {"": value}
-
-    def _take(self, item: Any, path: str, depth: int) -> Any:
+    def take(self, item: Any, path: str, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise RecordError(f"'{path[:80]}' is nested too deeply (more than {MAX_DEPTH} levels), or holds itself")
-        plain = _plain(item)
-        if plain is not ABSENT:
+        if (plain := _plain(item)) is not ABSENT:
             return plain
         item = item.inner if isinstance(item, TensorBase) else item
         if isinstance(item, Tensor) or is_array(item):
-            if not path or path in self.tensors:
-                raise RecordError(
-                    f"two tensors would be named '{path}'"
-                    if path
-                    else "a tensor alone needs a name: write {'name': tensor}"
-                )
+            if not path:
+                raise RecordError("a tensor alone needs a name: write {'name': tensor}")
+            if path in self.tensors:
+                raise RecordError(f"two tensors would be named '{path}'")
             self.tensors[path] = item.detach() if isinstance(item, Tensor) else tensor_of(item.copy(), f"'{path}'")
-            return ABSENT
-        record = self._own_record(item) if path else None
-        if record is not None:
+            return self.tensors[path] if self._in_place else ABSENT
+        if (record := self._own_record(item) if path else None) is not None:
             self.records[path] = record
             return dict(record.values) if record.values or not record.tensors else ABSENT
         if not isinstance(item, type) and callable(into_item := getattr(item, "into_item", None)):
-            return self._take(into_item(), path, depth + 1)
-        parts = fields_of(item)
-        if parts is not None:
+            return self.take(into_item(), path, depth + 1)
+        if (parts := fields_of(item)) is not None:
             return self._take_map(parts, path, depth)
         if isinstance(item, list | tuple):
-            values = [self._take(part, join(path, index), depth + 1) for index, part in enumerate(item)]
+            values = [self.take(part, join(path, index), depth + 1) for index, part in enumerate(item)]
             if values and all(value is ABSENT for value in values):
                 return ABSENT
             return [None if value is ABSENT else value for value in values]
@@ -126,7 +103,7 @@ class _Leaves:
             if not isinstance(name, str) or not name:
                 raise RecordError(f"'{path}': expected texts, whole numbers or enums as keys, got {key!r:.60}")
             full = join(path, name)
-            value = self._take(part, full, depth + 1)
+            value = self.take(part, full, depth + 1)
             has_parts = isinstance(value, dict | list) or (value is ABSENT and full not in self.tensors)
             if "." in name and has_parts:
                 raise RecordError(f"'{path}': the key {name!r} of something with parts has a dot; take another")

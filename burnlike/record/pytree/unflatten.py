@@ -4,6 +4,8 @@ import dataclasses
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import reduce
+from itertools import count, takewhile
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from torch import Tensor, nn
@@ -12,8 +14,7 @@ from ...errors import RecordError, RecordMismatchError, nearest
 from ...tensor.core.base import TensorBase
 from ..layout import join
 from ..nesting import value_at
-from ..values import flat
-from .flatten import ABSENT
+from ..values import flat, leaves
 from .type_layout import custom_item, field_hints, stripped, type_name
 
 T = TypeVar("T")
@@ -24,15 +25,12 @@ _PLAIN = (bool, int, float, str)
 def from_leaves(
     kind: type[T], tensors: Mapping[str, Tensor], values: Mapping[str, Any], strict: bool = True, typed: bool = True
 ) -> T:
-    """The object of type `kind` whose tensors and values `to_leaves` gave.
+    """The object of type `kind`, a dataclass, a NamedTuple or with `from_item`, whose leaves `to_leaves` gave.
 
     Optional fields that are not there become None; numbers and texts must be of the declared type (a whole number is
-    taken for a float).
+    taken for a float). Each tensor that is needed is read once. The values may also be flat, by dotted names.
 
     Args:
-        kind: a dataclass, a NamedTuple, or a type with `from_item`.
-        tensors: by name; each that is needed is read once.
-        values: as `to_leaves` gives them, or flat by dotted names.
         strict: whether leaves that `kind` has no place for are an error.
         typed: whether a tensor that is declared as a typed one is; else it is a torch tensor.
     """
@@ -45,27 +43,11 @@ def from_leaves(
 
 def item_of_tree(kind: type[T], tree: Any, name: str) -> T:
     """The field of type `kind` that `item_tree` made `tree` of."""
-    tensors: dict[str, Tensor] = {}
-    values = _without_tensors(tree, name, tensors)
-    reader = LeafReader(tensors, {} if values is ABSENT else {name: values})
+    tensors = {path: leaf for path, leaf in leaves(tree, name) if isinstance(leaf, Tensor)}
+    reader = LeafReader(tensors, {name: tree})
     found = reader.build(kind, name, kind.__name__)
     reader.check_all_used(kind)
     return found
-
-
-def _without_tensors(tree: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """The values of a tree, as `to_leaves` gives them."""
-    if isinstance(tree, Tensor):
-        tensors[path] = tree
-        return ABSENT
-    if isinstance(tree, Mapping):
-        parts = {key: _without_tensors(it, join(path, key), tensors) for key, it in tree.items()}
-        left = {key: it for key, it in parts.items() if it is not ABSENT}
-        return ABSENT if parts and not left else left
-    if isinstance(tree, list | tuple):
-        items = [_without_tensors(it, join(path, index), tensors) for index, it in enumerate(tree)]
-        return [None if it is ABSENT else it for it in items]
-    return tree
 
 
 class LeafReader:
@@ -79,14 +61,11 @@ class LeafReader:
         self._used: set[str] = set()
         self._tree: dict[str, Any] = {}
         for name in (*tensors, *self._values):
-            tree = self._tree
-            for part in name.split("."):
-                tree = tree.setdefault(part, {})
+            reduce(lambda tree, part: tree.setdefault(part, {}), name.split("."), self._tree)
 
     def check_all_used(self, kind: type) -> None:
         there = (*self._tensors, *(name for name, value in self._values.items() if value not in (None, {}, [])))
-        left = [name for name in there if name not in self._used]
-        if left:
+        if left := [name for name in there if name not in self._used]:
             names = ", ".join(f"'{name}'" for name in left[:5])
             more = f" and {len(left) - 5} more" if len(left) > 5 else ""
             raise RecordMismatchError(
@@ -108,8 +87,7 @@ class LeafReader:
         if callable(getattr(origin, "from_item", None)):
             return self._custom(origin, path, owner)
         if issubclass(origin, Enum):
-            name = self._checked(lambda value: value in origin.__members__, origin, path, owner)
-            return origin[name]
+            return origin[self._checked(lambda value: value in origin.__members__, origin, path, owner)]
         if issubclass(origin, _PLAIN) and origin in _PLAIN:
             kinds = (int, float) if origin is float else (origin,)
             return origin(self._checked(lambda value: type(value) in kinds, origin, path, owner))
@@ -117,12 +95,9 @@ class LeafReader:
             return self._checked(lambda value: value is None, hint, path, owner)
         if issubclass(origin, Tensor | TensorBase) or (origin.__module__, origin.__name__) == ("numpy", "ndarray"):
             return self._tensor(origin, path, owner)
-        names = field_hints(origin)
-        if names is not None:
-            return _made(
-                origin, {name: self.build(it, join(path, name), type_name(origin)) for name, it in names.items()}
-            )
-        return self._collection(hint, origin, path, owner)
+        if (names := field_hints(origin)) is None:
+            return self._collection(hint, origin, path, owner)
+        return _made(origin, {name: self.build(it, join(path, name), type_name(origin)) for name, it in names.items()})
 
     def _collection(self, hint: Any, origin: type, path: str, owner: str) -> Any:
         if issubclass(origin, Mapping) or origin is Mapping:
@@ -141,10 +116,8 @@ class LeafReader:
         below = self._below(path)
         if not below:
             self._checked(lambda value: value in ([], {}), list, path, owner)
-        index = 0
-        while str(index) in below:
+        for index in takewhile(lambda index: str(index) in below, count()):
             yield self.build(hint, join(path, index), owner)
-            index += 1
 
     def _keys(self, items: Any, path: str, owner: str) -> list[tuple[str, str]]:
         """The keys of a map and where their items are; items without parts may have dots in their keys."""
@@ -221,10 +194,7 @@ class LeafReader:
         return RecordMismatchError(f"'{path}' of {owner} is missing in the record ({what}){nearest(path, known)}")
 
     def _below(self, path: str) -> list[str]:
-        tree = self._tree
-        for name in path.split(".") if path else ():
-            tree = tree.get(name, {})
-        return list(tree)
+        return list(reduce(lambda tree, name: tree.get(name, {}), path.split(".") if path else (), self._tree))
 
 
 def _made(kind: type, parts: dict[str, Any]) -> Any:
