@@ -1,6 +1,6 @@
 """The content of a burnpack file, under its names there. Imports no torch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,21 +52,8 @@ def scalar_of(value: Any, leaf: str | None) -> Scalar | None:
     return Scalar("Int", value) if -(2**63) <= value < 2**63 else None
 
 
-def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The plain values in maps by their dotted paths."""
-    if not isinstance(values, Mapping):
-        yield path, values
-        return
-    if not values:
-        raise ValueError(path)
-    for key, below in values.items():
-        if not isinstance(key, str) or not key or "." in key:
-            raise ValueError(path)
-        yield from flat(below, f"{path}.{key}" if path else key)
-
-
 def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
-    """Maps by the parts of the names: what `flat` takes apart."""
+    """Maps by the parts of the names; a ValueError has the name that is also the beginning of another one."""
     found: dict[str, Any] = {}
     for name, value in leaves.items():
         *above, last = name.split(".")

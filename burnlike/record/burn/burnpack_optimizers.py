@@ -5,6 +5,7 @@ its path in the free metadata, under the id. The record has the id's 13 characte
 `values["paths"]`.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..bytes.budget import Budget
 from ..layout import Layout, join, tag_of
-from ..outline import Outline, TensorEntry
+from ..outline import Outline
 from .burnpack_content import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .state_layouts import id_of, leaves_of, state_layout
 
@@ -40,41 +41,32 @@ def _owner(name: str) -> int | None:
     return found if str(found) == digits and found < 2**64 else None
 
 
-def _rest(name: str) -> str:
-    return name.partition(".")[2]
+def _is_rank(name: str) -> bool:
+    return name.partition(".")[2] == _RANK
 
 
 def outline_of(pack: Pack, path: str, budget: Budget) -> Outline:
-    layout = _checked_layout(pack, path)
-    folded = {it for it in pack.scalars if _rest(it) == _RANK} | _lengths(layout, pack).keys()
-    entries = {
-        it: replace(entry, name=it) for it, entry in ((_recorded(it), entry) for it, entry in pack.tensors.items())
-    }
-    states = {_recorded(it): scalar.value for it, scalar in pack.scalars.items() if it not in folded}
-    texts = {str(ParamId.parse(it).value): it for it in layout}
-    paths = {texts[key]: text for key, text in pack.metadata.items() if key in texts}
-    others = {key: text for key, text in pack.metadata.items() if key not in texts}
+    for name, scalar in pack.scalars.items():
+        if _is_rank(name) and (scalar.variant != "UInt" or not 0 <= scalar.value <= _MAX_RANK):
+            raise RecordFormatError(f"{path}: '{name}' is no number of dimensions: {scalar.value}; it is damaged")
+    try:
+        layout = layout_of(pack)
+    except ValueError as error:
+        raise RecordFormatError(f"{path}: '{error}' and another name can't both be in one state") from error
+    digits = {text: str(ParamId.parse(text).value) for text in layout}
+    names = {*pack.tensors, *pack.scalars}
+    lengths = {it for text, state in layout.items() for it, _ in _lists(state["$state"], digits[text], names)}
+    recorded = {it: f"{ParamId(_owner(it) or 0)}.{it.partition('.')[2]}" for it in names}
+    entries = {recorded[it]: replace(entry, name=recorded[it]) for it, entry in pack.tensors.items()}
+    states = {recorded[it]: at.value for it, at in pack.scalars.items() if not _is_rank(it) and it not in lengths}
+    paths = {text: pack.metadata[it] for text, it in digits.items() if it in pack.metadata}
+    others = {key: text for key, text in pack.metadata.items() if key not in digits.values()}
     found = metadata.decode(others, entries, path, budget)
     more_states, more_paths = (found.values.get(key, {}) for key in ("states", "paths"))
     if not isinstance(more_states, dict) or not isinstance(more_paths, dict):
         raise RecordFormatError(f"{path}: its values contradict its scalars; it is damaged")
     values = {**found.values, "states": {**more_states, **states}, "paths": {**more_paths, **paths}}
     return replace(found, values=values, layout=layout if found.layout is None else found.layout)
-
-
-def _recorded(name: str) -> str:
-    digits, _, rest = name.partition(".")
-    return f"{ParamId(int(digits))}.{rest}"
-
-
-def _checked_layout(pack: Pack, path: str) -> Layout:
-    for name, scalar in pack.scalars.items():
-        if _rest(name) == _RANK and (scalar.variant != "UInt" or not 0 <= scalar.value <= _MAX_RANK):
-            raise RecordFormatError(f"{path}: '{name}' is no number of dimensions: {scalar.value}; it is damaged")
-    try:
-        return layout_of(pack)
-    except ValueError as error:
-        raise RecordFormatError(f"{path}: '{error}' and another name can't both be in one state") from error
 
 
 def layout_of(pack: Pack) -> Layout:
@@ -96,16 +88,11 @@ def layout_of(pack: Pack) -> Layout:
             ranks[digits] = int(scalar.value)
         else:
             state[rest] = LEAVES[scalar.variant]
-    return {
-        str(ParamId(int(digits))): {"$state": _state(state, digits, pack), "rank": ranks.get(digits, 0)}
-        for digits, state in leaves.items()
-    }
-
-
-def _state(leaves: Mapping[str, str], digits: str, pack: Pack) -> Layout:
-    """The layout of one state: that of Burn's optimizer which has these leaves, or what the names suggest."""
-    known = state_layout(leaves)
-    return {"$named": _with_lists(nested(leaves), digits, pack)} if known is None else known
+    layout = {}
+    for digits, state in leaves.items():  # a state of one of Burn's optimizers, or what the names suggest
+        known = state_layout(state) or {"$named": _with_lists(nested(state), digits, pack)}
+        layout[str(ParamId(int(digits)))] = {"$state": known, "rank": ranks.get(digits, 0)}
+    return layout
 
 
 def _with_lists(layout: Layout, path: str, pack: Pack) -> Layout:
@@ -119,16 +106,8 @@ def _with_lists(layout: Layout, path: str, pack: Pack) -> Layout:
     return below
 
 
-def _lengths(layout: Layout, pack: Pack) -> dict[str, int]:
-    """The names of the scalars that say how long lists are, and what they say."""
-    found: dict[str, int] = {}
-    names = {*pack.tensors, *pack.scalars}
-    for text, state in layout.items():
-        found.update(_lists(state["$state"], str(ParamId.parse(text).value), names))
-    return found
-
-
 def _lists(layout: Layout, path: str, names: set[str]) -> Iterator[tuple[str, int]]:
+    """The names of the scalars that say how long lists are, and what they say."""
     if isinstance(layout, str):
         return
     tag = tag_of(layout)
@@ -138,10 +117,8 @@ def _lists(layout: Layout, path: str, names: set[str]) -> Iterator[tuple[str, in
     elif tag == "$vec":
         items = layout[tag]
         if not isinstance(items, list):
-            count = 0
-            while any(name == f"{path}.{count}" or name.startswith(f"{path}.{count}.") for name in names):
-                count += 1
-            items = [items] * count
+            there = {name[len(path) + 1 :].partition(".")[0] for name in names if name.startswith(f"{path}.")}
+            items = [items] * next(count for count in itertools.count() if str(count) not in there)
         yield join(path, "len"), len(items)
         for index, below in enumerate(items):
             yield from _lists(below, join(path, index), names)
@@ -154,9 +131,14 @@ def pack_of(outline: Outline) -> tuple[Pack, Outline]:
     states: Mapping[str, Any] = outline.values["states"]
     paths: Mapping[str, Any] = outline.values["paths"]
     layouts = _state_layouts(outline, (*outline.entries, *states), paths)
+    digits = {text: str(ParamId.parse(text).value) for text in layouts}
     types = {it: leaf for text, layout in layouts.items() for it, leaf in leaves_of(layout, text)}
-    tensors: dict[str, TensorEntry] = {_filed(it): entry for it, entry in outline.entries.items()}
-    ids = {it: _owner(it) or 0 for it in tensors}
+    filed = {
+        it: ".".join((digits[text], rest))
+        for it in (*outline.entries, *states)
+        for text, _, rest in [it.partition(".")]
+    }
+    tensors = {filed[it]: entry for it, entry in outline.entries.items()}
     scalars: dict[str, Scalar] = {}
     left: dict[str, Any] = {}
     for name, value in states.items():
@@ -164,30 +146,23 @@ def pack_of(outline: Outline) -> tuple[Pack, Outline]:
         if found is None or name.endswith(f".{_RANK}"):
             left[name] = value
         else:
-            scalars[_filed(name)] = found
+            scalars[filed[name]] = found
     ranks: dict[str, int] = {}
     for name, entry in outline.entries.items():
         text = name.partition(".")[0]
         ranks[text] = max(ranks.get(text, 0), len(entry.shape))
     names = {*tensors, *scalars}
     for text, layout in layouts.items():
-        digits = str(ParamId.parse(text).value)
         rank = layout.get("rank") if isinstance(layout, Mapping) else None
-        scalars[f"{digits}.{_RANK}"] = Scalar("UInt", rank if type(rank) is int else ranks.get(text, 0))
-        lengths = dict(_lists(layout, digits, names))
-        scalars.update({it: Scalar("UInt", count) for it, count in lengths.items() if it not in scalars})
-    texts = {
-        str(ParamId.parse(it).value): path for it, path in paths.items() if it in layouts and isinstance(path, str)
-    }
+        scalars[f"{digits[text]}.{_RANK}"] = Scalar("UInt", rank if type(rank) is int else ranks.get(text, 0))
+        for name, count in _lists(layout, digits[text], names):
+            scalars.setdefault(name, Scalar("UInt", count))
+    texts = {digits[it]: path for it, path in paths.items() if it in layouts and isinstance(path, str)}
     left_paths = {it: path for it, path in paths.items() if it not in layouts or not isinstance(path, str)}
     values = {key: value for key, value in outline.values.items() if key not in ("states", "paths")}
     values |= {key: value for key, value in (("states", left), ("paths", left_paths)) if value}
+    ids = {it: _owner(it) or 0 for it in tensors}
     return Pack(tensors, {}, ids, texts, scalars), replace(outline, ids={}, values=values)
-
-
-def _filed(name: str) -> str:
-    text, _, rest = name.partition(".")
-    return f"{ParamId.parse(text).value}.{rest}"
 
 
 def _state_layouts(outline: Outline, names: tuple[str, ...], paths: Mapping[str, Any]) -> dict[str, Layout]:

@@ -13,14 +13,14 @@ from ...errors import RecordError, RecordFormatError
 from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..bytes.source import Source
-from ..layout import Layout, LayoutOf, known_layout, tag_of
+from ..layout import Layout, LayoutOf, join, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from . import burnpack_optimizers
-from .burnpack_content import LEAVES, Pack, Scalar, flat, has_tag, nested, scalar_of
+from .burnpack_content import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .envelope import told_states
 from .record_tree import default_layout, item_of
 from .state_layouts import is_optimizer_record, leaves_of, normal
-from .tensor_collector import differing
+from .tensor_collector import TensorCollector, same_place
 
 
 def pack_of(outline: Outline) -> Pack:
@@ -46,7 +46,12 @@ def pack_of(outline: Outline) -> Pack:
 
 def _pack_of(outline: Outline) -> tuple[Pack, Outline]:
     types = dict(leaves_of(outline.layout)) if outline.layout is not None else {}
-    scalars, values = _split(outline.values, types)
+    scalars: dict[str, Scalar] = {}
+    values: dict[str, Any] = {}
+    for key, value in outline.values.items():
+        part = _scalars({key: value}, "", types)
+        scalars |= part or {}
+        values |= {key: value} if part is None else {}
     copies: set[str] = set()
     if tag_of(outline.layout) == "$named":  # shows a file's arrangement, where a tied tensor may come again
         copies = {it for it, name in outline.aliases.items() if types.get(it) == "param" and name in outline.ids}
@@ -62,20 +67,18 @@ def _pack_of(outline: Outline) -> tuple[Pack, Outline]:
     return pack, replace(outline, ids={}, aliases=aliases, values=values)
 
 
-def _split(values: Mapping[str, Any], types: Mapping[str, str]) -> tuple[dict[str, Scalar], dict[str, Any]]:
-    """The scalars, and those values that hold something else."""
+def _scalars(value: Any, path: str, types: Mapping[str, str]) -> dict[str, Scalar] | None:
+    """The scalars that a value is, by the names of maps joined by dots; None if it holds something else."""
+    if not isinstance(value, Mapping):
+        found = scalar_of(value, types.get(path))
+        return None if found is None else {path: found}
     scalars: dict[str, Scalar] = {}
-    rest: dict[str, Any] = {}
-    for key, value in values.items():
-        try:
-            found = {path: scalar_of(it, types.get(path)) for path, it in flat({key: value})}
-        except ValueError:
-            found = {key: None}
-        if None in found.values():
-            rest[key] = value
-        else:
-            scalars.update(cast(Mapping[str, Scalar], found))
-    return scalars, rest
+    for key, below in value.items():
+        part = _scalars(below, join(path, key), types) if isinstance(key, str) and key and "." not in key else None
+        if part is None:
+            return None
+        scalars |= part
+    return scalars or None
 
 
 def _layout_of(pack: Pack) -> Layout:
@@ -122,65 +125,36 @@ def outline_of_pack(pack: Pack, source: Source) -> Outline:
     if burnpack_optimizers.is_optimizer(pack):
         return burnpack_optimizers.outline_of(pack, path, budget)
     declared = metadata.aliases_of(pack.metadata, path, budget)
-    found = _Tensors(path)
-    for name, entry in pack.tensors.items():
-        if name not in declared:
-            found.add(cast(StoredTensor, entry), pack.ids.get(name))
-    found.check(pack, declared)
-    tied = {**found.tied, **{it: name for it, name in declared.items() if it in pack.tensors}}
+    found = TensorCollector(path, "the file is damaged: save or fetch it again")
+    tensors = cast(Mapping[str, StoredTensor], pack.tensors)
+    for name, entry in tensors.items():
+        if name in declared:
+            continue
+        if name in pack.ids:
+            found.param(pack.ids[name], entry)
+        else:
+            found.tensor(entry)
+    found.check_ties()
+    for alias, name in declared.items():
+        first = found.entries.get(name)
+        same_id = pack.ids.get(alias) == pack.ids.get(name)
+        if alias in tensors and not (first and same_id and same_place(first, tensors[alias])):
+            raise RecordFormatError(
+                f"{path}: its metadata ties '{alias[:80]}' to '{name[:80]}', which the tensors contradict"
+            )
+    copies = {it.name for it in found.copies}
+    tied = {it: name for it, name in (*found.aliases.items(), *declared.items()) if it in tensors and it not in copies}
     outline = replace(metadata.decode(pack.metadata, found.entries, path, budget), ids=found.ids)
+    try:
+        scalars = nested({name: scalar.value for name, scalar in pack.scalars.items()})
+    except ValueError as error:
+        raise RecordFormatError(f"{path}: the name of the scalar '{error}' begins with that of another one") from error
+    if twice := sorted(scalars.keys() & outline.values.keys()):
+        raise RecordFormatError(f"{path}: the value '{twice[0]:.80}' is there as scalars and as text")
     return replace(
         outline,
         states=outline.states if metadata.STATES in pack.metadata else told_states(outline),
-        aliases={**found.tied, **found.copies, **outline.aliases},
-        values=_joined(pack.scalars, outline.values, path),
+        aliases={**found.aliases, **outline.aliases},
+        values={**scalars, **outline.values},
         layout=_layout_of(replace(pack, tied=tied)) if outline.layout is None else outline.layout,
     )
-
-
-def _joined(scalars: Mapping[str, Scalar], values: Mapping[str, Any], path: str) -> dict[str, Any]:
-    try:
-        found = nested({name: scalar.value for name, scalar in scalars.items()})
-    except ValueError as error:
-        raise RecordFormatError(f"{path}: the name of the scalar '{error}' begins with that of another one") from error
-    if twice := sorted(found.keys() & values.keys()):
-        raise RecordFormatError(f"{path}: the value '{twice[0]:.80}' is there as scalars and as text")
-    return {**found, **values}
-
-
-class _Tensors:
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.entries: dict[str, StoredTensor] = {}
-        self.ids: dict[str, ParamId] = {}
-        self.tied: dict[str, str] = {}
-        self.copies: dict[str, str] = {}
-        self._names: dict[int, str] = {}
-
-    def add(self, entry: StoredTensor, param_id: int | None) -> None:
-        name = entry.name
-        first = name if param_id is None else self._names.setdefault(param_id, name)
-        if first == name:
-            self.entries[name] = entry
-            if param_id is not None:
-                self.ids[name] = ParamId(param_id)
-        elif _same_place(self.entries[first], entry):
-            self.tied[name] = first
-        elif not differing([(self.entries[first], entry)]):
-            self.copies[name] = first
-        else:
-            raise RecordFormatError(f"{self.path}: '{name[:80]}' has the param_id of '{first[:80]}', but other values")
-
-    def check(self, pack: Pack, declared: Mapping[str, str]) -> None:
-        """Check the aliases that the metadata declares against the tensors."""
-        for alias in (it for it in declared if it in pack.tensors):
-            entry, name = cast(StoredTensor, pack.tensors[alias]), declared[alias]
-            first = self.entries.get(name)
-            if first is None or pack.ids.get(alias) != pack.ids.get(name) or not _same_place(first, entry):
-                raise RecordFormatError(
-                    f"{self.path}: its metadata ties '{alias[:80]}' to '{name[:80]}', which the tensors contradict"
-                )
-
-
-def _same_place(one: StoredTensor, other: StoredTensor) -> bool:
-    return replace(one, name="") == replace(other, name="")

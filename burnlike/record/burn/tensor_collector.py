@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -21,6 +22,7 @@ class TensorCollector:
         entries: the tensors by path, in the file's order.
         ids: ParamId of those that are parameters.
         aliases: path at which a tensor comes again -> where it came first.
+        copies: tensors that come again with bytes of their own.
     """
 
     def __init__(self, source_path: str, reason: str = "it is damaged or no record of Burn's") -> None:
@@ -28,7 +30,7 @@ class TensorCollector:
         self.ids: dict[str, ParamId] = {}
         self.aliases: dict[str, str] = {}
         self._names: dict[ParamId, str] = {}
-        self._again: list[StoredTensor] = []
+        self.copies: list[StoredTensor] = []
         self._source_path, self._reason = source_path, reason
 
     def param(self, id_text: Any, tensor: StoredTensor) -> None:
@@ -36,18 +38,19 @@ class TensorCollector:
         path = tensor.name
         self._check_path(path)
         try:
-            param_id = ParamId.parse(id_text)
+            param_id = ParamId(id_text) if isinstance(id_text, int) else ParamId.parse(id_text)
         except (ValueError, TypeError, AttributeError) as error:
             raise self.wrong(path, f"the id {id_text!r:.60} ({error})") from error
         first = self._names.setdefault(param_id, path)
         if first == path:
             self.entries[path] = tensor
             self.ids[path] = param_id
-        elif same_type(self.entries[first], tensor):
-            self.aliases[path] = first
-            self._again.append(tensor)
-        else:
+            return
+        if not same_type(self.entries[first], tensor):
             raise self.wrong(path, f"the ParamId of '{first}' ({param_id}), but another type or shape")
+        self.aliases[path] = first
+        if not same_place(self.entries[first], tensor):
+            self.copies.append(tensor)
 
     def tensor(self, tensor: StoredTensor) -> None:
         self._check_path(tensor.name)
@@ -55,7 +58,7 @@ class TensorCollector:
 
     def check_ties(self) -> None:
         """Check that tensors that came with the same id have the same values; called when all has been read."""
-        for first, again in differing([(self.entries[self.aliases[it.name]], it) for it in self._again]):
+        for first, again in differing([(self.entries[self.aliases[it.name]], it) for it in self.copies]):
             raise self.wrong(again.name, f"the ParamId of '{first.name}' ({self.ids[first.name]}), but other values")
 
     def _check_path(self, path: str) -> None:
@@ -74,6 +77,10 @@ class TensorCollector:
 def same_type(one: StoredTensor, other: StoredTensor) -> bool:
     """Whether two tensors have the same dtype, in the file too, and the same shape."""
     return (one.dtype, one.shape, one.stored_as) == (other.dtype, other.shape, other.stored_as)
+
+
+def same_place(one: StoredTensor, other: StoredTensor) -> bool:
+    return replace(one, name="") == replace(other, name="")
 
 
 def differing(pairs: Pairs) -> Pairs:
