@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Collection, Iterable, Iterator
 from types import CellType, FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -11,12 +11,15 @@ from .._torch_compat.modules import HOOKS
 from ..errors import NoCounterpartError
 from ..module.attributes.plain_attributes import DEEPEST, plain_names
 from ..module.identity.field_metadata import KEPT as FIELDS, change_field, fields_of
+from .fused.forwards import is_written_in, stock_forward
 from .layer_conversion import ORIGIN, change_class, hidden
-from .special_layers import READERS
+from .special_layers import READERS, plain_class
+from .torch_counterparts import burnlike_layers, torch_layers
 
 _NOT_COPIED = (FIELDS, ORIGIN, READERS)
 _GROUPS = ("_parameters", "_buffers", "_modules")
-_LIBRARIES = ("torch.", "burnlike.")
+_PARTS = {nn.modules.linear.NonDynamicallyQuantizableLinear}
+"""Classes of parts of torch's layers that are no layers by themselves: the output projection of attention."""
 
 
 def replaced_method(module: nn.Module) -> str:
@@ -65,40 +68,19 @@ def _content(cell: CellType) -> Any:
 def why_not(layer: nn.Module, *, whole: bool) -> str:
     """Why a layer may compute something else than its class; empty if not. `whole`: its class has no added parts."""
     parts = list(layer.modules()) if whole else [layer]
+    known = torch_layers() | burnlike_layers() | _PARTS
+    owner, forward = stock_forward(type(layer))
     if any((part.__dict__.get(registry) or {}) for part in parts for registry in HOOKS):
         return "it has hooks, which may rely on its tensors; remove them before"
-    if whole and (own := [it for it in parts if not type(it).__module__.startswith(_LIBRARIES)]):
+    if whole and (own := [it for it in parts if plain_class(type(it)) not in known]):
         return f"a part of it, {type(own[0]).__name__}, may compute something else"
     if any("forward" in part.__dict__ or replaced_method(part) for part in parts):
         return "its forward is not that of its class, and may compute otherwise; take it back (del layer.forward)"
-    if whole and not layer.forward.__module__.startswith(_LIBRARIES):
+    if whole and not (forward and is_written_in(owner, forward)):
         return f"the forward of {type(layer).__name__} was replaced, and may compute otherwise"
     if len({part.training for part in parts}) > 1:
         return "only a part of it is in training mode; call train() or eval() on the layer"
     return ""
-
-
-class DerivedLayer(NamedTuple):
-    """A layer whose class is derived from one with a twin.
-
-    Attributes:
-        made: the twin of the layer that its class is derived from.
-        plain: a layer with nothing added.
-        ignored: names that only one of the two libraries has.
-    """
-
-    layer: nn.Module
-    made: nn.Module
-    plain: nn.Module
-    ignored: tuple[str, ...]
-
-    def added(self, module: nn.Module) -> list[str]:
-        """The names of what `module`, the layer or its copy, has beside a plain layer."""
-        plain, passed = self.plain.__dict__, {*_NOT_COPIED, *self.ignored, *map(hidden, self.ignored)}
-        found = [name for name in module.__dict__ if name not in plain and name not in passed]
-        for group in _GROUPS:
-            found += [name for name in module.__dict__[group] if name not in plain[group] and name not in passed]
-        return found
 
 
 class OtherClass:
@@ -107,27 +89,36 @@ class OtherClass:
     Args:
         path: of the module.
         kind: the other class.
-        derived: for a layer; None for a module that calls layers.
+        layer: None for a module that calls layers; else one whose class is derived from a layer with a twin.
+        made: the twin of the layer that its class is derived from.
+        plain: a layer with nothing added.
+        ignored: names that only one of the two libraries has.
 
     Raises:
         NoCounterpartError: what the class added has a name of the twin's.
     """
 
-    def __init__(self, path: str, kind: type[nn.Module], derived: DerivedLayer | None = None) -> None:
-        self.path = path
-        self._kind = kind
-        self._derived = derived
-        if derived is not None:
-            made = derived.made.__dict__
-            taken = {*made, *(name for group in _GROUPS for name in made[group])}
-            if both := sorted(taken & set(derived.added(derived.layer))):
+    def __init__(
+        self,
+        path: str,
+        kind: type[nn.Module],
+        layer: nn.Module | None = None,
+        made: nn.Module | None = None,
+        plain: nn.Module | None = None,
+        ignored: tuple[str, ...] = (),
+    ) -> None:
+        self.path, self._kind, self._made, self._plain = path, kind, made, plain
+        self._passed = {*_NOT_COPIED, *ignored, *map(hidden, ignored)}
+        if layer is not None and made is not None:
+            taken = {*made.__dict__, *(name for group in _GROUPS for name in made.__dict__[group])}
+            if both := sorted(taken & set(self._added(layer))):
                 raise NoCounterpartError(f"its attribute '{both[0]}' has the name of one of the twin's; rename it")
 
     def take(self, module: nn.Module) -> None:
         """Make `module`, a copy, an object of the other class, with the twin's parts in place of the layer's."""
-        if self._derived is not None:
-            made, given = self._derived.made, module.__dict__
-            for name in self._derived.added(module):
+        if (made := self._made) is not None:
+            given = module.__dict__
+            for name in self._added(module):
                 for group in _GROUPS:
                     if name in given[group]:
                         made.__dict__[group][name] = given[group][name]
@@ -139,6 +130,12 @@ class OtherClass:
                     change_field(made, name, fields_of(module)[name])
             object.__setattr__(module, "__dict__", made.__dict__)
         change_class(module, self._kind)
+
+    def _added(self, module: nn.Module) -> list[str]:
+        """The names of what `module`, the layer or its copy, has beside a plain layer."""
+        plain, own = vars(self._plain), vars(module)
+        pairs = [(own, plain), *((own[group], plain[group]) for group in _GROUPS)]
+        return [name for has, usual in pairs for name in has if name not in usual and name not in self._passed]
 
 
 def tensors_held(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -47,14 +47,9 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Train further parameters of the module, with `lr` and other options of their own.
 
-        Their rule and clipping are those that the config has for them.
-
-        Args:
-            param_group: `params`, and options; as torch, it is completed in place.
-
-        Raises:
-            ConfigError: one is not in the module, the config has several rules for them, or an option can't be set.
-            ValueError: one is in a group already.
+        Their rule and clipping are those that the config has for them. As torch, it completes `param_group` in place. A
+        parameter that is not in the module, or for which the config has several rules, and an option that can't be set,
+        is a ConfigError; one that is in a group already a ValueError.
         """
         if not isinstance(param_group, dict) or isinstance(param_group.get("params", ()), set):
             super().add_param_group(param_group)  # which says what is wrong
@@ -103,7 +98,8 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
     def _sync(self) -> None:
         """Follow what was changed from outside: the module, the lists of parameters, the options."""
         found = weights(self._module)
-        renewed = not self._members.are_those_of(self.param_groups, found)
+        listed = [id(it) for group in self.param_groups for it in group["params"]]
+        renewed = self._members.found is not found or [*self._members.by_tensor] != listed
         if renewed:
             self._members = self._members.found_again(self.param_groups, found)
         rules = self._rules_for(self.param_groups)
@@ -143,10 +139,6 @@ class Members:
     by_tensor: dict[int, tuple[Tensor, Param]] = field(default_factory=dict)
     found: Sequence[Param] | None = None
 
-    def are_those_of(self, groups: Sequence[dict[str, Any]], found: Sequence[Param]) -> bool:
-        """Whether the module and the lists of the groups are as they were."""
-        return self.found is found and [*self.by_tensor] == [id(it) for group in groups for it in group["params"]]
-
     def found_again(self, groups: Sequence[dict[str, Any]], found: Sequence[Param]) -> "Members":
         """Put the parameters that the module has now into the groups: by object, else by id, else by path.
 
@@ -164,7 +156,12 @@ class Members:
             for tensor in group["params"]:
                 param = by_tensor.get(id(tensor))
                 if param is None and self.found is not None:
-                    before = self._before(tensor)
+                    if id(tensor) not in self.by_tensor:
+                        raise ConfigError(
+                            f"TorchOptimizer: a tensor of shape {list(tensor.shape)} was put into a group, and it is no"
+                            " parameter of the module that the optimizer was made with"
+                        )
+                    before = self.by_tensor[id(tensor)][1]
                     param = by_id.get(before.id) or by_path.get(before.path)
                 if param is not None and id(param) not in taken:
                     taken.add(id(param))
@@ -177,12 +174,3 @@ class Members:
                 by_ids.append(ParamGroup.from_ids(group["param_ids"]))
         known = {id(param.tensor): (param.tensor, param) for param in params}
         return Members(params, tuple(by_ids), known, found)
-
-    def _before(self, tensor: Tensor) -> Param:
-        known = self.by_tensor.get(id(tensor))
-        if known is None:
-            raise ConfigError(
-                f"TorchOptimizer: a tensor of shape {list(tensor.shape)} was put into a group, and it is no parameter"
-                " of the module that the optimizer was made with"
-            )
-        return known[1]

@@ -20,50 +20,46 @@ class LiveState(MutableMapping[str, Any]):
     """
 
     def __init__(
-        self,
-        fields: Mapping[str, Any] | None = None,
-        optimizer: StatefulOptimizer | None = None,
-        param: Param | None = None,
+        self, fields: Mapping[str, Any] | None = None, of: tuple[StatefulOptimizer, Param] | None = None
     ) -> None:
-        self._fields = dict(fields or {})
-        self._optimizer = optimizer
-        self._param = param
+        self._fields, self._of = dict(fields or {}), of
 
-    def _now(self) -> dict[str, Any]:
-        if self._optimizer is None or self._param is None:
-            return self._fields
-        return fields_of(self._optimizer, self._param)
+    def copy(self) -> dict[str, Any]:
+        if self._of is None:
+            return dict(self._fields)
+        state = self._of[0].state_of(self._of[1])
+        if state is None:
+            return {}
+        tensors, values = flatten(state)
+        return {**tensors, **values}
 
     def _replace(self, fields: dict[str, Any]) -> None:
         self._fields = fields
-        if self._optimizer is not None and self._param is not None:
-            write_fields(self._optimizer, self._param, fields)
+        if self._of is not None:
+            write_fields(*self._of, fields)
 
     def __getitem__(self, name: str) -> Any:
-        return self._now()[name]
+        return self.copy()[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._replace({**self._now(), name: value})
+        self._replace({**self.copy(), name: value})
 
     def __delitem__(self, name: str) -> None:
-        fields = dict(self._now())
+        fields = self.copy()
         del fields[name]
         self._replace(fields)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._now())
+        return iter(self.copy())
 
     def __len__(self) -> int:
-        return len(self._now())
-
-    def copy(self) -> dict[str, Any]:
-        return dict(self._now())
+        return len(self.copy())
 
     def __repr__(self) -> str:
-        return repr(self._now())
+        return repr(self.copy())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
-        return copy.deepcopy(self._now(), memo)
+        return copy.deepcopy(self.copy(), memo)
 
 
 class LiveStates(MutableMapping[Tensor, Any]):
@@ -82,12 +78,10 @@ class LiveStates(MutableMapping[Tensor, Any]):
         param_of: Callable[[Tensor], Param | None],
         members: Callable[[], Iterable[tuple[Tensor, Param]]],
     ) -> None:
-        self._optimizer = optimizer
-        self._param_of = param_of
-        self._members = members
+        self._optimizer, self._param_of, self._members = optimizer, param_of, members
 
     def __getitem__(self, tensor: Tensor) -> LiveState:
-        return LiveState(optimizer=self._optimizer, param=self._param(tensor))
+        return LiveState(of=(self._optimizer, self._param(tensor)))
 
     def __setitem__(self, tensor: Tensor, fields: Mapping[str, Any]) -> None:
         write_fields(self._optimizer, self._param(tensor), dict(fields))
@@ -130,15 +124,6 @@ class LiveStates(MutableMapping[Tensor, Any]):
         if found is None:
             raise KeyError(f"a tensor of shape {list(tensor.shape)} that is in no group of the optimizer")
         return found
-
-
-def fields_of(optimizer: StatefulOptimizer, param: Param) -> dict[str, Any]:
-    """The state of `param` by dotted names; empty where it has none."""
-    state = optimizer.state_of(param)
-    if state is None:
-        return {}
-    tensors, values = flatten(state)
-    return {**tensors, **values}
 
 
 def write_fields(optimizer: StatefulOptimizer, param: Param, fields: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from ..module.transforms.placement import copy_with
 from ..module.tree.traversal import slots_of
 from ..nn.tensor_source import TensorRecipe, TensorSource
 from ..nn.torch_counterpart import AnyLibrary, Call, Counterpart
-from .custom_modules import DerivedLayer, OtherClass, function_around, replaced_method, tensors_held, why_not
+from .custom_modules import OtherClass, function_around, replaced_method, tensors_held, why_not
 from .layer_conversion import Direction, FromTorch, ToTorch, Twin, owner_of, tensors_of
 from .torch_counterparts import KEPT
 
@@ -202,7 +202,7 @@ class _Conversion:
             twin = self._direction.twin(path, layer, pair, own)
             if other is not None:
                 plain = self._direction.plain(twin.made, pair)
-                self._others[id(layer)] = OtherClass(path, other, DerivedLayer(layer, twin.made, plain, pair.ignored))
+                self._others[id(layer)] = OtherClass(path, other, layer, twin.made, plain, pair.ignored)
                 self._find_inside(layer, path, "program", without=plain)
         except BurnlikeError as error:
             self._problem(path, layer, str(error).removeprefix(f"{type(layer).__name__}: "))

@@ -22,13 +22,10 @@ _NO_OPTIONS = ("params", "param_names", "param_ids", _WITH_STATE, _RANDOM_STEP)
 
 @dataclass(slots=True)
 class SavedParam:
-    """One parameter of a state dict.
+    """One parameter of a state dict: the key of its state, and the place of its group.
 
-    Attributes:
-        key: of its state.
-        id: the parameter's when it was saved; made up where the dict doesn't say.
-        path: likewise, without anything made up.
-        group: place of its group.
+    The id is the parameter's when it was saved, made up where the dict doesn't say; so is the path, which is never made
+    up.
     """
 
     key: Any
@@ -39,10 +36,9 @@ class SavedParam:
 
 @dataclass(slots=True)
 class SavedState:
-    """A state dict that was read.
+    """A state dict that was read, its parameters in the order of its groups.
 
     Attributes:
-        params: in the order of its groups.
         options: of each group, without what says which parameters it has.
         record: the states, as OptimizerAdaptor takes them.
         by_name: whether states are keyed by names, as `torch.distributed.checkpoint.state_dict` makes them.
@@ -80,7 +76,10 @@ def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]
         for key, text, path in _identities(group, place):
             # Any that no parameter has: the path then decides.
             made_up = next(it for it in range(len(saved), len(saved) + len(known) + 1) if it not in known)
-            saved.append(SavedParam(key, ParamId(made_up) if text is None else _parsed(text), path, place))
+            try:
+                saved.append(SavedParam(key, ParamId(made_up) if text is None else ParamId.parse(text), path, place))
+            except ValueError as error:
+                raise RecordMismatchError(f"{_SOURCE}: param_ids: {error}") from error
     keys = {it.key for it in saved}
     states = _joined(states, keys)
     unknown = [key for key in states if key not in keys]
@@ -112,12 +111,7 @@ def warn_of_left_out(saved: SavedState, without: Sequence[str]) -> None:
 def options_for(
     groups: Sequence[Sequence[str]], saved: SavedState, targets: Sequence[StateOwner], report: LoadReport | None
 ) -> list[dict[str, Any]]:
-    """The options that each group of an optimizer, a list of ids, is to get: those of the group its parameters were in.
-
-    Raises:
-        RecordMismatchError: its parameters were in groups with different options.
-        ArgumentError: a learning rate is none.
-    """
+    """The options that each group of an optimizer, a list of ids, is to get: of the group its parameters were in."""
     entries = [StateEntry(it.id, it.path) for it in saved.params]
     group_of = {id(entry): it.group for entry, it in zip(entries, saved.params, strict=True)}
     matches, _ = match_entries(entries, targets, report)
@@ -162,10 +156,3 @@ def _identities(group: Mapping[str, Any], place: int) -> list[tuple[Any, str | N
         )
     none = [None] * len(keys)
     return list(zip(keys, ids or none, names or none, strict=True))
-
-
-def _parsed(text: str) -> ParamId:
-    try:
-        return ParamId.parse(text)
-    except ValueError as error:
-        raise RecordMismatchError(f"{_SOURCE}: param_ids: {error}") from error

@@ -35,7 +35,7 @@ class GroupRule:
     Attributes:
         group: place of its group in the config, or BASE.
         rule: of this group alone: rules keep what they prepared for their parameters.
-        options: those of the rule, by torch's names.
+        options: by torch's names.
     """
 
     group: int
@@ -81,11 +81,9 @@ def rule_set(configured: RuleSet, rules: Sequence[GroupRule], members: Sequence[
 
 
 def groups_of(rules: RuleSet, module: nn.Module, lr: float, params: Any) -> list[dict[str, Any]]:
-    """The groups as `add_param_group` takes them.
+    """The groups as `add_param_group` takes them, of all parameters by the groups of the config, the base first.
 
-    Args:
-        params: None for all parameters of the module, by the groups of the config, the base first; a sequence of
-            parameters, or of names with parameters, for some of them; of dicts for groups as torch has them.
+    With `params` of some of them, or of names with parameters, or dicts for groups as torch has them.
     """
     given = None if params is None else list(params)
     if given and isinstance(given[0], Mapping):

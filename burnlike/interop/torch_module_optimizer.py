@@ -30,14 +30,10 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         """Make the optimizer of `module`.
 
         Args:
-            module: what is trained.
+            module: what is trained; without parameters it is an ArgumentError.
             optimizer: an `Optimizer`, which steps and keeps the state; it belongs to this object from now on.
-            lr: learning rate.
+            lr: learning rate, from 0 on and finite.
             params: None, which is all: the optimizer steps the module as a whole.
-
-        Raises:
-            ArgumentError: the rate is negative or not finite, or the module has no parameters.
-            ConfigError: `params` is not None.
         """
         checked_rate(lr)
         name = type(self).__name__
@@ -60,7 +56,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """Whether a GradScaler leaves gradients scaled, and what overflowed to be found, to the step."""
+        # Whether a GradScaler leaves gradients scaled, and what overflowed to be found, to the step.
         return isinstance(self._optimizer, OptimizerAdaptor)
 
     @torch.optim.Optimizer.profile_hook_step
@@ -74,12 +70,9 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         """Update the module with the gradients of its parameters, which keep them.
 
         Args:
-            closure: computes the loss and the gradients anew.
+            closure: computes the loss, which is returned, and the gradients anew.
             lr: the learning rate of this step; None is that of the group.
             divisor: what an OptimizerAdaptor divides the gradients by.
-
-        Returns:
-            What the closure returned, or None.
         """
         loss = None
         if closure is not None:
@@ -96,11 +89,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
     step.hooked = True  # pyright: ignore[reportFunctionMemberAccess] - or torch would put the hooks around it again
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """There is one group, of all parameters.
-
-        Raises:
-            ConfigError: it is not the first one.
-        """
+        """A ConfigError but for the first group, which has all parameters."""
         if self.param_groups:
             raise ConfigError(
                 f"{type(self).__name__}: all parameters are stepped together; make a new optimizer for another set"
@@ -114,11 +103,8 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
     def load_record(self, record: Record) -> Self:
         """Replace the state, and the options where the record has them; returns the optimizer.
 
-        Args:
-            record: what `into_record` gave, here or of the optimizer itself, which has no options.
-
-        Raises:
-            RecordMismatchError: it does not fit; nothing has changed.
+        The record is what `into_record` gave, here or of the optimizer itself, which has no options. One that does not
+        fit is a RecordMismatchError, and nothing has changed.
         """
         record = Record.of(record)
         if record.values.get("optimizer") == type(self).__name__:
@@ -130,8 +116,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
     def state_dict(self, *, form: Literal["burnlike", "torch"] = "burnlike") -> dict[str, Any]:
         """The state and the group in torch's layout; copies nothing.
 
-        Raises:
-            RecordMismatchError: `form` is `torch`, which optimizers without a rule for each parameter don't have.
+        The `form` `torch` is a RecordMismatchError: it is of optimizers with a rule for each parameter.
         """
         if form == "torch":
             raise RecordMismatchError(
@@ -147,8 +132,8 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         """Replace the state and the rate by those of `state_dict`, which this class gave.
 
         Raises:
-            RecordMismatchError: it is of another optimizer or of other parameters; nothing has changed.
-            ArgumentError: its rate is none; likewise.
+            RecordMismatchError, ArgumentError: it is of another optimizer or of other parameters, or its rate is none;
+                nothing has changed.
         """
         given = after_pre_hooks(self, state_dict)
         match given:
@@ -178,8 +163,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
 def handed_by_scaler(optimizer: torch.optim.Optimizer, divisor: float = 1.0) -> dict[str, Any]:
     """What a `GradScaler` that calls `optimizer.step` has handed over, as arguments of an OptimizerAdaptor's step.
 
-    Args:
-        divisor: what gradients are divided by beside the scale.
+    The `divisor` is what gradients are divided by beside the scale.
     """
     scale = getattr(optimizer, "grad_scale", None)
     if divisor != 1.0:
@@ -214,14 +198,7 @@ class TorchLbfgs(TorchModuleOptimizer):
 
     @torch.optim.Optimizer.profile_hook_step
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Up to `max_iter` iterations, each of which calls the closure, maybe several times.
-
-        Returns:
-            What the first call of the closure returned.
-
-        Raises:
-            ArgumentError: there is no closure; and see `Lbfgs.step`.
-        """
+        """Up to `max_iter` iterations, each of which calls the closure, maybe several times; gives its first result."""
         if closure is None:
             raise ArgumentError("TorchLbfgs: step() needs a closure that computes the loss and its gradients")
         with torch.enable_grad():

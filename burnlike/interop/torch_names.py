@@ -21,14 +21,13 @@ from .layer_conversion import ToTorch, tensors_of
 class TorchLayout:
     """The names, dtypes and shapes that the tensors of a module of burnlike's layers have in torch.
 
+    Layers with options that torch does not have are a NoCounterpartError that names all by path.
+
     Attributes:
         tensors: torch's name of each tensor -> a tensor of its dtype and shape.
-        ignored: torch's name of each buffer that burnlike does without -> a tensor of its dtype and shape.
+        ignored: the same of each buffer that burnlike does without.
         places: path in the module -> where its values are in torch's record.
         tied: other path of a tied tensor -> its path.
-
-    Raises:
-        NoCounterpartError: layers have options that torch does not have; all are named by path.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -65,11 +64,6 @@ class TorchLayout:
     def differs(self) -> bool:
         """Whether any tensor of the module has another name, or lies in another way, in torch."""
         return any(it.transposed or not it.is_whole or path != it.name for path, it in self.places.items())
-
-    def fits(self, record: Record) -> bool:
-        """Whether a record has all tensors, and no others, in torch's names and shapes."""
-        report = self.report(record)
-        return not (report.missing or report.unexpected or report.mismatched)
 
     def report(self, record: Record) -> LoadReport:
         names = {**{name: name for name in record.tensors}, **record.aliases}
@@ -112,9 +106,7 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
     `nn.LSTM` in one tensor. What only torch has (`num_batches_tracked`) is left out. All tensors of the result are in
     memory, and have ids: those in `state`, else those of `module`.
 
-    Args:
-        module: of burnlike's layers; its values are not looked at, so it may be on the meta device.
-        state: a record or a state dict, in torch's names.
+    The values of `module` are not looked at, so it may be on the meta device.
 
     Raises:
         NoCounterpartError: layers of `module` have options that torch does not have; all are named by path.
@@ -138,15 +130,8 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
 def record_to_torch(module: nn.Module, record: Record | None = None) -> Record:
     """The record of `module` in the names and layouts of the same model made of layers of `torch.nn`.
 
-    It is the way back of `record_from_torch`; buffers that only torch has (`num_batches_tracked`) are zeros.
-
-    Args:
-        module: of burnlike's layers; with a record its values are not looked at.
-        record: of the module; None for that of its values now.
-
-    Raises:
-        NoCounterpartError: layers of `module` have options that torch does not have; all are named by path.
-        RecordMismatchError: the record is not of this model.
+    It is the way back of `record_from_torch`, with the same errors; buffers that only torch has (`num_batches_tracked`)
+    are zeros. Without a `record` it is that of its values now.
     """
     record = Record.from_module(module) if record is None else record
     if not _fits_burnlike(module, record):
@@ -182,17 +167,14 @@ def expect_fit(report: LoadReport, record: Record, module: nn.Module, library: s
 
 
 def names_of(module: nn.Module, record: Record) -> Literal["torch", "burnlike"] | None:
-    """The library in whose names and layouts the record is; None if it fits both, and they differ.
-
-    Raises:
-        NoCounterpartError: as in `record_from_torch`.
-    """
+    """The library in whose names and layouts the record is; None if it fits both, and they differ."""
     if not _fits_burnlike(module, record):
         return "torch"
     expected = TorchLayout(module)
     if not expected.differs():
         return "torch"
-    return None if expected.fits(record) else "burnlike"
+    report = expected.report(record)
+    return "burnlike" if report.missing or report.unexpected or report.mismatched else None
 
 
 def _fits_burnlike(module: nn.Module, record: Record) -> bool:

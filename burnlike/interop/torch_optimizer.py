@@ -24,7 +24,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def not_compiled(function: F) -> F:
-    """`function`, which `torch.compile` calls as it is."""
     return torch.compiler.disable(function)  # pyright: ignore[reportReturnType] - its types don't say it
 
 
@@ -81,9 +80,8 @@ class TorchOptimizer(GroupedOptimizer):
                 steps that were skipped.
 
         Raises:
-            ConfigError: the config is of an optimizer that has no rule for single parameters, a group of it matches no
-                parameter, a rule can't update one of them, or `params` has what is not the module's, or options that
-                can't be set there.
+            ConfigError: a group of the config matches no parameter, a rule can't update one of them, or `params` has
+                what is not the module's, or options that can't be set there.
             ArgumentError: the rate is negative or not finite, or there is nothing to train.
         """
         if not isinstance(module, nn.Module):
@@ -135,10 +133,7 @@ class TorchOptimizer(GroupedOptimizer):
         unscaled, or the step is skipped, in the pass that updates.
 
         Args:
-            closure: computes the loss and the gradients anew.
-
-        Returns:
-            What the closure returned, or None.
+            closure: computes the loss, which is returned, and the gradients anew.
 
         Raises:
             ShapeError, DTypeError, DeviceError: a gradient does not fit its parameter; nothing has changed.
@@ -159,7 +154,6 @@ class TorchOptimizer(GroupedOptimizer):
 
     @not_compiled
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters in the groups, or fill them with zeros."""
         self._sync()
         super().zero_grad(set_to_none)
 
@@ -168,12 +162,8 @@ class TorchOptimizer(GroupedOptimizer):
 
         `torch.save` keeps it, and `torch.load(weights_only=True)` reads it.
 
-        Args:
-            form: `torch` gives what the optimizer of `torch.optim` of the same rule loads, if it has the same
-                parameters in the same order.
-
-        Raises:
-            RecordMismatchError: `torch.optim` has no such rule.
+        The `form` `torch` is what the optimizer of `torch.optim` of the same rule loads, if it has the same parameters
+        in the same order; without such a rule it is a RecordMismatchError.
         """
         self._sync()
         if form == "torch":
@@ -183,11 +173,7 @@ class TorchOptimizer(GroupedOptimizer):
         return plain_state_dict(super().state_dict(), self._adaptor.random_step)
 
     def into_record(self) -> Record:
-        """States and options of groups, by the names of the module's parameters; copies nothing.
-
-        Raises:
-            RecordError: a state holds something that has no place in a record.
-        """
+        """States and options of groups, by the names of the module's parameters; copies nothing."""
         self._sync()
         return torch_record(self, self._module)
 
@@ -204,8 +190,7 @@ class TorchOptimizer(GroupedOptimizer):
             prune_orphans: drop states of parameters that it doesn't train, which is an error otherwise.
 
         Raises:
-            RecordMismatchError: it does not fit; nothing has changed.
-            RecordIOError: its file can't be read; likewise.
+            RecordMismatchError, RecordIOError: it does not fit, or its file can't be read; nothing has changed.
         """
         self._sync()
         record = Record.of(record)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,10 @@ def import_torch_optimizer(
         >>> record = import_torch_optimizer(theirs.state_dict(), layer)
         >>> ours = AdamWConfig(epsilon=1e-8, weight_decay=1e-2).init().load_record(record, layer)
     """
-    found = state_dict if isinstance(state_dict, Mapping) else _loaded(state_dict)
+    found = state_dict if isinstance(state_dict, Mapping) else read_content(state_dict)
+    if not isinstance(found, Mapping):
+        where = os.fspath(cast("str", state_dict))
+        raise RecordMismatchError(f"{where}: expected the state dict of an optimizer, got a {type(found).__name__}")
     states, groups = parts_of(found)
     options = f"one with the options {listed(sorted(map(str, groups[0])))}" if groups else "one without groups"
     rule = expect_rule(found, _SOURCE, options, "other optimizers have states that none here has")
@@ -80,17 +83,13 @@ def import_torch_optimizer(
 
 
 def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *modules: nn.Module) -> dict[str, Any]:
-    """The states of a record as a state dict that torch's own `optimizer` can load.
+    """The states of a record as a state dict that torch's own `optimizer` can load, with its groups as they are.
 
     Args:
         record: what an OptimizerAdaptor's `into_record` gave, with states of Adam, AdamW, Sgd, RmsProp or AdaGrad.
         optimizer: the torch.optim Adam, AdamW, SGD, RMSprop or Adagrad that is to go on; it is not changed. Torch's
             `load_state_dict` then casts floating-point states to the dtype of their parameters.
         modules: what it trains.
-
-    Returns:
-        As its `state_dict()`: the options of its groups as they are, and for each parameter that has a state in the
-        record that state.
 
     Raises:
         RecordMismatchError: the record is of another optimizer, or has states of parameters that it doesn't train.
@@ -112,10 +111,8 @@ def from_torch_dict(
 ) -> dict[str, Any]:  # fmt: skip
     """The state dict of one of torch's optimizers in the form of a TorchOptimizer's, of `groups` with these `rules`.
 
-    The groups have to have the same parameters, in the same order where the dict has no names of them.
-
-    Raises:
-        RecordMismatchError: it has other groups, other shapes, or options that this optimizer's config contradicts.
+    The groups have to have the same parameters, in the same order where the dict has no names of them. Other shapes,
+    and options that this optimizer's config contradicts, are a RecordMismatchError.
     """
     states, theirs = parts_of(state_dict)
     rule = rule_in(state_dict)
@@ -150,8 +147,7 @@ def to_torch_dict(
 ) -> dict[str, Any]:
     """The state as the optimizer of `torch.optim` with the same parameters in the same order loads it.
 
-    Raises:
-        RecordMismatchError: `torch.optim` has no such rule, or the rule an option that torch's lacks.
+    A RecordMismatchError where `torch.optim` has no such rule, or the rule an option that torch's lacks.
     """
     param_of = enumerate(params)
     states: dict[int, Any] = {}
@@ -225,15 +221,6 @@ def _translated(rule: TorchRule, states: Mapping[Any, Any], targets: Mapping[Any
         for key, param in targets.items()
     }
     return {key: fields for key, fields in found.items() if fields}
-
-
-def _loaded(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    found = read_content(path)
-    if not isinstance(found, Mapping):
-        raise RecordMismatchError(
-            f"{os.fspath(path)}: expected the state dict of an optimizer, got a {type(found).__name__}"
-        )
-    return found
 
 
 def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Order | None) -> dict[Any, Param]:

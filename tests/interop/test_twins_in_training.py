@@ -220,7 +220,10 @@ def test_a_method_and_a_partial_function_compute_with_the_copy(function: Callabl
     assert (twin(torch.ones(2, 3)) == 0).all()
 
 
-def test_a_class_whose_forward_was_replaced_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nn.Linear, "forward", lambda self, x: x)
+@pytest.mark.parametrize("replaced", [lambda self, x: x, functools.wraps(nn.Linear.forward)(lambda self, x: x)])
+def test_a_class_whose_forward_was_replaced_is_refused(
+    replaced: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nn.Linear, "forward", replaced)
     with pytest.raises(NoCounterpartError, match="the forward of Linear was replaced"):
         from_torch(nn.Sequential(nn.Linear(2, 2)))

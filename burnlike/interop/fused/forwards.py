@@ -6,6 +6,7 @@ gets a descriptor in the place of its function. Asked for the class's forward it
 module's, it gives that as well, unless the module has a mark in its `__dict__`.
 """
 
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, Self
@@ -13,6 +14,7 @@ from typing import Any, Self
 from torch import nn
 
 from ..._torch_compat.dispatch import never_compile_alone
+from ...tensor.torch_bridge.torch_function import lift
 from .rebinding import Replace, rebound
 
 _MARK = "_burnlike_fused"
@@ -23,8 +25,6 @@ class FusedForward:
 
     Attributes:
         owner: the class that defines the stock forward.
-        function: of the module and the arguments.
-        ops: the native ops that it calls.
         made_by: a function and its arguments that make it again, in another process.
     """
 
@@ -66,6 +66,13 @@ def stock_forward(module_class: type[nn.Module]) -> tuple[type[nn.Module], types
     stock = vars(owner)["forward"]
     stock = stock.stock if isinstance(stock, StockForward) else stock
     return owner, stock if isinstance(stock, types.FunctionType) and owner is not nn.Module else None
+
+
+def is_written_in(owner: type[nn.Module], forward: types.FunctionType) -> bool:
+    """Whether a forward is code of the module that defines the class: a program may have put another one there."""
+    lifted = forward.__globals__ is lift.__globals__
+    code = getattr(forward, "__wrapped__", None) if lifted else forward
+    return code is not None and code.__globals__ is vars(sys.modules[owner.__module__])
 
 
 def fused_forward(

@@ -1,20 +1,22 @@
-"""Functions of torch and transformers with native ops, for a fused model's code.
+"""Functions of torch and transformers with native ops, for a fused model's code, and which arguments these take.
 
-Each has the signature of the stock function, and calls it for arguments that the op does not take.
+Each has the signature of the stock function, and calls it for arguments that the op does not take. One predicate for
+each op lists what it takes, so that anything unknown, such as a subclass of Tensor, goes to the stock function. The
+tests compare both over a grid of arguments, errors included.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ... import ops
-from ...ops._arguments import autocast_dtype
+from ...ops._arguments import autocast_dtype, for_products
+from ...ops._function import is_recorded
 from ...ops.cross_entropy import unrounded_loss
-from .usable import takes_attention, takes_cross_entropy, takes_norm, takes_rotary
 
 
 def layer_norm(
@@ -102,11 +104,8 @@ def causal_lm_loss(
 ) -> Tensor:
     """transformers' loss of causal language models, without a float32 copy of the logits.
 
-    Args:
-        logits: `[batch, sequence, vocab_size]`.
-        labels: `[batch, sequence]`, compared with the logits of the token before each.
-        num_items_in_batch: what the sum of losses is divided by; None for the number of labels that count.
-        shift_labels: in the place of labels: each compared with the logits at its place.
+    The `labels` `[batch, sequence]` are compared with the logits of the token before each, `shift_labels` with those at
+    their places. The sum of losses is divided by `num_items_in_batch`, or the number of labels that count.
     """
     if not _takes_lm_loss(logits, labels if shift_labels is None else shift_labels, vocab_size):
         stock = _stock_loss("ForCausalLMLoss")
@@ -159,3 +158,100 @@ def _lm_loss(
     if isinstance(num_items_in_batch, Tensor):
         num_items_in_batch = num_items_in_batch.to(loss.device)
     return loss if num_items_in_batch is None else loss / num_items_in_batch
+
+
+_TYPES = (Tensor, nn.Parameter)
+_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+def takes(x: Any, *weights: Any) -> bool:
+    """Whether a native op computes with `x` and these weights; else the stock function is to be called.
+
+    Tensors are torch's own, not subclasses (DTensor, nested and quantized ones) or of other layouts, and on one device.
+    Programs that are exported or traced get stock functions, which every tool knows.
+    """
+    if not _is_ordinary(x) or x.dtype not in _DTYPES or not (x.is_cpu or x.is_cuda or x.is_meta):
+        return False
+    for it in weights:
+        if it is not None and not (_is_ordinary(it) and it.dtype in (x.dtype, torch.float32) and it.device == x.device):
+            return False
+    return not is_recorded()
+
+
+def _is_ordinary(tensor: Any) -> bool:
+    return type(tensor) in _TYPES and tensor.layout is torch.strided and not tensor.is_nested
+
+
+def takes_norm(x: Any, normalized_shape: Any, weight: Any, bias: Any = None) -> bool:
+    """Whether `ops.layer_norm` and `ops.rms_norm` compute what torch's functions do."""
+    if not isinstance(normalized_shape, Sequence) or len(normalized_shape) != 1 or weight is None:
+        return False
+    if not takes(x, weight, bias) or x.dim() == 0 or x.shape[-1] != normalized_shape[0]:
+        return False
+    # Weights in float32 beside 16 bits are for torch's CPU kernels alone; on a GPU autocast changes the result's dtype.
+    if weight.dtype != x.dtype and (x.dtype == torch.float64 or not x.is_cpu):
+        return False
+    changed_by_autocast = not x.is_cpu and x.dtype.itemsize == 2 and autocast_dtype(x) is not None
+    if weight.shape != (x.shape[-1],) or changed_by_autocast:
+        return False
+    return bias is None or (bias.dtype == weight.dtype and bias.shape == weight.shape)
+
+
+def takes_cross_entropy(logits: Any, targets: Any, reduction: Any, label_smoothing: Any) -> bool:
+    """Whether `ops.cross_entropy` computes the loss of these, without weights of classes."""
+    return (
+        takes(logits)
+        and _is_ordinary(targets)
+        and targets.dtype == torch.int64
+        and targets.device == logits.device
+        and logits.dim() == 2
+        and targets.shape == logits.shape[:1]
+        and logits.shape[1] > 0
+        and reduction in ("none", "mean", "sum")
+        and 0.0 <= label_smoothing <= 1.0
+    )
+
+
+def takes_attention(
+    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float | None, grouped: bool
+) -> bool:
+    """Whether `ops.attention` computes what torch's does, in 16 bits on a CPU; for all else it would call torch's."""
+    if dropout != 0 or not takes(query) or not query.is_cpu:
+        return False
+    if not all(_is_ordinary(it) and it.device == query.device and it.dim() == 4 for it in (query, key, value)):
+        return False
+    query, key, value = for_products(query), for_products(key), for_products(value)
+    if query.dtype.itemsize != 2 or not query.dtype == key.dtype == value.dtype:
+        return False
+    batch, heads, queries, width = query.shape
+    has_heads = key.shape[1] == heads or (grouped and key.shape[1] > 0 and heads % key.shape[1] == 0)
+    if key.shape != value.shape or (key.shape[0], key.shape[3]) != (batch, width) or not has_heads:
+        return False
+    if scale is not None and not 0.0 < scale < float("inf"):
+        return False
+    if mask is None:
+        return True
+    if causal or not _is_ordinary(mask) or not mask.is_cpu or not 2 <= mask.dim() <= 4:
+        return False
+    sizes = zip(reversed(mask.shape), (key.shape[2], queries, heads, batch), strict=False)
+    return for_products(mask).dtype in (query.dtype, torch.bool) and all(size in (1, full) for size, full in sizes)
+
+
+def takes_rotary(query: Any, key: Any, cos: Any, sin: Any, unsqueeze_dim: Any) -> bool:
+    """Whether `ops.rotary` turns what transformers' functions do, by whole tables of `[batch, sequence, d]`."""
+    if unsqueeze_dim not in (1, 2) or not takes(query, key, cos, sin):
+        return False
+    if query.dtype != key.dtype or cos.dtype != sin.dtype or cos.shape != sin.shape:
+        return False
+    if (query.dim(), key.dim(), cos.dim()) != (4, 4, 3) or (cos.requires_grad or sin.requires_grad):
+        return False
+    if query.dtype.itemsize == 2 and autocast_dtype(query) not in (None, query.dtype):
+        return False  # torch joins halves in autocast's dtype, or not at all
+    batch, length, width = query.shape[0], query.shape[3 - unsqueeze_dim], query.shape[3]
+    return (
+        (key.shape[0], key.shape[3 - unsqueeze_dim], key.shape[3]) == (batch, length, width)
+        and cos.shape[1:] == (length, width)
+        and cos.shape[0] in (1, batch)
+        and width > 0
+        and width % 2 == 0
+    )

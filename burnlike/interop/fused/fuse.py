@@ -1,8 +1,8 @@
 """`fuse` and `unfuse`: native ops in a model that stays what it is."""
 
 import inspect
+import sys
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import nn
 from ..._torch_compat.modules import COMPILED_CALL
 from ...errors import ModuleTreeError
 from ...module import Module
+from ..torch_counterparts import torch_layers
 from .forwards import code_forward, mark, mark_of, stock_forward, unmark
 from .functions import LOSSES
 from .layers import fuse_layer
@@ -41,27 +42,20 @@ class Kept:
 class FuseReport:
     """What `fuse` did: printed, a line for each class of modules and what came of it.
 
-    Attributes:
-        fused: modules with native ops.
-        kept: modules that stay as they are. Containers that only call their children are not listed.
+    Containers that stay as they are, and only call their children, are not listed.
     """
 
     fused: tuple[Fused, ...]
     kept: tuple[Kept, ...]
 
     def __str__(self) -> str:
-        rows = [*_rows((it.class_name, ", ".join(it.ops)) for it in self.fused)]
-        kept_rows = [*_rows((it.class_name, it.reason) for it in self.kept)]
-        name_width = max((len(name) for name, _, _ in rows + kept_rows), default=0)
-        count_width = max((len(count) for _, count, _ in rows + kept_rows), default=0)
-
-        def lines(table: list[tuple[str, str, str]]) -> list[str]:
-            return [f"  {name:{name_width}}  {count:>{count_width}}  {what}" for name, count, what in table]
-
-        text = [f"fused {len(self.fused)} of {len(self.fused) + len(self.kept)} modules", *lines(rows)]
-        if kept_rows:
-            text += ["kept as they are", *lines(kept_rows)]
-        return "\n".join(text)
+        fused = Counter((it.class_name, ", ".join(it.ops)) for it in self.fused)
+        kept = Counter((it.class_name, it.reason) for it in self.kept)
+        rows = [(name, str(count), what) for counts in (fused, kept) for (name, what), count in counts.items()]
+        name_width, count_width = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+        lines = [f"  {name:{name_width}}  {count:>{count_width}}  {what}" for name, count, what in rows]
+        text = [f"fused {len(self.fused)} of {len(self.fused) + len(self.kept)} modules", *lines[: len(fused)]]
+        return "\n".join([*text, "kept as they are", *lines[len(fused) :]] if kept else text)
 
 
 def fuse(model: nn.Module) -> FuseReport:
@@ -146,7 +140,7 @@ def _fuse_module(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple
     if reason := _refused(module):
         return (), reason
     forward, reason = fuse_layer(module, proven)
-    if forward is None and reason and type(module).__module__.startswith("torch."):
+    if forward is None and reason and type(module) in torch_layers():
         return (), reason
     if forward is None:
         loss_ops = _replace_loss(module)
@@ -172,7 +166,8 @@ def _has_fused_loss(module: nn.Module) -> bool:
 
 def _replace_loss(module: Any) -> tuple[str, ...]:
     """Give a model of transformers the loss of `LOSSES` for its own."""
-    if not type(module).__module__.startswith("transformers.") or "_loss_function" in vars(module):
+    library = sys.modules.get("transformers.modeling_utils")  # none of whose models is here if it is not imported
+    if library is None or not isinstance(module, library.PreTrainedModel) or "_loss_function" in vars(module):
         return ()
     if "loss_function" not in inspect.unwrap(type(module).forward).__code__.co_names:
         return ()
@@ -196,7 +191,3 @@ def _reason(module: nn.Module) -> str:
         if isinstance(module, classes):
             return reason
     return "no native op computes it" if next(module.children(), None) is None else ""
-
-
-def _rows(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    return [(name, str(count), what) for (name, what), count in Counter(pairs).items()]

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from ... import ops
 from ..._torch_compat.modules import CALL_HOOKS, has_global_hooks
 from ...ops._arguments import for_products
+from .functions import takes
 from .reading import names_of, read_otherwise, reads_only
 from .trials import CALLS, Proven, proven_dtypes, stand_in
-from .usable import takes
 
 # Names of the three products: gate, up, down.
 _NAMES = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))

@@ -13,11 +13,12 @@ from torch.nn.parameter import is_lazy
 
 from ... import ops
 from ...ops.linear import machine_gains
+from ..torch_counterparts import torch_layers
 from .forwards import FusedForward, fused_forward, stock_forward
+from .functions import takes, takes_norm
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
 from .reading import methods_of, names_of, one_argument, read_otherwise
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
-from .usable import takes, takes_norm
 
 Methods = tuple[tuple[str, types.FunctionType], ...]
 """Methods of a class, by name, that its forward calls."""
@@ -28,11 +29,9 @@ Compute = Callable[[Any, Any], Tensor | None]
 
 @dataclass(frozen=True, slots=True)
 class LayerRule:
-    """One kind of layer.
+    """One kind of layer, with the name by which it is found again when a module is unpickled, and its native op.
 
     Attributes:
-        name: its own, by which it is found again when a module is unpickled.
-        op: the native op.
         concerns: whether a module may be of the kind, by its class and attributes.
         prove: what of the module the forward depends on, hashable, or None and why the op does not compute it.
         compute: with that, what the op computes.
@@ -107,7 +106,7 @@ def _with_op(stock: types.FunctionType, name: str, methods: Methods, compute: Co
     return update_wrapper(made, stock)
 
 
-def linear_forward(module: Any, x: Any) -> Tensor | None:
+def _linear(module: Any, x: Any) -> Tensor | None:
     return ops.linear(x, module.weight, module.bias) if takes(x, module.weight, module.bias) else None
 
 
@@ -143,7 +142,7 @@ def _is_rms_norm(module: nn.Module) -> bool:
     return (
         is_called_so
         and has_one_weight
-        and not type(module).__module__.startswith("torch.")  # their code calls torch's functions
+        and type(module) not in torch_layers()  # their code calls torch's functions
         and next(module.children(), None) is None
         and next(module.buffers(), None) is None
     )
@@ -184,10 +183,6 @@ def rms_norm_forward(proven: tuple[str, Proven]) -> Compute:
     return compute
 
 
-def _is_written_out_gelu(module: nn.Module) -> bool:
-    return type(module).__name__ in ("NewGELU", "NewGELUActivation", "FastGELUActivation")
-
-
 def _prove_gelu_tanh(module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
     if reason := read_otherwise(module, stock, frozenset()):
         return None, reason
@@ -205,17 +200,19 @@ def gelu_tanh_forward(proven: Proven) -> Compute:
 
 
 _RULES = (
-    LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: linear_forward),
+    LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: _linear),
     LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
-    LayerRule("gelu_tanh", "torch's gelu", _is_written_out_gelu, _prove_gelu_tanh, gelu_tanh_forward),
+    LayerRule(
+        "gelu_tanh",
+        "torch's gelu",
+        lambda module: type(module).__name__ in ("NewGELU", "NewGELUActivation", "FastGELUActivation"),
+        _prove_gelu_tanh,
+        gelu_tanh_forward,
+    ),
     LayerRule("rms_norm", "rms_norm", _is_rms_norm, _prove_rms_norm, rms_norm_forward),
     *(
-        LayerRule(name, op, is_gated, partial(prove_gated, gate), partial(gated_forward, gate))
-        for name, op, gate in (
-            ("swiglu", "swiglu", SWIGLU),
-            ("geglu", "geglu", GEGLU),
-            ("geglu_tanh", "geglu", GEGLU_TANH),
-        )
+        LayerRule(name, name.removesuffix("_tanh"), is_gated, partial(prove_gated, gate), partial(gated_forward, gate))
+        for name, gate in (("swiglu", SWIGLU), ("geglu", GEGLU), ("geglu_tanh", GEGLU_TANH))
     ),
 )
 LAYER_RULES = {rule.name: rule for rule in _RULES}

@@ -12,15 +12,18 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from .forwards import stock_forward
+from ..torch_counterparts import torch_layers
+from .forwards import is_written_in, stock_forward
 from .rebinding import codes_of, instructions_of, is_plain, uses_of_globals
 
 # What code may ask of tensors and torch. Each of these does the same to numbers of any size, and to any number of rows.
 _FORMATS = {"dtype", "to", "type_as", "float", "half", "double", "bfloat16", "float16", "float32", "float64"}
 _FUNCTIONS = {"pow", "square", "mean", "rsqrt", "sqrt", "mul", "add", "div", "silu", "gelu", "tanh", "sigmoid", "erf"}
 _ALLOWED = _FORMATS | _FUNCTIONS | {"torch", "nn", "functional", "math", "pi"}
+_MODULES = (torch, nn, F, math)
 _ORDERS = ("<", "<=", ">", ">=")
 
 
@@ -61,8 +64,8 @@ def _read_from_elsewhere(function: types.FunctionType) -> str:
         if name not in function.__globals__:  # of Python itself, such as `getattr` and `super`
             return f"its code reads `{name}`"
         value = function.__globals__[name]
-        is_known = isinstance(value, types.ModuleType | torch.dtype) or getattr(value, "__name__", "") in _ALLOWED
-        if not (is_known and _is_of_torch(value)):
+        is_allowed = any(value is it for it in _MODULES) or isinstance(value, torch.dtype)
+        if not (is_allowed or (getattr(value, "__name__", "") in _ALLOWED and _is_of_torch(value))):
             return f"its code reads the global `{name}`"
     if function.__code__.co_freevars:
         return f"its code reads `{function.__code__.co_freevars[0]}` of the function around it"
@@ -100,14 +103,14 @@ def reads_only(activation: Any, settings: frozenset[str] = frozenset()) -> bool:
     if isinstance(activation, partial):
         return reads_only(activation.func)
     if isinstance(activation, nn.Module):
-        stock = stock_forward(type(activation))[1]
-        return stock is not None and (_is_of_torch(stock) or not read_otherwise(activation, stock, settings))
+        owner, stock = stock_forward(type(activation))
+        is_of_torch = stock is not None and owner in torch_layers() and is_written_in(owner, stock)
+        return is_of_torch or (stock is not None and not read_otherwise(activation, stock, settings))
     return _is_of_torch(activation) or (
         isinstance(activation, types.FunctionType) and not read_otherwise(None, activation, frozenset())
     )
 
 
-def _is_of_torch(value: Any) -> bool:
-    if isinstance(value, types.ModuleType):
-        return value is math or value.__name__.partition(".")[0] == "torch"
-    return (getattr(value, "__module__", "") or "").partition(".")[0] == "torch"
+def _is_of_torch(function: Any) -> bool:
+    """Whether it is a function of torch's under its own name."""
+    return any(getattr(it, getattr(function, "__name__", ""), None) is function for it in (torch, F))

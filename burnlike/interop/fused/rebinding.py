@@ -22,12 +22,7 @@ _ATTRIBUTES = ("LOAD_ATTR", "LOAD_METHOD")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What code does with a global: `F.relu(x)` uses `F` with the attribute `relu`, called.
-
-    Attributes:
-        attributes: the names after the global's, between dots.
-        called: whether it is called there; else its value goes elsewhere.
-    """
+    """What code does with a global: `F.relu(x)` uses `F` with the attribute `relu`, called; else it goes elsewhere."""
 
     attributes: tuple[str, ...]
     called: bool
@@ -62,7 +57,8 @@ def _rebound(
     for name, uses in sorted(uses_of_globals(function.__code__).items()):
         value: Any = function.__globals__.get(name)
         new, ops = replace(function, name, uses)
-        if not ops and is_plain(value) and _package(value) == _package(function) and _is_called(uses):
+        is_own = is_plain(value) and _package(value) == _package(function)
+        if not ops and is_own and all(it == Use((), called=True) for it in uses):
             new, ops = _rebound(value, replace, seen)
             new = instead_of(function, name, new) if ops else None
         if ops and _is_only_global(function.__code__, name):
@@ -149,10 +145,6 @@ def _use(instructions: list[dis.Instruction], place: int) -> Use:
     return Use(tuple(attributes), called or is_method or "PUSH_NULL" in beside)
 
 
-def _is_called(uses: list[Use]) -> bool:
-    return all(use.called and not use.attributes for use in uses)
-
-
 def _is_only_global(code: types.CodeType, name: str) -> bool:
     """Whether the name stands for nothing but the global: no attribute of the same name, nothing that assigns it."""
     instructions = (it for part in codes_of(code) for it in instructions_of(part))
@@ -174,6 +166,7 @@ def _renamed(code: types.CodeType, names: dict[str, str]) -> types.CodeType:
 
 
 def _package(function: Callable[..., Any]) -> str:
+    # A name, since a package has no other mark: it is where the author's helpers are, not what a function computes.
     return (function.__module__ or "").partition(".")[0]
 
 

@@ -11,9 +11,9 @@ from torch import nn
 
 from . import functions
 from .forwards import fuse_code
+from .functions import takes_rotary
 from .rebinding import Use, instead_of, is_plain, rebound, uses_of_globals
 from .trials import same_rotation
-from .usable import takes_rotary
 
 
 def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
@@ -79,7 +79,8 @@ def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tup
         ops = _ops_of(value, uses) if value in _NAMESPACES else ()
         return (Namespace(lambda: namespace[name]), ops) if ops else (None, ())
     if isinstance(value, Mapping):
-        if not hasattr(value, "get_interface") or "sdpa" not in value or _others(uses, ("get_interface",)):
+        only_asked = all(use == Use(("get_interface",), called=True) for use in uses)
+        if not (hasattr(value, "get_interface") and "sdpa" in value and only_asked):
             return None, ()
         table = AttentionFunctions(lambda: namespace[name])
         return table, table.ops
@@ -91,10 +92,6 @@ def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tup
     if name == "apply_rotary_pos_emb" and is_plain(value) and _is_rotary(value):
         return instead_of(function, name, _rotary(value)), ("rotary",)
     return None, ()
-
-
-def _others(uses: list[Use], attributes: tuple[str, ...]) -> bool:
-    return any(use != Use(attributes, called=True) for use in uses)
 
 
 def _ops_of(value: Any, uses: list[Use]) -> tuple[str, ...]:
@@ -130,16 +127,13 @@ def _rotary(stock: Any) -> Callable[..., Any]:
     names = stock.__globals__
     helpers = {name: names.get(name) for name in uses_of_globals(stock.__code__)}
 
-    def apply(q: Any, k: Any, cos: Any, sin: Any, **keywords: Any) -> Any:
+    def apply(q: Any, k: Any, cos: Any, sin: Any, *dim: Any, **keywords: Any) -> Any:
+        if len(dim) == 1:
+            keywords["unsqueeze_dim"], dim = dim[0], ()
         unsqueeze_dim = keywords.get("unsqueeze_dim", 1)
-        is_proven = all(names.get(name) is value for name, value in helpers.items())
+        is_proven = not dim and all(names.get(name) is value for name, value in helpers.items())
         if not is_proven or not takes_rotary(q, k, cos, sin, unsqueeze_dim):
-            return stock(q, k, cos, sin, **keywords)
+            return stock(q, k, cos, sin, *dim, **keywords)
         return functions.rotary(q, k, cos, sin, unsqueeze_dim)
 
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        if len(arguments) == 5:
-            arguments, keywords = arguments[:4], {**keywords, "unsqueeze_dim": arguments[4]}
-        return apply(*arguments, **keywords)
-
-    return call
+    return apply

@@ -10,8 +10,9 @@ of its hooks, and weights of its own, so that nothing of the module is read, run
 import copy
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import product
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ Proven = tuple[tuple[Pair, torch.dtype], ...]
 CALLS = "_burnlike_calls"
 """The attribute of a stand-in whose list says which of its children were called, in order."""
 
-SINGLE, HALVES = (torch.float32, torch.float32), [(it, it) for it in (torch.bfloat16, torch.float16)]
+_REQUIRED = [(it, it) for it in (torch.float32, torch.bfloat16, torch.float16)]
 _OTHERS = [(torch.bfloat16, torch.float32), (torch.float16, torch.float32), (torch.float64, torch.float64)]
 _MAGNITUDES = (1e-5, 1.0, 1e3)
 # Orders of the same operations, relative to the largest result: about 80 roundings of float32.
@@ -98,16 +99,14 @@ def proven_dtypes(
     """
     proven: dict[Pair, torch.dtype] = {}
     try:
-        for pair in (SINGLE, *HALVES):
-            dtype = _same_values(make, stock, other, pair, width, (*_MAGNITUDES, *magnitudes))
-            if dtype is None:
-                return (), _DIFFERENT
-            proven[pair] = dtype
-        for pair in _OTHERS:
-            with suppress(Exception):  # dtypes that it does not take
+        for pair in (*_REQUIRED, *_OTHERS):
+            # Of the others there may be dtypes that it does not take.
+            with suppress(Exception) if pair in _OTHERS else nullcontext():
                 dtype = _same_values(make, stock, other, pair, width, (*_MAGNITUDES, *magnitudes))
                 if dtype is not None:
                     proven[pair] = dtype
+            if pair in _REQUIRED and pair not in proven:
+                return (), _DIFFERENT
         is_same = _same_gradients(make, stock, other, width)
         return (tuple(proven.items()), "") if is_same else ((), _DIFFERENT)
     except Exception as error:  # a foreign forward may raise anything
@@ -115,29 +114,23 @@ def proven_dtypes(
 
 
 def _same_values(
-    make: Callable[[], nn.Module],
-    stock: Forward,
-    other: Forward,
-    pair: Pair,
-    width: int,
-    magnitudes: tuple[float, ...],
+    make: Callable[[], nn.Module], stock: Forward, other: Forward, pair: Pair, width: int, magnitudes: tuple[float, ...]
 ) -> torch.dtype | None:
     module, exact = make().to(pair[1]), make().to(pair[1]).double()
     dtypes: set[torch.dtype] = set()
     for training in (False, True):
         module.train(training)
         exact.train(training)
-        for sizes in ((2, 3, width), (5, width)):
-            for magnitude in magnitudes:
-                x = (numbers(*sizes) * magnitude).to(pair[0])
-                with torch.no_grad():
-                    expected, actual = _with_state(stock, module, x), _with_state(other, module, x)
-                    if not expected or expected[1:] != actual[1:]:
-                        return None
-                    result = expected[0]
-                    if not _is_near(result, actual[0].to(result.dtype), stock(exact, x.double())):
-                        return None
-                dtypes.add(result.dtype)
+        for sizes, magnitude in product(((2, 3, width), (5, width)), magnitudes):
+            x = (numbers(*sizes) * magnitude).to(pair[0])
+            with torch.no_grad():
+                expected, actual = _with_state(stock, module, x), _with_state(other, module, x)
+                if not expected or expected[1:] != actual[1:]:
+                    return None
+                result = expected[0]
+                if not _is_near(result, actual[0].to(result.dtype), stock(exact, x.double())):
+                    return None
+            dtypes.add(result.dtype)
     return dtypes.pop() if len(dtypes) == 1 else None
 
 
@@ -184,47 +177,40 @@ def _same_gradients(make: Callable[[], nn.Module], stock: Forward, other: Forwar
         result = forward(module, x)
         if not result.requires_grad:
             return False
-        leaves = [x, *module.parameters()]
-        found.append(
-            list(torch.autograd.grad(result, leaves, torch.ones_like(result).cumsum(-1), materialize_grads=True))
-        )
+        leaves, weights = [x, *module.parameters()], torch.ones_like(result).cumsum(-1)
+        found.append(list(torch.autograd.grad(result, leaves, weights, materialize_grads=True)))
     return all((a - b).abs().max() <= 1e-4 * a.abs().max() for a, b in zip(*found, strict=True))
 
 
 def same_rotation(stock: Callable[..., Any], other: Callable[..., Any], *, with_dim: bool) -> bool:
     """Whether a function turns queries and keys as another does, by tables whose halves differ."""
-    try:
-        with untouched_state(), torch.no_grad():
-            for dtype in (torch.float32, torch.bfloat16, torch.float16):
-                for dim in (1, 2) if with_dim else (1,):
-                    for table_dtype in (dtype, torch.float32):
-                        if not _same_rotation(stock, other, dtype, table_dtype, (dim,) if with_dim else ()):
-                            return False
-    except Exception:  # a foreign function may raise anything
-        return False
-    return True
 
+    def is_same(dtype: torch.dtype, in_float: bool, dim: tuple[int, ...]) -> bool:
+        query, key, table = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8), numbers(2, 2, 3, 8)
+        if dim == (2,):
+            query, key = query.transpose(1, 2), key.transpose(1, 2)
+        given = [query.to(dtype), key.to(dtype), *table.to(torch.float32 if in_float else dtype).unbind()]
+        expected, actual, exact = stock(*given, *dim), other(*given, *dim), stock(*(it.double() for it in given), *dim)
+        return all(a.dtype == b.dtype and _is_near(a, b, c) for a, b, c in zip(expected, actual, exact, strict=True))
 
-def _same_rotation(stock: Any, other: Any, dtype: torch.dtype, table_dtype: torch.dtype, dim: tuple[int, ...]) -> bool:
-    query, key, table = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8), numbers(2, 2, 3, 8)
-    if dim == (2,):
-        query, key = query.transpose(1, 2), key.transpose(1, 2)
-    given = [query.to(dtype), key.to(dtype), *table.to(table_dtype).unbind()]
-    expected, actual, exact = stock(*given, *dim), other(*given, *dim), stock(*(it.double() for it in given), *dim)
-    return all(a.dtype == b.dtype and _is_near(a, b, c) for a, b, c in zip(expected, actual, exact, strict=True))
+    return _holds(is_same, (False, True), ((1,), (2,)) if with_dim else ((),))
 
 
 def same_loss(stock: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """Whether two losses of language models are the same, for each dtype of logits and way to divide."""
+
+    def is_same(dtype: torch.dtype, keywords: dict[str, int]) -> bool:
+        labels, logits = torch.tensor([[1, 2, 4, 0], [2, 2, 3, 1]]), numbers(2, 4, 5).to(dtype)
+        expected, actual = (it(logits, labels, vocab_size=5, **keywords) for it in (stock, other))
+        return expected.dtype == actual.dtype and _is_near(expected, actual, expected.double())
+
+    return _holds(is_same, ({}, {"num_items_in_batch": 5}, {"ignore_index": 2}))
+
+
+def _holds(is_same: Callable[..., bool], *options: Sequence[Any]) -> bool:
+    """Whether it is so for each dtype and combination of options."""
     try:
         with untouched_state(), torch.no_grad():
-            for dtype in (torch.float32, torch.bfloat16, torch.float16):
-                for keywords in ({}, {"num_items_in_batch": 5}, {"ignore_index": 2}):
-                    labels = torch.tensor([[1, 2, 4, 0], [2, 2, 3, 1]])
-                    logits = numbers(2, 4, 5).to(dtype)
-                    expected, actual = (it(logits, labels, vocab_size=5, **keywords) for it in (stock, other))
-                    if expected.dtype != actual.dtype or not _is_near(expected, actual, expected.double()):
-                        return False
+            return all(is_same(dtype, *given) for dtype, _ in _REQUIRED for given in product(*options))
     except Exception:  # a foreign function may raise anything
         return False
-    return True
