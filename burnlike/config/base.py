@@ -57,7 +57,9 @@ class ConfigMeta(type(msgspec.Struct)):
             raise TypeError(f"{name}: the tag of a config is always written `type:`; leave out tag_field")
         for key, value in namespace.items():
             if isinstance(value, dataclasses.Field):
-                namespace[key] = _as_msgspec(value)
+                given = {name: getattr(value, name) for name in ("default", "default_factory")}
+                given = {name: it for name, it in given.items() if it is not dataclasses.MISSING}
+                namespace[key] = msgspec.field(**given)
         return super().__new__(mcls, name, bases, namespace, **options)
 
 
@@ -82,11 +84,6 @@ def _target(name: str, builds: str | Callable[..., Any], named: Any, place: str)
     module, package = module or f".{beside}", place.rpartition(".")[0]
     module = resolve_name(module, package) if package else module.removeprefix(".")
     return f"{module}:{target or built}"
-
-
-def _as_msgspec(field: "dataclasses.Field[Any]") -> Any:
-    given = {"default": field.default, "default_factory": field.default_factory}
-    return msgspec.field(**{name: it for name, it in given.items() if it is not dataclasses.MISSING})
 
 
 class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_fields=True):
@@ -143,19 +140,14 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     def validate(self) -> Iterable[tuple[str, str]]:
         """Rules across fields, for subclasses to define; called only when each field is right by itself.
 
-        Yields:
-            `(path, message)` for each rule that is broken; the path is relative, such as `"n_heads"` or `"layers.0.d"`.
-            For a config from a file, the message is printed with the line and column of that path.
+        Yields `(path, message)` for each rule that is broken; the path is relative, such as `"n_heads"` or
+        `"layers.0.d"`. For a config from a file, the message is printed with the line and column of that path.
         """
         return ()
 
     @classmethod
     def load(cls, path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Self:
-        """Read a YAML file.
-
-        Args:
-            path: the file, UTF-8, of at most 4 MiB.
-            overrides: `a.b=c` each, as `--set` takes them.
+        """Read a YAML file, UTF-8, of at most 4 MiB, with `a.b=c` each put into it, as `--set` takes them.
 
         Raises:
             ConfigIOError: the file can't be read.
@@ -165,34 +157,17 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "<string>", overrides: Iterable[str] = ()) -> Self:
-        """Read YAML text.
-
-        Args:
-            text: one YAML document.
-            source: what messages call the text; files under its `defaults:` are looked for beside it.
-            overrides: `a.b=c` each, as `--set` takes them.
-
-        Raises:
-            ConfigError: the text is wrong; the message has one line per mistake.
-        """
+        """As `load`, of one YAML document that messages call `source`; files under its `defaults:` lie beside that."""
         return reading(lambda options: cls.from_tree(tree_of(text, source, options)), overrides)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], source: str = "<dict>") -> Self:
-        """Read plain data such as `to_dict` gives.
-
-        Raises:
-            ConfigError: the data is wrong; the message has one line per mistake.
-        """
+        """Read plain data such as `to_dict` gives; a ConfigError has one line per mistake."""
         return cls.from_tree(Tree(from_python(values, Location(source)), []))
 
     @classmethod
     def from_tree(cls, tree: Tree) -> Self:
-        """Read what `burnlike.config.tree.read_tree` gives, for a program that looks at the places of values itself.
-
-        Raises:
-            ConfigError: the tree is wrong, or has mistakes already; the message has one line per mistake.
-        """
+        """Read what `burnlike.config.tree.read_tree` gives, for a program that looks at the places of values itself."""
         reader = NodeReader()
         reader.problems.extend(tree.problems)
         config = reader.struct(without_extensions(tree.root), cls, "")
@@ -203,26 +178,16 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     def to_dict(self) -> dict[str, Any]:
         """Dicts, lists and plain values, with every default written out and `type` where the class has one.
 
-        Raises:
-            ConfigError: it holds a config that only programs can make.
+        A ConfigError if it holds a config that only programs can make; so are `to_yaml` and `save`.
         """
         return to_plain(self)
 
     def to_yaml(self) -> str:
-        """YAML that `from_yaml` reads back as an equal config, floats to the last bit; it has no references.
-
-        Raises:
-            ConfigError: it holds a config that only programs can make.
-        """
+        """YAML that `from_yaml` reads back as an equal config, floats to the last bit; it has no references."""
         return to_yaml(escaped(self.to_dict()))
 
     def save(self, path: "str | os.PathLike[str]") -> None:
-        """Write YAML to a file, which is replaced as a whole or not at all.
-
-        Raises:
-            ConfigIOError: the file can't be written; one that was there is unchanged.
-            ConfigError: it holds a config that only programs can make; nothing is written.
-        """
+        """Write YAML to a file, which is replaced as a whole or not at all; a ConfigIOError if it can't be written."""
         from burnlike._atomic import replace_file  # here, as reading a config needs none of what it imports
 
         try:
@@ -243,8 +208,7 @@ C = TypeVar("C", bound=Config)
 def built(config: Config, method: str, **context: Any) -> Any:
     """Call what the class line of `config` says it builds, with the config and the `context` that it has arguments for.
 
-    Raises:
-        NotImplementedError: the class line has no `builds=`, and so its class has to define `method`.
+    Without that in the class line, the class has to define `method`.
     """
     builds = type(config).__builds__
     if not builds:

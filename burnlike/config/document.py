@@ -1,12 +1,11 @@
 """Parses YAML text into a tree of nodes with places, and collects all syntax mistakes.
 
-Works on the parser's events instead of on PyYAML's own nodes: without recursion, so that deep nesting is a message and
-not a crash, and without PyYAML's YAML 1.1 resolver and constructors, so that no tag can make an object.
+Works on the parser's events instead of on PyYAML's own nodes: deep nesting is a message and not a crash, and without
+PyYAML's YAML 1.1 resolver and constructors no tag can make an object.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -36,196 +35,161 @@ def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
     """
     check_characters(text, source)
     check_directives(text, source)
-    builder = _Builder(source)
+    reader = _Reader(yaml.parse(text, Loader=LOADER), source)
     try:
-        for event in _events(text):
-            builder.take(event)
+        root = reader.document()
     except yaml.MarkedYAMLError as error:
         line, column, message = explain(error, text)
-        builder.problems.append(Location(source, line, column).problem("", message))
-        raise ConfigError.of(builder.problems) from error
+        reader.problems.append(Location(source, line, column).problem("", message))
+        raise ConfigError.of(reader.problems) from error
     except yaml.YAMLError as error:
         raise ConfigError.of([Location(source, 1, 1).problem("", f"not YAML: {error}")]) from error
-    if builder.root is None or (builder.root.value is None and builder.root.text == ""):
+    if root is None or (root.value is None and root.text == ""):
         raise ConfigError.of([Location(source, 1, 1).problem("", EMPTY)])
-    return builder.root, builder.problems
+    return root, reader.problems
 
 
 def parse_plain(text: str, source: str) -> Any:
-    """The content of a YAML document, as dicts, lists and plain values.
-
-    Raises:
-        ConfigError: the text is wrong; the message has one line per mistake.
-    """
+    """The content of a YAML document, as dicts, lists and plain values; a ConfigError has one line per mistake."""
     node, problems = parse(text, source)
     if problems:
         raise ConfigError.of(problems)
     return node.plain()
 
 
-def _events(text: str) -> Iterator[yaml.Event]:
-    return yaml.parse(text, Loader=LOADER)
-
-
-@dataclass(slots=True)
-class _Open:
-    """A collection whose end has not come yet."""
+class _Part(NamedTuple):
+    """A node, how many values it holds, itself counted, and how many levels of collections."""
 
     node: Node
-    anchor: str | None
     size: int = 1
-    height: int = 1
-    key: "tuple[str, Location, bool] | None" = None
-    """The key whose value is due: its text, its place, and whether it is a merge key."""
-    merges: list[tuple[Location, Node]] = field(default_factory=list)
+    height: int = 0
 
 
-class _Builder:
-    """Builds the tree from events, one at a time."""
+class _Reader:
+    """Reads the tree of a document from its events."""
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, events: Iterator[yaml.Event], source: str) -> None:
+        self.events, self.source = events, source
         self.problems: list[Problem] = []
-        self.root: Node | None = None
-        self.open: list[_Open] = []
-        self.anchors: dict[str, tuple[Node, int, int] | None] = {}
-        self.documents = 0
+        self.anchors: dict[str, _Part | None] = {}
 
-    def take(self, event: yaml.Event) -> None:
-        place = Location(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
+    def document(self) -> Node | None:
+        root = None
+        for event in self.events:
+            if isinstance(event, yaml.NodeEvent):
+                root = self._part(event, (), 0).node
+            elif isinstance(event, yaml.DocumentStartEvent) and root is not None:
+                message = "a second document begins here; a config is one document, so remove the `---`"
+                self._stop(self._place(event), message)
+        return root
+
+    def _part(self, event: Any, path: tuple[str, ...], depth: int, *, is_key: bool = False) -> _Part:
+        """What begins with an event at a path, within `depth` collections."""
+        place = self._place(event)
         match event:
-            case yaml.DocumentStartEvent():
-                self.documents += 1
-                if self.documents > 1:
-                    self._stop(place, "a second document begins here; a config is one document, so remove the `---`")
             case yaml.AliasEvent():
-                self._alias(event.anchor, place)
+                return self._alias(event.anchor, place, path, depth)
             case yaml.ScalarEvent():
-                self._scalar(event, place)
-            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                self._begin(event, place)
-            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                self._end()
-
-    def _begin(self, event: yaml.CollectionStartEvent, place: Location) -> None:
-        self._check_depth(place, 1)
-        self._check_tag(event, place)
-        node = Node(Entries() if isinstance(event, yaml.MappingStartEvent) else [], place)
+                self._check_tag(event, place, path)
+                part = _Part(self._scalar(event, place, path, is_key=is_key))
+            case _:
+                self._check_depth(place, depth + 1)
+                self._check_tag(event, place, path)
+                if event.anchor:
+                    self.anchors[event.anchor] = None
+                node = Node(Entries() if isinstance(event, yaml.MappingStartEvent) else [], place)
+                part = self._collection(node, path, depth + 1)
         if event.anchor:
-            self.anchors[event.anchor] = None
-        self.open.append(_Open(node, event.anchor))
+            self.anchors[event.anchor] = part
+        return part
 
-    def _end(self) -> None:
-        done = self.open.pop()
-        if done.merges:
-            self._merge(done)
-        if done.anchor:
-            self.anchors[done.anchor] = (done.node, done.size, done.height)
-        self._add(done.node, done.size, done.height)
-
-    def _scalar(self, event: yaml.ScalarEvent, place: Location) -> None:
-        self._check_tag(event, place)
-        plain = not event.style and event.tag not in _STRING_TAGS
-        node = Node(event.value, place)
-        if plain and not self._key_due():
-            node.text = event.value
+    def _scalar(self, event: yaml.ScalarEvent, place: Location, path: tuple[str, ...], *, is_key: bool) -> Node:
+        if event.style or event.tag in _STRING_TAGS:
+            return Node(event.value, place)
+        node = Node(event.value, place, event.value)
+        if not is_key:
             try:
                 node.value = resolve(event.value)
             except ScalarError as error:
                 node.value = INVALID
-                report(self.problems, place, self._path(), f"{show_text(event.value)} {error}")
-        elif plain:
-            node.text = event.value
-        if event.anchor:
-            self.anchors[event.anchor] = (node, 1, 0)
-        self._add(node, 1, 0)
+                self._report(place, path, f"{show_text(event.value)} {error}")
+        return node
 
-    def _alias(self, anchor: str, place: Location) -> None:
+    def _alias(self, anchor: str, place: Location, path: tuple[str, ...], depth: int) -> _Part:
         if anchor not in self.anchors:
-            self._stop(place, f"alias *{anchor} has no anchor &{anchor} before it", self._path())
+            self._stop(place, f"alias *{anchor} has no anchor &{anchor} before it", path)
         found = self.anchors[anchor]
         if found is None:
-            self._stop(place, f"alias *{anchor} stands inside its own anchor &{anchor}", self._path())
-        self._check_depth(place, found[2])
-        self._add(*found)
+            self._stop(place, f"alias *{anchor} stands inside its own anchor &{anchor}", path)
+        self._check_depth(place, depth + found.height)
+        return found
 
-    def _check_depth(self, place: Location, height: int) -> None:
-        if len(self.open) + height > MAX_DEPTH:
+    def _collection(self, node: Node, path: tuple[str, ...], depth: int) -> _Part:
+        """Read the items of a list, or the keys and values of a mapping, into a node that is empty."""
+        size, height = 1, 1
+        key: Node | None = None  # the one whose value is due
+        merges: list[tuple[Location, Node]] = []
+        while not isinstance(event := next(self.events), yaml.CollectionEndEvent):
+            is_key = node.is_map and key is None
+            step = str(len(node.value)) if key is None else show_text(key.value)
+            part = self._part(event, path if is_key else (*path, step), depth, is_key=is_key)
+            size, height = size + part.size, max(height, part.height + 1)
+            if size > MAX_VALUES:
+                self._stop(node.place, f"holds more than {MAX_VALUES} values, those repeated by aliases counted")
+            if node.is_list:
+                node.value.append(part.node)
+            elif key is None:
+                key = part.node
+                if not isinstance(key.value, str):
+                    self._report(key.place, path, "a key must be text, not a list or a mapping")
+                    key = Node("?", key.place)
+            else:
+                if key.value == "<<" and key.text is not None:
+                    merges.append((key.place, part.node))
+                elif (first := node.value.get(key.value)) is None:
+                    node.value[key.value] = MappingEntry(key.place, part.node)
+                else:
+                    message = f"duplicate key '{step}'; it stands first in line {first.place.line}: remove one"
+                    self._report(key.place, (*path, step), message)
+                key = None
+        return _Part(node, self._merged(node, merges, path, size), height)
+
+    def _merged(self, node: Node, merges: list[tuple[Location, Node]], path: tuple[str, ...], size: int) -> int:
+        """Add the keys that `<<` brings, and give the size then.
+
+        Those written out in the mapping itself win, then the first mapping merged.
+        """
+        for place, merged in merges:
+            for given in merged.value if merged.is_list else [merged]:
+                if not given.is_map:
+                    self._report(place, path, "`<<` takes an alias of a mapping, or a list of such")
+                    continue
+                size += len(given.value)
+                for key, entry in given.value.items():
+                    node.value.setdefault(key, entry)
+        if merges and size > MAX_VALUES:
+            self._stop(node.place, f"holds more than {MAX_VALUES} values, those merged by `<<` counted")
+        return size
+
+    def _check_depth(self, place: Location, depth: int) -> None:
+        if depth > MAX_DEPTH:
             self._stop(place, f"nested deeper than {MAX_DEPTH} levels")
 
-    def _key_due(self) -> bool:
-        return bool(self.open) and self.open[-1].node.is_map and self.open[-1].key is None
-
-    def _add(self, node: Node, size: int, height: int) -> None:
-        """Put a complete node where it belongs: the root, a list, or a mapping's next key or value.
-
-        Args:
-            size: how many values it holds, itself counted.
-            height: how many levels of collections it has.
-        """
-        if not self.open:
-            self.root = node
-            return
-        parent = self.open[-1]
-        parent.size += size
-        parent.height = max(parent.height, height + 1)
-        if parent.size > MAX_VALUES:
-            self._stop(parent.node.place, f"holds more than {MAX_VALUES} values, those repeated by aliases counted")
-        if parent.node.is_list:
-            parent.node.value.append(node)
-        elif parent.key is None:
-            parent.key = self._key(node)
-        else:
-            key, place, is_merge = parent.key
-            parent.key = None
-            if is_merge:
-                parent.merges.append((place, node))
-            elif (first := parent.node.value.get(key)) is None:
-                parent.node.value[key] = MappingEntry(place, node)
-            else:
-                message = f"duplicate key '{show_text(key)}'; it stands first in line {first.place.line}: remove one"
-                report(self.problems, place, self._path(key), message)
-
-    def _key(self, node: Node) -> tuple[str, Location, bool]:
-        if isinstance(node.value, str):
-            return node.value, node.place, node.value == "<<" and node.text is not None
-        report(self.problems, node.place, self._path(), "a key must be text, not a list or a mapping")
-        return "?", node.place, False
-
-    def _merge(self, done: _Open) -> None:
-        """Add the keys that `<<` brings; those written out in the mapping itself win, then the first mapping merged."""
-        for place, node in done.merges:
-            for given in node.value if node.is_list else [node]:
-                if not given.is_map:
-                    path = self._path()
-                    report(self.problems, place, path, "`<<` takes an alias of a mapping, or a list of such")
-                    continue
-                done.size += len(given.value)
-                for key, entry in given.value.items():
-                    done.node.value.setdefault(key, entry)
-        if done.size > MAX_VALUES:
-            self._stop(done.node.place, f"holds more than {MAX_VALUES} values, those merged by `<<` counted")
-
-    def _check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: Location) -> None:
+    def _check_tag(self, event: Any, place: Location, path: tuple[str, ...]) -> None:
         tag: str | None = event.tag
-        if tag is None or tag == "!":
+        prefix, _, name = (tag or "!").rpartition(":")
+        if tag in (None, "!") or (prefix == "tag:yaml.org,2002" and isinstance(event, _PLAIN_TAGS.get(name, ()))):
             return
-        prefix, _, name = tag.rpartition(":")
-        if prefix == "tag:yaml.org,2002" and isinstance(event, _PLAIN_TAGS.get(name, ())):
-            return
-        shown = show_text(tag.replace("tag:yaml.org,2002:", "!!"))
+        shown = show_text(str(tag).replace("tag:yaml.org,2002:", "!!"))
         message = f"the tag {shown} is not allowed: a config is plain data, so write the value without it"
-        report(self.problems, place, self._path(), message)
+        self._report(place, path, message)
 
-    def _path(self, *last: str) -> str:
-        steps = []
-        for level in self.open:
-            if level.node.is_list:
-                steps.append(str(len(level.node.value)))
-            elif level.key:
-                steps.append(show_text(level.key[0]))
-        return ".".join([*steps, *map(show_text, last)])
+    def _place(self, event: yaml.Event) -> Location:
+        return Location(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
 
-    def _stop(self, place: Location, message: str, path: str = "") -> NoReturn:
-        report(self.problems, place, path, message)
+    def _report(self, place: Location, path: tuple[str, ...], message: str) -> None:
+        report(self.problems, place, ".".join(path), message)
+
+    def _stop(self, place: Location, message: str, path: tuple[str, ...] = ()) -> NoReturn:
+        self._report(place, path, message)
         raise ConfigError.of(self.problems)

@@ -5,12 +5,11 @@ import stat
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import msgspec
 import msgspec.inspect as mi
 from msgspec import Meta
 
 from .node import FromEnvironment
-from .registry import fields_of, inlined_in, members_of
+from .registry import inlined_in, members_of, parts_of
 
 _MARK = "names a file"
 
@@ -20,31 +19,18 @@ FilePath = Annotated[str, Meta(extra={_MARK: True})]
 
 def missing_files(config: Any) -> Iterator[tuple[str, str]]:
     """The path of each field whose file or directory is missing, and what is wrong."""
-    for path, value in file_fields(config):
-        if problem := _problem(value):
-            yield path, problem
+    yield from ((path, problem) for path, value in file_fields(config) if (problem := _problem(value)))
 
 
 def file_fields(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """The path of each field that names a file or a directory, and what it names."""
-    if isinstance(config, msgspec.Struct):
-        for key, field in fields_of(type(config)).items():
-            value, here = getattr(config, field.name), f"{path}.{key}" if path else key
-            here = path if key == inlined_in(type(config)) else here
-            if isinstance(value, str) and _names_a_file(field.type):
-                yield here, value
-            else:
-                yield from file_fields(value, here)
-    elif isinstance(config, list | tuple):
-        for place, item in enumerate(config):
-            yield from file_fields(item, f"{path}.{place}")
-    elif isinstance(config, dict):
-        for key, item in config.items():
-            yield from file_fields(item, f"{path}.{key}")
-
-
-def _names_a_file(wanted: mi.Type) -> bool:
-    return any(isinstance(it, mi.Metadata) and _MARK in (it.extra or {}) for it in members_of(wanted))
+    for key, value, wanted in parts_of(config):
+        here = path if wanted and key == inlined_in(type(config)) else f"{path}.{key}" if path else key
+        members = members_of(wanted) if wanted and isinstance(value, str) else ()
+        if any(isinstance(it, mi.Metadata) and _MARK in (it.extra or {}) for it in members):
+            yield here, value
+        else:
+            yield from file_fields(value, here)
 
 
 def _problem(text: str) -> str:

@@ -7,9 +7,6 @@ its values and its text are counted as often as they are repeated.
 import re
 from typing import Any, NamedTuple
 
-import msgspec
-import msgspec.inspect as mi
-
 from burnlike._env import user_variable
 from burnlike.errors import ConfigError, Problem, nearest
 
@@ -17,7 +14,7 @@ from .emit import to_plain
 from .key_paths import APPEND, KeyPathError, steps_of
 from .node import MAX_DEPTH, MAX_VALUES, Entries, FromEnvironment, Location, Node, child, from_python, report
 from .plain import INVALID
-from .registry import TAG_FIELD, default_of, fields_of, of_any_role
+from .registry import TAG_FIELD, default_of, fields_of, of_any_role, parts_of
 from .scalars import ScalarError, resolve
 from .source_text import MAX_BYTES
 from .words import got, listed, show, show_text
@@ -35,6 +32,10 @@ class _WrongReference(Exception):
     """A `${...}` that can't be put in; the value that it stands in is reported with this message."""
 
 
+class _AlreadyReported(Exception):
+    """A reference leads to a value that is wrong by itself."""
+
+
 class _Resolved(NamedTuple):
     """A part of the tree in which no reference is left: its size in values, and its levels of collections."""
 
@@ -48,9 +49,6 @@ def interpolate(root: Node) -> tuple[Node, list[Problem]]:
 
     A value that is one `${...}` becomes what that refers to, of whatever type. In a longer text it is put in as text.
     `$${` is the text `${`. The value keeps its place; what a reference to a mapping or a list brings keeps its own.
-
-    Raises:
-        ConfigError: references repeat more than a config may hold.
     """
     work = _Interpolation(root)
     try:
@@ -76,18 +74,9 @@ def escaped(value: Any) -> Any:
 
 def masked(message: str, value: Any) -> str:
     """The message with `${env:NAME}` in place of the text that the environment gave to a value or to a part of it."""
-    match value:
-        case FromEnvironment():
-            return message.replace(str(value), value.reference) if value else message
-        case msgspec.Struct():
-            parts: Any = [getattr(value, name) for name in value.__struct_fields__]
-        case dict():
-            parts = value.values()
-        case list() | tuple():
-            parts = value
-        case _:
-            return message
-    for part in parts:
+    if isinstance(value, FromEnvironment):
+        return message.replace(str(value), value.reference) if value else message
+    for _, part, _ in parts_of(value):
         message = masked(message, part)
     return message
 
@@ -111,11 +100,7 @@ class _Interpolation:
         """What fields have that mappings leave out, by the mapping's node and the key."""
 
     def resolved(self, node: Node, path: str) -> _Resolved:
-        """The node without references.
-
-        Raises:
-            _WrongReference: it is being resolved already: it refers to itself.
-        """
+        """The node without references; a _WrongReference where it refers to itself."""
         if not (node.is_map or node.is_list or has_reference(node)):
             return _Resolved(node)
         if found := self.done.get(id(node)):
@@ -186,12 +171,7 @@ class _Interpolation:
         return FromEnvironment(text, token[0]) if node.is_secret and not isinstance(text, FromEnvironment) else text
 
     def _referred(self, token: re.Match[str]) -> _Resolved:
-        """What one `${...}` stands for.
-
-        Raises:
-            _WrongReference: it has no right form, or leads to nothing.
-            _AlreadyReported: the value it leads to is wrong by itself.
-        """
+        """What one `${...}` stands for."""
         inner, spelled = token[1].strip(), show_text(token[0])
         if not token[2]:
             raise _WrongReference(f"the `${{` of {spelled!r} is not closed by `}}`; the text `${{` itself is `$${{`")
@@ -231,7 +211,9 @@ class _Interpolation:
         if (id(node), key) not in self.defaults:
             cls = of_any_role(tag.value) if isinstance(tag.value, str) else None
             field = None if cls is None else fields_of(cls).get(key)
-            self.defaults[id(node), key] = None if field is None else _default_of(field)
+            is_there = field is not None and not field.required
+            plain = escaped(to_plain(default_of(field))) if is_there else None  # as it would be written
+            self.defaults[id(node), key] = from_python(plain, Location("the default")) if is_there else None
         return self.defaults[id(node), key]
 
     def _nothing_there(self, node: Node, path: str, step: str | int) -> str:
@@ -259,17 +241,6 @@ class _Interpolation:
                 if entry.value.is_map and len(paths) < MAX_DEPTH:
                     paths.append((here, entry.value))
         return ""
-
-
-class _AlreadyReported(Exception):
-    """A reference leads to a value that is wrong by itself."""
-
-
-def _default_of(field: mi.Field) -> Node | None:
-    """The default of a field as it would be written, None if it must be given."""
-    if field.required:
-        return None
-    return from_python(escaped(to_plain(default_of(field))), Location("the default"))
 
 
 def _environment(inner: str, spelled: str) -> Node:

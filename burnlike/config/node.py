@@ -25,11 +25,7 @@ class Location(NamedTuple):
 
 
 def report(problems: list[Problem], place: Location, path: str, message: str) -> None:
-    """Add a mistake to those found so far.
-
-    Raises:
-        ConfigError: it was one too many to be worth reading on.
-    """
+    """Add a mistake to those found so far; a ConfigError if it was one too many to be worth reading on."""
     problems.append(place.problem(path, message))
     if len(problems) >= MAX_PROBLEMS:
         raise ConfigError.of([*problems, place.problem("", f"stopped after {MAX_PROBLEMS} mistakes")])
@@ -44,7 +40,6 @@ class FromEnvironment(str):
     reference: str
 
     def __new__(cls, text: str, reference: str) -> "FromEnvironment":
-        """The text, and the `${env:NAME}` with what stands around it."""
         made = super().__new__(cls, text)
         made.reference = reference
         return made
@@ -73,11 +68,10 @@ class Entries(dict[str, MappingEntry]):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One value.
+    """One value, and where it begins.
 
     Attributes:
         value: `Entries` for a mapping, `list[Node]` for a list, else the plain value itself.
-        place: where the value begins.
         text: how a plain YAML value is written; None for one that is quoted or did not come from YAML.
         reference: the text with `${...}` that the value came by.
         is_secret: whether an environment variable gave it; messages don't show it.
@@ -112,12 +106,7 @@ class Node:
 
 
 class Tree(NamedTuple):
-    """A config before it is read into a class.
-
-    Attributes:
-        root: its values, each with its place.
-        problems: the mistakes that do not stop one from reading on.
-    """
+    """A config before it is read into a class, and the mistakes that do not stop one from reading on."""
 
     root: Node
     problems: list[Problem]
@@ -126,8 +115,7 @@ class Tree(NamedTuple):
 def from_python(value: Any, place: Location, depth: int = 0) -> Node:
     """The tree of a Python value; anything but dicts, lists and tuples stands in it as it is.
 
-    Raises:
-        ConfigError: it is nested too deeply, as what holds itself is.
+    What is nested too deeply, as what holds itself is, is a ConfigError.
     """
     if depth > MAX_DEPTH:
         raise ConfigError.of([place.problem("", f"nested deeper than {MAX_DEPTH} levels")])

@@ -68,6 +68,15 @@ def default_of(field: mi.Field) -> Any:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
+def parts_of(value: Any) -> Iterator[tuple[str, Any, mi.Type | None]]:
+    """The parts of a config, a list or a mapping: the key of each in YAML, it, and of a field the type."""
+    if isinstance(value, msgspec.Struct):
+        yield from ((key, getattr(value, it.name), it.type) for key, it in fields_of(type(value)).items())
+    elif isinstance(value, list | tuple | dict):
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        yield from ((str(key), it, None) for key, it in pairs)
+
+
 def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
     """The types of a union; of any other type it alone."""
     return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
@@ -95,11 +104,7 @@ def is_role(cls: ConfigType) -> bool:
 
 
 def imported(role: ConfigType) -> dict[str, ConfigType]:
-    """The tagged classes at and below `role` that are imported, by tag, sorted.
-
-    Raises:
-        DuplicateTypeError: two of them have one tag.
-    """
+    """The tagged classes at and below `role` that are imported, by tag, sorted; two of one tag are an error."""
     found: dict[str, ConfigType] = {}
     for cls in (role, *_descendants(role)):
         tag = tag_of(cls)
@@ -118,10 +123,6 @@ def lookup(role: ConfigType, tag: str) -> ConfigType | None:
     """The class that `type: <tag>` means where a `role` is due, None where there is none.
 
     Entry points are loaded only where neither an imported nor a built-in class has the tag.
-
-    Raises:
-        DuplicateTypeError: two classes have one tag.
-        ConfigError: an entry point's module can't be imported.
     """
     for load in (lambda: None, load_built_in, load_entry_points):
         load()
@@ -131,11 +132,7 @@ def lookup(role: ConfigType, tag: str) -> ConfigType | None:
 
 
 def of_any_role(tag: str) -> ConfigType | None:
-    """The class that `type: <tag>` means whatever role is due, None where there is none, or several roles have one.
-
-    Raises:
-        ConfigError: an entry point's module can't be imported.
-    """
+    """The class that `type: <tag>` means whatever role is due, None where there is none, or several roles have one."""
     for load in (load_built_in, load_entry_points):
         load()
         found = {_full_name(cls): cls for cls in _descendants(msgspec.Struct) if tag_of(cls) == tag}
@@ -163,11 +160,7 @@ def untagged(role: ConfigType, name: str) -> ConfigType | None:
 
 
 def named(root: type[S], name: str) -> type[S]:
-    """The class below `root` with the tag or the class name `name`, of whatever role.
-
-    Raises:
-        ConfigError: there is none, or several.
-    """
+    """The class below `root` with the tag or the class name `name`, of whatever role; a ConfigError if not just one."""
     load_built_in()
     classes = {_full_name(cls): cls for cls in _descendants(root)}
     found = [cls for cls in classes.values() if name == cls.__name__]
@@ -190,7 +183,6 @@ def types_by_role(root: ConfigType) -> dict[str, list[str]]:
 
 
 def load_built_in() -> None:
-    """Import burnlike's own configs."""
     package = Path(__file__).parents[1]
     for part in BUILT_IN:
         for file in sorted((package / part).rglob("*configs.py")):
@@ -198,11 +190,7 @@ def load_built_in() -> None:
 
 
 def load_entry_points() -> None:
-    """Import the configs of installed packages that name a module in the entry point group `burnlike.configs`.
-
-    Raises:
-        ConfigError: such a module can't be imported; it names the package.
-    """
+    """Import the modules that installed packages name in the entry point group `burnlike.configs`."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINT_GROUP):
@@ -217,11 +205,7 @@ def load_entry_points() -> None:
 
 
 def import_modules(names: Iterable[str]) -> None:
-    """Import the modules that `--import` names, from the current directory or installed packages.
-
-    Raises:
-        ConfigError: one can't be imported; it says why.
-    """
+    """Import the modules that `--import` names, from the current directory or installed packages."""
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
             remedy = "; leave out the .py" if name.endswith(".py") else ""

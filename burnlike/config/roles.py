@@ -15,7 +15,7 @@ from burnlike.errors import ConfigError, Problem
 from .base import Config, built
 from .bounds import counts_layers
 from .node import Tree
-from .registry import fields_of
+from .registry import parts_of
 from .root_keys import without_inputs
 
 if TYPE_CHECKING:
@@ -69,15 +69,9 @@ class ModuleConfig(Config, Builds[Built]):
     def init_from(
         self, source: "str | os.PathLike[str] | Any", device: "torch.device | str | None" = None, **options: Any
     ) -> Any:
-        """Build the module and fill it from a record, running no initializer.
+        """Build the module and fill it from a record or its file, running no initializer.
 
-        Args:
-            source: the path of a record's file, or a `burnlike.record.Record`.
-            device: where the parameters go.
-            options: of `burnlike.record.load`.
-
-        Raises:
-            RecordError: the file can't be read, or the record leaves a parameter without a value.
+        The `options` are of `record.load`. It is a RecordError if a parameter is left without a value.
         """
         return resolve("burnlike.record:init_from")(self, source, device, **options)
 
@@ -87,38 +81,22 @@ class ModuleConfig(Config, Builds[Built]):
         return None
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """Inputs that the module takes: the element type and the shape of each, by the name of the argument.
-
-        Returns:
-            Nothing where the config does not say what they are.
-        """
+        """Inputs that the module takes, if they are known: element type and shape by the name of the argument."""
         return {}
 
     def part(self, name: str) -> "tuple[str, ModuleConfig] | None":
-        """The config of the module's child `name`, and its path in this config, such as `layers.0`.
-
-        Returns:
-            None where no config of its own makes this child.
-        """
+        """The config of the module's child `name`, if it has one, and its path in this config, such as `layers.0`."""
         return None
 
 
 def _layers(value: Any) -> int:
     """How many layers a config makes: what its numbers of layers say, times what they repeat."""
-    match value:
-        case Config():
-            fields = fields_of(type(value)).values()
-            own = [(field, getattr(value, field.name)) for field in fields]
-            counts = [it for field, it in own if it is not None and counts_layers(field.type)]
-            parts = sum(_layers(it) for _, it in own)
-            if not counts:
-                return parts + isinstance(value, ModuleConfig)
-            return sum(sum(it) if isinstance(it, tuple) else it for it in counts) * max(parts, 1)
-        case list() | tuple():
-            return sum(map(_layers, value))
-        case dict():
-            return sum(map(_layers, value.values()))
-    return 0
+    parts = [*parts_of(value)]
+    counts = [it for _, it, wanted in parts if it is not None and wanted and counts_layers(wanted)]
+    below = sum(_layers(it) for _, it, _ in parts)
+    if not counts:
+        return below + isinstance(value, ModuleConfig)
+    return sum(sum(it) if isinstance(it, tuple) else it for it in counts) * max(below, 1)
 
 
 class OptimizerConfig(Config, Builds[Built]):
@@ -172,13 +150,10 @@ class TaskConfig(Config, Builds[Built]):
 
 
 class StrategyConfig(Config, Builds[Built]):
-    """A config that says how several processes, which a launcher has started, train one model.
-
-    Attributes:
-        is_single: whether one process trains, without a launcher.
-    """
+    """A config that says how several processes, which a launcher has started, train one model."""
 
     is_single: ClassVar[bool] = False
+    """Whether one process trains, without a launcher."""
 
     def init(self, device: "torch.device", store: Any = None) -> Built:
         """Build what a Learner asks of the processes, a `burnlike.train.SingleProcess`; the process group is there."""

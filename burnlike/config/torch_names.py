@@ -1,47 +1,34 @@
 """What torch and others call the fields of configs: whoever writes these names is told ours."""
 
-OUR_NAMES = {
-    "betas": ("beta_1",),
-    "dim": ("d_model",),
-    "dim_feedforward": ("d_ff",),
-    "embed_dim": ("d_model",),
-    "embedding_dim": ("d_model",),
-    "eps": ("epsilon",),
-    "hidden_size": ("d_hidden", "d_model"),
-    "in_channels": ("channels",),
-    "in_features": ("d_input",),
-    "input_size": ("d_input",),
-    "intermediate_size": ("d_ff",),
-    "learning_rate": ("lr", "initial_lr"),
-    "lr": ("initial_lr",),
-    "max_epochs": ("epochs",),
-    "mode": ("direction",),
-    "monitor": ("metric",),
-    "n_embd": ("d_model",),
-    "n_head": ("n_heads",),
-    "nhead": ("n_heads",),
-    "normalized_shape": ("d_model",),
-    "num_attention_heads": ("n_heads",),
-    "num_embeddings": ("n_embedding",),
-    "num_epochs": ("epochs",),
-    "num_heads": ("n_heads",),
-    "num_hidden_layers": ("n_layers",),
-    "num_layers": ("n_layers",),
-    "out_channels": ("channels",),
-    "out_features": ("d_output",),
-    "p": ("prob",),
-    "patience": ("n_epochs",),
+_OTHER_FIELDS = {
+    "beta_1": "betas",
+    "d_hidden": "hidden_size",
+    "d_model": "hidden_size dim embed_dim embedding_dim n_embd normalized_shape",
+    "d_ff": "dim_feedforward intermediate_size",
+    "epsilon": "eps",
+    "channels": "in_channels out_channels",
+    "d_input": "in_features input_size",
+    "d_output": "out_features",
+    "lr": "learning_rate",
+    "initial_lr": "learning_rate lr",
+    "epochs": "max_epochs num_epochs",
+    "n_epochs": "patience",
+    "direction": "mode",
+    "metric": "monitor",
+    "n_heads": "n_head nhead num_attention_heads num_heads",
+    "n_embedding": "num_embeddings",
+    "n_layers": "num_hidden_layers num_layers",
+    "prob": "p",
 }
+OUR_NAMES: dict[str, tuple[str, ...]] = {}
 """The names of fields that each may mean, the likeliest first."""
+for _ours, _theirs in _OTHER_FIELDS.items():
+    OUR_NAMES |= {name: (*OUR_NAMES.get(name, ()), _ours) for name in _theirs.split()}
 
 ELEMENT_TYPES = {
-    "double": "float64",
-    "float": "float32",
-    "fp16": "float16",
-    "fp32": "float32",
-    "fp64": "float64",
-    "half": "float16",
-    "single": "float32",
+    **dict.fromkeys(("double", "fp64"), "float64"),
+    **dict.fromkeys(("float", "fp32", "single"), "float32"),
+    **dict.fromkeys(("half", "fp16"), "float16"),
 }
 """Names of element types that are none of burnlike's."""
 

@@ -23,14 +23,9 @@ _EXPECTED = "expected the path of a YAML file, the name of a shipped config, or 
 
 
 def tree_of(text: str, source: str, overrides: Iterable[str] = ()) -> Tree:
-    """The tree of a YAML text.
+    """The tree of a YAML text; files under its `defaults:` are looked for beside `source`.
 
-    Args:
-        source: what messages call the text; files under its `defaults:` are looked for beside it.
-        overrides: `a.b=c` each; they are applied before references are put in, so that these see them.
-
-    Raises:
-        ConfigError: it is not YAML, or an option is none.
+    The `overrides`, `a.b=c` each, are applied before references are put in, so that these see them.
     """
     root, problems = parse(text, source)
     root = with_defaults(root, source, text, problems)
@@ -39,12 +34,7 @@ def tree_of(text: str, source: str, overrides: Iterable[str] = ()) -> Tree:
 
 
 def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Tree:
-    """The tree of a file, from which `Config.load` reads a config.
-
-    Raises:
-        ConfigIOError: the file can't be read.
-        ConfigError: it is not YAML, or an option is none.
-    """
+    """The tree of a file, from which `Config.load` reads a config."""
     return tree_of(read_text(path), os.fspath(path), overrides)
 
 
@@ -72,14 +62,7 @@ def with_defaults(root: Node, source: str, text: str, problems: list[Problem]) -
 
 @dataclass
 class _Files:
-    """The files of one config, each read when its turn comes.
-
-    Attributes:
-        problems: the mistakes found so far.
-        characters: of text that may still be read.
-        files: how many may still be read.
-        some_missing: whether an item names no file that can be had.
-    """
+    """The files of one config, each read when its turn comes, and how many of them and characters may still be read."""
 
     problems: list[Problem]
     characters: int
@@ -87,41 +70,30 @@ class _Files:
     some_missing: bool = False
 
     def completed(self, node: Node, source: str, above: tuple[str, ...]) -> Node:
-        """The tree of the file `source` over those that it names.
-
-        Args:
-            above: the files that led to it, the first first.
-        """
+        """The tree of the file `source` over those that it names; `above` are the files that led to it, in order."""
         if not node.is_map or DEFAULTS not in node.value:
             return node
         own = Entries(node.value)
         given: Node = own.pop(DEFAULTS).value
         chain = (*above, source)
         base = Node(Entries(), node.place)
-        for path, item in self._items(given):
-            base = merged(base, self._file(item, path, source, chain))
-        result = merged(base, node.with_value(own))
-        if _size(result) > MAX_VALUES:
-            self._stop(given.place, f"the files hold more than {MAX_VALUES} values together")
-        return result
-
-    def _items(self, given: Node) -> list[tuple[str, Node]]:
-        items = enumerate(given.value) if given.is_list else [("", given)]
-        pairs = [(f"{DEFAULTS}.{index}" if given.is_list else DEFAULTS, item) for index, item in items]
-        right = []
-        for path, item in pairs:
+        for index, item in enumerate(given.value if given.is_list else [given]):
+            path = f"{DEFAULTS}.{index}" if given.is_list else DEFAULTS
             if not isinstance(item.value, str) or not item.value:
                 self._refuse(item, path, f"{_EXPECTED}; got {got(item)}")
             elif "${" in item.value:
                 self._refuse(item, path, f"{_EXPECTED}; `${{...}}` can't be used here")
             else:
-                right.append((path, item))
-        return right
+                base = merged(base, self._file(item, path, source, chain))
+        result = merged(base, node.with_value(own))
+        if _size(result) > MAX_VALUES:
+            self._stop(given.place, f"the files hold more than {MAX_VALUES} values together")
+        return result
 
     def _file(self, item: Node, path: str, source: str, chain: tuple[str, ...]) -> Node:
         """The tree of the file that an item names; an empty mapping if it is refused."""
         file = _found(item.value, os.path.dirname(source))
-        if any(_is_same(file, other) for other in chain):
+        if os.path.realpath(file) in map(os.path.realpath, chain):
             way = " -> ".join(map(_shown, [*chain, file]))
             return self._refuse(item, path, f"a file can't have itself under its defaults: {way}")
         self.files -= 1
@@ -158,10 +130,6 @@ def _found(name: str, folder: str) -> str:
     path = os.path.join(folder, name)
     shipped = shipped_configs().get(name)
     return str(shipped) if shipped and not os.path.lexists(path) else path
-
-
-def _is_same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _unreadable(error: ConfigIOError, name: str, file: str) -> str:
