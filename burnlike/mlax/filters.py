@@ -70,36 +70,28 @@ def as_predicate(f: Filter, module: nn.Module, with_path: bool = False) -> Predi
     if isinstance(f, re.Pattern):
         return lambda leaf, *rest: any(f.search(path) for path in (leaf.path, *leaf.aliases))
     if isinstance(f, ParamGroup):
-        return _in_group(f, module)
+        # A parameter that holds several tensors is meant if it is itself, or one of them.
+        paths = [param.path for param in f.select(module, leaves(module))]
+        return lambda leaf, *rest: f.matches(leaf) or any(path.startswith(f"{leaf.path}.") for path in paths)
     if isinstance(f, Set):
         for wrong in [it for it in f if not isinstance(it, ParamId)]:
             raise TypeError(f"expected a set of ParamIds, got one with {wrong!r}; ParamGroup.from_paths is for paths")
         return lambda leaf, *rest: leaf.id in f
     if callable(f):
-        return _asked(f, with_path)
+        return lambda leaf, *rest: _answer(leaf, f(leaf.path, leaf, *rest) if with_path else f(leaf, *rest))
     raise TypeError(
         "expected a filter (a function, ..., a kind, a name, a pattern, a ParamGroup, a set of ids, or Any, All, Not of"
         f" these), got {type(f).__name__}"
     )
 
 
-def _in_group(group: ParamGroup, module: nn.Module) -> Predicate:
-    """Whether a parameter is meant; one that holds several tensors is if it is itself, or one of them."""
-    paths = [param.path for param in group.select(module, leaves(module))]
-    return lambda leaf, *rest: group.matches(leaf) or any(path.startswith(f"{leaf.path}.") for path in paths)
-
-
-def _asked(f: Callable[..., Anything], with_path: bool) -> Predicate:
-    def predicate(leaf: Parameter, *rest: Parameter) -> bool:
-        answer = f(leaf.path, leaf, *rest) if with_path else f(leaf, *rest)
-        if isinstance(answer, Tensor) and answer.numel() != 1:
-            raise TypeError(
-                f"the filter gave a tensor of shape {list(answer.shape)} for '{leaf.path}': expected one truth value,"
-                " such as (...).any().item()"
-            )
-        return bool(answer)
-
-    return predicate
+def _answer(leaf: Parameter, answer: Anything) -> bool:
+    if isinstance(answer, Tensor) and answer.numel() != 1:
+        raise TypeError(
+            f"the filter gave a tensor of shape {list(answer.shape)} for '{leaf.path}': expected one truth value,"
+            " such as (...).any().item()"
+        )
+    return bool(answer)
 
 
 def is_parameter(value: object) -> bool:

@@ -125,29 +125,24 @@ class ParamGroup(Config):
     def matches(self, param: "Param") -> bool:
         """Whether `param` is meant. One that is in no module has an id and no path.
 
-        Raises:
-            ModuleTreeError: a function of the group raised, or returned neither true nor false.
+        It is a ModuleTreeError if a function of the group raised, or returned neither true nor false.
         """
-        return any(rule.matches(param) for rule in self.match) and not any(
-            rule.matches(param) for rule in self.excludes
-        )
+        return self._holds(lambda rule: rule.matches(param))
 
     def matches_id_path(self, param_id: ParamId, path: str | None = None) -> bool:
         """Whether the parameter with this id and path is meant; without a path only ids (and `all`) can tell.
 
-        Raises:
-            ModuleTreeError: the group has a function, which needs the Param.
+        It is a ModuleTreeError if the group has a function, which needs the Param.
         """
-        paths = (path,) if path else ()
-        return any(rule.accepts(param_id, paths) for rule in self.match) and not any(
-            rule.accepts(param_id, paths) for rule in self.excludes
-        )
+        return self._holds(lambda rule: rule.accepts(param_id, (path,) if path else ()))
+
+    def _holds(self, holds: "Callable[[ParamMatcher], bool]") -> bool:
+        return any(map(holds, self.match)) and not any(map(holds, self.excludes))
 
     def select(self, module: "nn.Module", others: "Iterable[Param]" = ()) -> "list[Param]":
         """The Params of `module` that are meant, weights and states, in the order of `params`.
 
         Args:
-            module: any `nn.Module`.
             others: handles whose paths `module` has beside those of its Params.
 
         Raises:
@@ -185,11 +180,7 @@ def selected(module: "nn.Module", group: ParamGroup | None) -> "list[Param]":
 
 def _texts(values: Iterable[object]) -> Any:
     """The list of a rule; a single text is returned as it is, for the rule to refuse."""
-    return values if isinstance(values, str) else tuple(map(_text, values))
-
-
-def _text(value: object) -> object:
-    return str(value) if isinstance(value, ParamId) else value
+    return values if isinstance(values, str) else tuple(str(it) if isinstance(it, ParamId) else it for it in values)
 
 
 def _joined(rules: tuple[ParamMatcher, ...], more: tuple[ParamMatcher, ...]) -> tuple[ParamMatcher, ...]:

@@ -1,7 +1,7 @@
 """The rules of a ParamGroup. Each looks at a parameter's id and paths. Imports no torch."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,11 +14,8 @@ class ParamMatcher(Config):
     """Role of the rules that a ParamGroup is made of; a tagged subclass of your own is one more `type:`."""
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether the rule holds for the parameter `param_id`.
-
-        Args:
-            param_id: its identity.
-            paths: its canonical paths, several for a tied tensor, none where they are not known.
+        """Whether the rule holds for the parameter of this id and these canonical paths, none where they are not
+        known.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define accepts(param_id, paths)")
 
@@ -159,26 +156,22 @@ class MatchCallable(ParamMatcher):
         )
 
     def matches(self, param: Any) -> bool:
+        end = "; no parameter was changed"
         try:
             answer = self.predicate(param)
         except Exception as error:
-            raise ModuleTreeError(
-                f"the predicate {self._name} raised {type(error).__name__} at '{param.path}': {error};"
-                " no parameter was changed"
-            ) from error
+            what = f"raised {type(error).__name__} at '{param.path}': {error}"
+            raise ModuleTreeError(f"the predicate {self._name} {what}{end}") from error
         try:
             return bool(answer)
         except Exception as error:
             shape = getattr(answer, "shape", None)
             got = type(answer).__name__ + (f" of shape {list(shape)}" if isinstance(shape, tuple) else "")
-            raise ModuleTreeError(
-                f"the predicate {self._name} returned a {got} at '{param.path}': expected True or False, as of"
-                " `.any()` or `.all()`; no parameter was changed"
-            ) from error
+            what = f"returned a {got} at '{param.path}': expected True or False, as of `.any()` or `.all()`"
+            raise ModuleTreeError(f"the predicate {self._name} {what}{end}") from error
 
     @property
     def _name(self) -> str:
-        predicate: Callable[[Any], object] = self.predicate
-        code = getattr(predicate, "__code__", None)
+        code = getattr(self.predicate, "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
-        return getattr(predicate, "__qualname__", type(predicate).__name__) + where
+        return getattr(self.predicate, "__qualname__", type(self.predicate).__name__) + where

@@ -46,9 +46,7 @@ def noting(kind: str, tensor: Tensor | None) -> Tensor | None:
 
 def noting_at(module: nn.Module, name: str) -> Tensor | None:
     """The tensor `name` of `module`, if ids are noted on it."""
-    if name in module._buffers:
-        return module._buffers[name]
-    return noting("weight", module._parameters.get(name))
+    return module._buffers[name] if name in module._buffers else noting("weight", module._parameters.get(name))
 
 
 def noted_id(tensor: Tensor | None) -> ParamId | None:
@@ -68,12 +66,9 @@ def known_id(module: nn.Module, name: str, tensor: Tensor | None) -> ParamId | N
         return place if meta_of(module, name).own_id else None
     if noted is None or noted is kept:
         return place
-    noted = _id_of(noted)
-    if noted == place:
-        return place
     if place is not None and (not isinstance(tensor, nn.Parameter) or meta_of(module, name).own_id):
         return place
-    return noted
+    return _id_of(noted)
 
 
 def keep_id(module: nn.Module, name: str, param_id: ParamId, tensor: Tensor | None) -> None:

@@ -14,6 +14,7 @@ import os
 import secrets
 import threading
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +30,8 @@ MOST_COUNTED = 100_000
 
 
 class IdSource:
-    """Draws the ids of one process.
-
-    Attributes:
-        key: secret of the job; two sources with one key draw equal ids for equal fingerprints.
+    """Draws the ids of one process; two sources with one `key`, secret of the job, draw equal ids for equal
+    fingerprints.
     """
 
     def __init__(self) -> None:
@@ -90,23 +89,29 @@ class ParamId:
     def new(cls, fingerprint: str = "") -> "ParamId":
         """Draw a new id: random, but the same on all ranks of a job and after the same `seed_param_ids`.
 
-        Args:
-            fingerprint: what the id is for; ids of other fingerprints don't depend on it.
+        `fingerprint` says what it is for; ids of other fingerprints don't depend on it.
         """
         return cls(SOURCE.draw(fingerprint))
 
     @classmethod
     def parse(cls, text: str) -> "ParamId":
-        """Read Burn's text form, in either case; shorter ids of older versions are extended with zero bytes.
+        """Read Burn's text form, in either case; ValueError if it is none. Shorter ids of older versions get zero
+        bytes.
 
         The UUIDs that Burn wrote before 0.15 are hashed to 64 bits: to the same id each time, but not to Burn's, whose
         hash differs from one build to the next.
-
-        Raises:
-            ValueError: `text` is neither base32 of at most 8 bytes nor a UUID.
         """
-        raw = _uuid_hash(text) if len(text) == _UUID_CHARACTERS else _base32(text)
-        if raw is None:
+        raw = None
+        with suppress(ValueError):
+            if len(text) == _UUID_CHARACTERS:
+                value = uuid.UUID(text)
+                digest = hashlib.blake2b(value.bytes, digest_size=_BYTES).digest()
+                raw = digest if str(value) == text.lower() else None
+            elif len(text) == _CHARACTERS and text.isascii() and text.isalnum():  # a million are read in a second
+                raw = (int(text, 32) >> 1).to_bytes(_BYTES, "big")
+            else:
+                raw = base64.b32hexdecode(text + "=" * (-len(text) % 8), casefold=True)
+        if raw is None or not 0 < len(raw) <= _BYTES:
             raise ValueError(f"Invalid id. {text!r}: expected a ParamId of 13 characters from 0-9 and a-v")
         return cls(int.from_bytes(raw, "little"))
 
@@ -116,24 +121,6 @@ class ParamId:
 
     def __int__(self) -> int:
         return self.value
-
-
-def _base32(text: str) -> bytes | None:
-    try:
-        if len(text) == _CHARACTERS and text.isascii() and text.isalnum():  # a million of them are read in a second
-            return (int(text, 32) >> 1).to_bytes(_BYTES, "big")
-        raw = base64.b32hexdecode(text + "=" * (-len(text) % 8), casefold=True)
-    except ValueError:
-        return None
-    return raw if 0 < len(raw) <= _BYTES else None
-
-
-def _uuid_hash(text: str) -> bytes | None:
-    try:
-        value = uuid.UUID(text)
-    except ValueError:
-        return None
-    return hashlib.blake2b(value.bytes, digest_size=_BYTES).digest() if str(value) == text.lower() else None
 
 
 def seed_param_ids(seed: int) -> None:

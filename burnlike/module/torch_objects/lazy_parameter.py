@@ -205,9 +205,8 @@ def mapped_lazy(param: LazyParameter, mapper: Callable[[Tensor], Tensor]) -> Laz
     init = param._cell.init
     with torch.no_grad():
         shape = mapper(torch.empty(param.shape, dtype=param.dtype, device="meta")).shape
-    return LazyParameter(
-        LazyCell(lambda device: mapper(init(device))), shape, param.device, param.dtype, param.requires_grad
-    )
+    cell = LazyCell(lambda device: mapper(init(device)))
+    return LazyParameter(cell, shape, param.device, param.dtype, param.requires_grad)
 
 
 def _cell_of(tensor: object) -> LazyCell | None:
@@ -222,17 +221,13 @@ def _nan(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tens
 
 def _checked(values: object, form: Tensor) -> Tensor:
     """The initializer's result, if a parameter of this form can hold it."""
-    still = "; the parameter is still uninitialized"
+    gave, still = "the initializer of a lazy parameter gave", "; the parameter is still uninitialized"
     if not isinstance(values, Tensor):
-        raise TypeError(
-            f"the initializer of a lazy parameter gave {type(values).__name__}, expected a torch.Tensor{still}"
-        )
+        raise TypeError(f"{gave} {type(values).__name__}, expected a torch.Tensor{still}")
     if values.shape != form.shape:
-        raise ShapeError(
-            f"the initializer of a lazy parameter gave shape {list(values.shape)}, expected {list(form.shape)}{still}"
-        )
+        raise ShapeError(f"{gave} shape {list(values.shape)}, expected {list(form.shape)}{still}")
     if values.is_floating_point() != form.is_floating_point() or values.is_complex() != form.is_complex():
-        raise DTypeError(f"the initializer of a lazy parameter gave {values.dtype}, expected {form.dtype}{still}")
+        raise DTypeError(f"{gave} {values.dtype}, expected {form.dtype}{still}")
     return values.detach()
 
 

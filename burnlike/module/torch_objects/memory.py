@@ -46,7 +46,15 @@ class Memory:
         That is the tensor's own memory if it can be trained there, else a copy. Called outside of inference mode.
         """
         value = tensor.detach()
-        if value.is_inference() or self.holds(value) or not _is_whole(value):
+        if (
+            value.is_inference()
+            or self.holds(value)
+            or not (
+                # It uses each byte of its storage once: no part of something larger, and not expanded.
+                is_traceable_wrapper_subclass(value)
+                or value.untyped_storage().nbytes() == value.numel() * value.element_size()
+            )
+        ):
             value = value.clone()
         self.add(value)
         return value
@@ -66,10 +74,3 @@ def _ranges(tensor: Tensor) -> list[tuple[int, int]] | None:
     except (NotImplementedError, RuntimeError):  # sparse tensors, and those that have no storage
         return None
     return [(start, start + storage.nbytes())] if storage.nbytes() else []
-
-
-def _is_whole(tensor: Tensor) -> bool:
-    """Whether it uses each byte of its storage once: no part of something larger, and not expanded."""
-    if is_traceable_wrapper_subclass(tensor):
-        return True
-    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()

@@ -106,10 +106,8 @@ def parametrizations_of(module: nn.Module) -> dict[str, Any]:
 
 def base_tensor(module: nn.Module, name: str) -> Tensor | None:
     """The tensor of the field `name`, without computing it: of a parametrized one, what it is computed from."""
-    list_of = parametrizations_of(module).get(name)
-    if list_of is not None:
-        key = base_name(list_of)
-        module, name = list_of, key
+    if (list_of := parametrizations_of(module).get(name)) is not None:
+        module, name = list_of, base_name(list_of)
     groups = (module._parameters, module._buffers, module.__dict__)
     shown = next((group[name] for group in groups if isinstance(group.get(name), Tensor)), None)
     return None if shown is None else sharded(module, name, shown)
@@ -129,11 +127,8 @@ def base_name(list_of: nn.Module) -> str:
     """
     if "_base_name" in list_of.__dict__:
         return list_of.__dict__["_base_name"]
-    sizes = {
-        key: 0 if tensor is None else tensor.numel()
-        for key, tensor in (*list_of._parameters.items(), *list_of._buffers.items())
-    }
-    return max(sizes, key=lambda key: (sizes[key], key))
+    tensors = {**list_of._parameters, **list_of._buffers}
+    return max(tensors, key=lambda key: (0 if (it := tensors[key]) is None else it.numel(), key))
 
 
 def parts_of(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:

@@ -19,16 +19,10 @@ def agree_ids(module: M, group: Any = None) -> M:
 
     Ranks draw equal ids by themselves, unless one rank alone has first built more layers of the same classes and
     shapes, or traversed a part of the tree before the whole; or the ranks were started by hand, with neither
-    `MASTER_ADDR` and `WORLD_SIZE` nor a process group when the ids were drawn. Call it on all ranks at once, before
-    optimizer states and gradients are kept by id. Without a process group it does nothing.
+    `MASTER_ADDR` and `WORLD_SIZE` nor a process group when the ids were drawn. Call it on all ranks of `group` (None:
+    all) at once, before optimizer states and gradients are kept by id. Without a process group it does nothing.
 
-    Args:
-        module: any `nn.Module`, the same tree on each rank.
-        group: the `torch.distributed` group; None is all ranks.
-
-    Raises:
-        ModuleTreeError: the tree has other paths than that of the first rank; its ids are as they were. Raised on the
-            ranks that differ.
+    It is a ModuleTreeError on the ranks whose tree has other paths than that of the first; their ids are as they were.
     """
     from torch import distributed
 

@@ -17,7 +17,7 @@ from .traversal import slots_of
 class Decision(NamedTuple):
     """The id that the attribute `name` of `module` is to keep, and to be noted on `tensor`.
 
-    `tied` is whether another place has the tensor, too, or had it; None leaves that as it is.
+    `tied` is whether another place has the tensor, or had it; None leaves that as it is.
     """
 
     module: nn.Module
@@ -28,14 +28,12 @@ class Decision(NamedTuple):
 
 
 class Identities:
-    """The decisions of one traversal. Until `keep`, the modules are as they were.
+    """The decisions of one traversal. Until `keep`, the modules are as they were; `known` are the Params met, by their
+    ids.
 
     Every place of a tied tensor keeps the tensor's id, so that it has one id from whichever part of the tree, and in
     whatever order, it is reached. Places that got the id from elsewhere are marked: once one of them holds a tensor of
     its own, that gets an id of its own.
-
-    Attributes:
-        known: the Params met, by the number of their id.
     """
 
     def __init__(self, root: nn.Module) -> None:
@@ -56,10 +54,8 @@ class Identities:
             return param_id
         other = self.known.get(param_id.value)
         if other is not None:
-            mine, others = (
-                _claim(module, name, tensor, param_id),
-                _claim(*other.home, noting(other.kind, other.tensor), param_id),
-            )
+            mine = _claim(module, name, tensor, param_id)
+            others = _claim(*other.home, noting(other.kind, other.tensor), param_id)
             if mine == "tied" or (mine, others) == ("place", "object moved"):
                 param_id = self._draw(path)
                 self._decided.append(Decision(module, name, param_id, False, tensor))

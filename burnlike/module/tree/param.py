@@ -56,10 +56,9 @@ class Param:
     def from_tensor(
         cls, tensor: AnyTensor, *, trainable: bool | None = None, name: str | None = None, id: ParamId | None = None
     ) -> "Param":
-        """A parameter that holds `tensor`.
+        """A parameter that holds `tensor`, sharing its values. Whole numbers and bools become a `state`.
 
         Args:
-            tensor: its values, shared. An `nn.Parameter` is taken as it is; whole numbers and bools become a `state`.
             trainable: whether it is optimized; None is the flag of an `nn.Parameter`, and True for other floats.
             name: a label for predicates.
             id: its identity; None draws one.
@@ -90,16 +89,8 @@ class Param:
     ) -> "Param":
         """A lazy parameter: `init(device)` runs once, at its first use, or never if values are loaded before.
 
-        What a lazy parameter answers before is told at `LazyParameter`.
-
-        Args:
-            init: makes the values, of `shape`, on the device it is given.
-            shape: known at once: `param.tensor.shape` and optimizers read it without initializing.
-            device: where the values will be.
-            dtype: of the values, floating-point; None is torch's default. What `init` gives is converted.
-            requires_grad: whether it is optimized.
-            name: a label for predicates.
-            id: its identity; None draws one.
+        What a lazy parameter answers before is told at `LazyParameter`. `shape` is known at once; what `init` gives is
+        converted to `dtype`, floating-point, by default torch's default. For the others see `from_tensor`.
 
         Raises:
             TypeError: `init` is no function.
@@ -212,13 +203,12 @@ class Param:
         return self._set(save_mapper=mapper)
 
     def init_mapper(self, mapper: Mapper) -> "Param":
-        """Put what `mapper` makes of the values in their place, now, or when a lazy parameter is initialized.
+        """Put what `mapper` makes of the values in their place, now, or when a lazy parameter is initialized; returns
+        the handle.
 
         For use while a module is built: the torch parameter is another object afterwards, of another shape if the
-        mapper says so, and a lazy one starts independently of its clones. Returns the handle.
-
-        Raises:
-            TypeError: the mapper gave no tensor; nothing is changed.
+        mapper says so, and a lazy one starts independently of its clones. TypeError if it gave no tensor; nothing is
+        changed.
         """
         tensor = self.tensor
         lazy = isinstance(tensor, LazyParameter)
@@ -234,10 +224,9 @@ class Param:
         return self._with(nn.Parameter(values, self.requires_grad) if self.kind == "weight" else values)
 
     def set_require_grad(self, require_grad: bool) -> "Param":
-        """Set whether it is to be trained; returns the handle.
+        """Set whether it is to be trained; returns the handle. A `state` stays as it is, and so do whole numbers.
 
-        The tensor follows at once, but while `valid()` keeps it from requiring grad: then `train()` has it follow. A
-        `state` stays as it is, and so do whole numbers.
+        The tensor follows at once, but while `valid()` keeps it from requiring grad: then `train()` has it follow.
         """
         if self.kind != "weight" or not differentiable(self.tensor):
             return self

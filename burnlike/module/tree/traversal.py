@@ -27,16 +27,10 @@ from ..torch_objects.wrappers import (
 
 
 class Slot(NamedTuple):
-    """An attribute that has a tensor of a record.
+    """An attribute that has a tensor of a record: `path` is canonical, `owner` has it in its `_parameters` or
+    `_buffers`.
 
-    Attributes:
-        path: canonical dotted path.
-        owner: the module in whose `_parameters` or `_buffers` the tensor is.
-        name: its name there.
-        kind: weight or state.
-        tensor: the tensor.
-        home_module: where its id is kept: the owner, but for a tensor that a parametrization moved.
-        home_name: the attribute's name there.
+    `home_module` is where its id is kept, as `home_name`: the owner, but for a tensor that a parametrization moved.
     """
 
     path: str
@@ -51,10 +45,8 @@ class Slot(NamedTuple):
 class Enter(NamedTuple):
     """The begin of a field with a module; a field with just a tensor is a Slot.
 
-    Attributes:
-        name: of the field.
-        container: what holds the field: `Struct:Linear`, `Vec`, `Array`, `Tuple`, `Dict`, `Enum:Head`,
-            `Reparameterization`.
+    `container` is what holds the field: `Struct:Linear`, `Vec`, `Array`, `Tuple`, `Dict`, `Enum:Head`,
+    `Reparameterization`.
     """
 
     name: str
@@ -84,38 +76,26 @@ def traverse(
 ) -> None:
     """Call `found` with the attributes of each Slot, and `passed` with the Enter and Exit of the fields around them.
 
-    Args:
-        root: any module.
-        found: not called with a Slot, which is slow to make in large trees.
-        passed: called between.
-        seen: collects every module that was passed, wrappers included.
-        lists: collects the fields that held plain lists and dicts when they were assigned: module, name, value.
+    `found` gets no Slot, which is slow to make in large trees. `seen` collects every module that was passed, wrappers
+    included; `lists` the fields that held plain lists and dicts when they were assigned: module, name, value.
 
     Raises:
         ModuleTreeError: a module holds itself, or a part of the tree is in `__slots__`.
     """
-    if forms := sharded_forms():
-        found = _with_sharded(found, forms)
-    _Traversal(found, passed, seen, lists).walk(root, "")
+    forms = sharded_forms()
 
+    def with_sharded(path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, *home: Any) -> None:
+        # A module that shows a gathered copy of a parameter has the sharded one.
+        found(path, owner, name, kind, forms.get(id(tensor), tensor), *home)
 
-def _with_sharded(found: Callable[..., object], forms: dict[int, Tensor]) -> Callable[..., object]:
-    """`found`, called with the sharded parameter if a module shows a gathered copy of it."""
-
-    def called(
-        path: str, owner: nn.Module, name: str, kind: Kind, tensor: Tensor, home_module: nn.Module, home_name: str
-    ) -> None:
-        found(path, owner, name, kind, forms.get(id(tensor), tensor), home_module, home_name)
-
-    return called
+    _Traversal(with_sharded if forms else found, passed, seen, lists).walk(root, "")
 
 
 @dataclass
 class _Traversal:
-    """One traversal in progress.
+    """One traversal in progress; found, passed, seen, lists are as `traverse` was given them.
 
     Attributes:
-        found, passed, seen, lists: as `traverse` was given them.
         above: the modules around the present one, by address, each with the prefix of the paths in it.
         marks: Enter and Exit of the fields met; most trees repeat a few.
         ordinary: the classes met that wrap no module and have no slots, and whether their Fields are in order.
@@ -151,7 +131,12 @@ class _Traversal:
                 elif (kept := fields.get(name)) and kept.get("holds") == "list":
                     self.lists.append((module, name, parts.get(name)))
             return
-        self._go_below(module, prefix)
+        if (above := self.above.get(id(module))) is not None:
+            raise ModuleTreeError(
+                f"'{prefix[:-1]}' is the {type(module).__name__} at {_place(above)}, which holds it: a tree can't hold"
+                " itself; keep a reference upwards as burnlike.constant(module)"
+            )
+        self.above[id(module)] = prefix
         container = container_of(module)
         for name in _ordered_names(module, parts, fields if ordered else _NO_NAMES):
             if (child := modules.get(name)) is not None:
@@ -183,21 +168,18 @@ class _Traversal:
                 f"{_place(prefix)} is a {type(module).__name__} whose __init__ has not called super().__init__(); call"
                 " it before anything is assigned"
             )
-        if slots := copyreg._slotnames(type(module)):  # pyright: ignore[reportAttributeAccessIssue]
-            _check_slots(module, slots, prefix)
-        else:
+        slots = copyreg._slotnames(type(module))  # pyright: ignore[reportAttributeAccessIssue]
+        if not slots:
             self.ordinary[type(module)] = getattr(type(module), "_burnlike_ordered", False)
+        for name in slots:
+            value = getattr(module, name, None)
+            held = name in module._parameters or name in module._modules
+            if isinstance(value, nn.Module | nn.Parameter) and not held:
+                raise ModuleTreeError(
+                    f"'{prefix}{name}' is a {type(value).__name__} in a slot of {type(module).__name__}, where neither"
+                    " torch nor burnlike sees it; leave __slots__ out of the class"
+                )
         return module
-
-    def _go_below(self, module: nn.Module, prefix: str) -> None:
-        """Check that `module` is not inside itself, and note that what follows is inside it."""
-        if id(module) in self.above:
-            above = self.above[id(module)]
-            raise ModuleTreeError(
-                f"'{prefix[:-1]}' is the {type(module).__name__} at {_place(above)}, which holds it: a tree can't hold"
-                " itself; keep a reference upwards as burnlike.constant(module)"
-            )
-        self.above[id(module)] = prefix
 
     def _walk_field(self, name: str, container: str, child: nn.Module, prefix: str) -> None:
         marks = self.marks.get((name, container))
@@ -243,18 +225,6 @@ class _Traversal:
     def _exit(self, fields: tuple[Enter, ...]) -> None:
         for begin in reversed(fields):
             self.passed(Exit(*begin))
-
-
-def _check_slots(module: nn.Module, slots: list[str], prefix: str) -> None:
-    for name in slots:
-        value = getattr(module, name, None)
-        if isinstance(value, nn.Module | nn.Parameter) and not any(
-            name in group for group in (module._parameters, module._modules)
-        ):
-            raise ModuleTreeError(
-                f"'{prefix}{name}' is a {type(value).__name__} in a slot of {type(module).__name__}, where neither"
-                " torch nor burnlike sees it; leave __slots__ out of the class"
-            )
 
 
 def _place(prefix: str) -> str:

@@ -9,29 +9,24 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from ..._torch_compat.fsdp import sharded_forms
+from ..._torch_compat.fsdp import MANAGED, sharded, sharded_forms
+from ...errors import ModuleTreeError
 from ..attributes.plain_attributes import USER_CONTAINER, check_loose_parts, refresh_container
 from ..identity.field_ids import ON_TENSOR, RENAMED, keep_id, noting
 from ..identity.field_metadata import FIRST_USE, KEPT, Field, KeptId, meta_of, set_meta
 from ..identity.param_id import ParamId
 from ..torch_objects.wrappers import container_of
 from .identities import Identities, fingerprint_of_tree
-from .kept_param import KeptParam
 from .param import Kind, Param
 from .traversal import Enter, Exit, slots_of, traverse
 
 
 def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
-    """List the parameters and persistent buffers of a module tree, each distinct tensor once.
+    """List the parameters and persistent buffers of a module tree, each distinct tensor once, or those of a kind.
 
-    Args:
-        module: any `nn.Module`.
-        kind: `weight` or `state` for only those.
-
-    Returns:
-        Handles in the order of declaration; of a module that is not burnlike's, in torch's order: its parameters, its
-        persistent buffers, then its children. A tensor that is reached by several paths (tied weights) is one Param
-        whose `aliases` are the later paths.
+    They are in the order of declaration; of a module that is not burnlike's, in torch's order: its parameters, its
+    persistent buffers, then its children. A tensor that is reached by several paths (tied weights) is one Param whose
+    `aliases` are the later paths.
 
     Raises:
         DuplicateParamIdError: two different tensors carry one id, as after `copy.deepcopy` of a layer within a model.
@@ -42,10 +37,10 @@ def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
 
 
 def weights(module: nn.Module) -> Sequence[Param]:
-    """The parameters of `module`, as `params(module, "weight")`, but the same object while the tree is the same.
+    """The parameters of `module`, as `params(module, "weight")`, but the same object, not to be changed, while the tree
+    is.
 
-    What is computed from it may be kept as long as the next call returns that object; it must not be changed. These
-    Params do not keep `module` itself alive.
+    What is computed from it may be kept until a call returns another object. These Params do not keep `module` alive.
     """
     return walk_of(module).weights
 
@@ -91,14 +86,70 @@ def strong_steps(steps: Sequence[S]) -> list[S]:
 _TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
 
 
+class KeptParam(Param):
+    """A Param of a traversal that is kept: it holds the modules weakly, so that what is removed is free at once."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, param_id: ParamId, path: str, kind: Kind, owner: nn.Module, name: str, home: tuple[nn.Module, str]
+    ) -> None:
+        self.id = param_id
+        self.path = path
+        self.kind = kind
+        self.aliases = ()
+        self._module: Any = weakref.ref(owner)
+        self._name = name
+        self._others: Any = ()
+        module, home_name = home
+        self._home: Any = None if module is owner and home_name == name else (weakref.ref(module), home_name)
+
+    def add(self, owner: nn.Module, name: str, path: str) -> None:
+        self._others = (*self._others, (weakref.ref(owner), name))
+        self.aliases = (*self.aliases, path)
+
+    @property
+    def owners(self) -> tuple[tuple[nn.Module, str], ...]:
+        return tuple([(self._alive(module), name) for module, name in ((self._module, self._name), *self._others)])
+
+    @property
+    def home(self) -> tuple[nn.Module, str]:
+        module, name = self._home or (self._module, self._name)
+        return self._alive(module), name
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor as it is now; quicker than by `owners`, since optimizers ask for it at each step."""
+        module = self._module() or self._alive(self._module)
+        # group_of, written out
+        shown: Any = (module._parameters if self.kind == "weight" else module._buffers)[self._name]
+        return sharded(module, self._name, shown) if MANAGED in module.__dict__ else shown
+
+    def _alive(self, module: Any) -> nn.Module:
+        found = module()
+        if found is None:
+            raise ModuleTreeError(f"the module that held '{self.path}' is gone; traverse the tree again")
+        return found
+
+    def strong(self) -> Param:
+        """A Param like this one that holds its modules."""
+        # Without Param's `__init__`, as there are many.
+        made = _new(Param)
+        made.id, made.path, made.kind, made.aliases = self.id, self.path, self.kind, self.aliases
+        made._module, made._name = self._alive(self._module), self._name
+        made._others = self.owners[1:] if self._others else ()
+        made._home = self.home if self._home else None
+        return made
+
+
+_new = object.__new__
+
+
 class Walk:
     """A finished traversal and what it rests on, so that the traversals of each training step cost little.
 
-    It belongs to one module object, and holds no module, tensor or list of a module's.
-
-    Attributes:
-        steps: the Params, each at the first place it is met, between the beginnings and ends of the fields around it.
-        params: the Params alone.
+    It belongs to one module object, and holds no module, tensor or list of a module's. `steps` are the Params, each at
+    the first place it is met, between the beginnings and ends of the fields around it.
     """
 
     def __init__(self, root: nn.Module) -> None:
@@ -111,9 +162,8 @@ class Walk:
         self._modules = list(map(weakref.ref, modules))
         self._modules[0] = weakref.ref(root, partial(_forget, id(root)))
         containers = [module for module in modules if USER_CONTAINER in module.__dict__]
-        inner = {
-            id(child) for module in containers for child in module._modules.values()
-        }  # the outer ones refresh them
+        # The outer ones refresh the inner ones.
+        inner = {id(child) for module in containers for child in module._modules.values()}
         self._containers = [weakref.ref(module) for module in containers if id(module) not in inner]
         self._lists = [(weakref.ref(module), name, len(value)) for module, name, value in lists]
         parts = [module.__dict__ for module in modules]
@@ -139,9 +189,7 @@ class Walk:
     @property
     def by_path(self) -> dict[str, KeptParam]:
         """The Params by their paths, those of a tied tensor all."""
-        return self._once(
-            "by_path", lambda: {path: param for param in self.params for path in (param.path, *param.aliases)}
-        )
+        return self._once("by_path", lambda: {path: it for it in self.params for path in (it.path, *it.aliases)})
 
     @property
     def marked_steps(self) -> list[KeptParam | Enter | Exit]:
@@ -159,19 +207,18 @@ class Walk:
         marks: dict[tuple[object, ...], tuple[Enter, Exit]] = {}  # most trees repeat a few
         depth = 0
         for step in self.steps:
-            if isinstance(step, Param):
-                if step.path.count(".") < depth:  # the base of a reparameterization, whose field has begun
-                    marked.append(step)
-                    continue
+            if not isinstance(step, Param):
+                depth += 1 if isinstance(step, Enter) else -1
+                marked.append(step)
+            elif step.path.count(".") < depth:  # the base of a reparameterization, whose field has begun
+                marked.append(step)
+            else:
                 owner, name = step.owners[0][0], step.path.rpartition(".")[2]
                 key = type(owner), owner.__dict__.get("_burnlike_container"), name
                 if key not in marks:
                     field = name, container_of(owner)
                     marks[key] = Enter(*field), Exit(*field)
                 marked += (marks[key][0], step, marks[key][1])
-            else:
-                depth += 1 if isinstance(step, Enter) else -1
-                marked.append(step)
         return marked
 
     def holds(self) -> bool:
@@ -237,10 +284,9 @@ def _forget(address: int, root: object) -> None:
 
 
 def _read(parts: list[dict[str, Any]]) -> list[list[Any]]:
-    """The numbers, names and addresses by which a changed tree is told from an unchanged one.
+    """The numbers, names and addresses by which a changed tree is told from an unchanged one, found by loops in C.
 
-    These are loops in C. A reused address of a tensor does no harm: handles read the module, and which slots share a
-    tensor is the same.
+    A reused address of a tensor does no harm: handles read the module, and which slots share a tensor is the same.
     """
     groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, parts)))
     filled = list(filter(None, groups))
