@@ -26,11 +26,10 @@ _OF_RECORDS = ("tensors", "values", "ids", "aliases", "states", "source", "layou
 
 
 class RecordPart:
-    """The content below a path of a record: attributes and items are parts, tensors and plain values.
+    """The content below a path of a record: attributes and items (`part[0]`) are parts, tensors and plain values.
 
-    `part.name`, `part["name"]` and, for what is numbered, `part[0]` lead one step down; iterating gives the names.
-    Whatever takes a record takes a part of one, and it has what records have (`part.tensors`), where no part of that
-    name is there.
+    Iterating gives the names. Whatever takes a record takes a part of one, and it has what records have
+    (`part.tensors`), where no part of that name is there.
     """
 
     __slots__ = ("_path", "_record")
@@ -41,7 +40,6 @@ class RecordPart:
 
     def into_record(self) -> "Record":
         """The part as a record of its own, whose names begin here."""
-
         return part_of(self._record, self._path)
 
     def load_into(self, target: Any, **options: Any) -> Any:
@@ -76,7 +74,7 @@ class RecordPart:
 
 def step(record: "Record", path: str, name: str | int) -> Any:
     """The tensor, plain value or part called `name` below `path`."""
-    below = f"{path}.{name}" if path else str(name)
+    below = join(path, name)
     tensor_name = record.aliases.get(below, below)
     if tensor_name in record.tensors:
         return record.tensors[tensor_name]
@@ -121,23 +119,23 @@ def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
     Tensors that lie in files are read only if others are in memory.
     """
     whole = {"": around, **parts}
-    alone = not around.tensors and around.values.keys() <= parts.keys()
     tensors = _together(parts, around.tensors)
     ids = {join(path, name): it for path, record in whole.items() for name, it in record.ids.items()}
     aliases = {
         join(path, alias): join(path, name) for path, record in whole.items() for alias, name in record.aliases.items()
     }
     again, more = _met_twice(ids, tensors)
-    if again:
-        tensors = {name: tensor for name, tensor in tensors.items() if name not in again}
+    layouts = {path: record.layout for path, record in parts.items()}
+    is_alone = not (around.tensors or more) and around.values.keys() <= parts.keys()
+    is_known = is_alone and None not in layouts.values() and not any("." in path for path in parts)
     return replace(
         around,
-        tensors=tensors,
+        tensors={name: it for name, it in tensors.items() if name not in again} if again else tensors,
         values={**around.values, IDS: more} if more else around.values,
         ids={name: it for name, it in ids.items() if name not in again and name not in more},
         aliases={**{alias: again.get(name, name) for alias, name in aliases.items()}, **again},
         states=frozenset(join(path, name) for path, record in whole.items() for name in record.states) - again.keys(),
-        layout=_layout_of(parts) if alone and not more else None,
+        layout=LayoutOf(lambda: {path: known_layout(it) for path, it in layouts.items()}) if is_known else None,
         metadata={**around.metadata, **versions_together(parts)},
     )
 
@@ -147,38 +145,30 @@ def _met_twice(ids: Mapping[str, ParamId], tensors: Mapping[str, Tensor]) -> tup
 
     Formats have each id once. A module and a copy of it have the same ids.
     """
+
+    def are_one(one: Tensor, other: Tensor) -> bool:
+        plain = one.dtype == other.dtype and one.layout == other.layout == torch.strided and not one.is_meta
+        return one is other or (plain and one.is_set_to(other))
+
     first: dict[ParamId, str] = {}
     again: dict[str, str] = {}
     more: dict[str, str] = {}
     for name, param_id in ids.items():
-        before = first.setdefault(param_id, name)
-        if before == name:
-            continue
-        if isinstance(tensors, dict):
-            one, other = tensors[before], tensors[name]
-            plain = one.dtype == other.dtype and one.layout == other.layout == torch.strided and not one.is_meta
-            if one is other or (plain and one.is_set_to(other)):
+        if (before := first.setdefault(param_id, name)) != name:
+            if isinstance(tensors, dict) and are_one(tensors[before], tensors[name]):
                 again[name] = before
-                continue
-        more[name] = str(param_id)
+            else:
+                more[name] = str(param_id)
     return again, more
 
 
 def _together(parts: Mapping[str, "Record"], others: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     filled = {path: record.tensors for path, record in parts.items() if record.tensors}
-    renamed = {path: {name: join(path, name) for name in tensors} for path, tensors in filled.items()}
-    found = [renamed_tensors(it, renamed[path]) for path, it in filled.items()]
+    found = [renamed_tensors(it, {name: join(path, name) for name in it}) for path, it in filled.items()]
     lazy = [it for it in found if isinstance(it, LazyTensors)]
     if lazy and len(lazy) == len(found) and not others:
         return merged(lazy)
     return {name: tensors[name] for tensors in (others, *found) for name in tensors}
-
-
-def _layout_of(parts: Mapping[str, "Record"]) -> LayoutOf | None:
-    layouts = {path: record.layout for path, record in parts.items()}
-    if None in layouts.values() or any("." in path for path in parts):
-        return None
-    return LayoutOf(lambda: {path: known_layout(it) for path, it in layouts.items()})
 
 
 def part_of(record: "Record", path: str) -> "Record":

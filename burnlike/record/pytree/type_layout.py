@@ -20,10 +20,7 @@ _SCALARS: Mapping[type, str] = {bool: "bool", int: "usize", float: "f64", str: "
 
 
 def layout_of_type(kind: Any) -> Layout | None:
-    """The layout of a type: fields in the order of declaration, what may be None as options.
-
-    None if the declared types don't say it (Any, unions).
-    """
+    """The layout of a type: fields in order, what may be None as options; None if the types don't say it (Any, `|`)."""
     hint = stripped(kind)
     origin, args = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, types.UnionType):
@@ -40,8 +37,7 @@ def layout_of_type(kind: Any) -> Layout | None:
         return "str"
     if origin in _SCALARS:
         return _SCALARS[origin]
-    hints = field_hints(origin)
-    if hints is not None:
+    if (hints := field_hints(origin)) is not None:
         extra = _extra_fields(origin)
         layouts = {name: layout_of_type(below) for name, below in hints.items() if name not in extra}
         return None if None in layouts.values() else layouts
@@ -99,9 +95,8 @@ def fits_layout(item: Any) -> bool:
 
 
 def _extra_fields(kind: Any) -> list[str]:
-    if not dataclasses.is_dataclass(kind):
-        return []
-    return [field.name for field in dataclasses.fields(kind) if field.metadata.get("not_in_layout")]
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return [field.name for field in fields if field.metadata.get("not_in_layout")]
 
 
 def _tagged(tag: str, items: tuple[Any, ...]) -> Layout | None:

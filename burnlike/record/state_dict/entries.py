@@ -69,8 +69,7 @@ def decoded(tree: Any, name: str, record: "Record") -> Any:
 
 def versions_in(metadata: Mapping[str, Any], source: str) -> dict[str, dict[str, Any]] | None:
     """Path -> what torch noted about that module; None if the record doesn't say."""
-    text = metadata.get(VERSIONS)
-    if text is None:
+    if (text := metadata.get(VERSIONS)) is None:
         return None
     try:
         found = from_json(json.loads(text), f"{source}: {VERSIONS}")
@@ -87,19 +86,16 @@ def renamed_versions(metadata: Mapping[str, Any], source: str, new_name: Callabl
     A module whose new name is None is left out.
     """
     found = versions_in(metadata, source)
-    if found is None:
-        return {}
-    named = {new: it for path, it in found.items() if (new := new_name(path)) is not None}
-    return {VERSIONS: dump_versions(named)}
+    named = {new: it for path, it in (found or {}).items() if (new := new_name(path)) is not None}
+    return {} if found is None else {VERSIONS: dump_versions(named)}
 
 
 def versions_together(parts: Mapping[str, "Record"]) -> dict[str, str]:
     """As `renamed_versions`, of several records: path -> the record that goes there."""
     noted = {path: versions_in(record.metadata, record.source) for path, record in parts.items()}
-    if all(it is None for it in noted.values()):
-        return {}
-    pairs = [(path, name, it) for path, versions in noted.items() for name, it in (versions or {}).items()]
-    return {VERSIONS: dump_versions({join(path, name) if name else path: it for path, name, it in pairs})}
+    known = {path: it for path, it in noted.items() if it is not None}
+    pairs = {join(path, name) if name else path: it for path, found in known.items() for name, it in found.items()}
+    return {VERSIONS: dump_versions(pairs)} if known else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +105,7 @@ class OwnState:
     Attributes:
         tensors: path of a parameter or buffer -> what it saves in its place.
         left_out: paths of parameters and buffers that it does not save.
-        entries: name -> tensor of the entries that are none.
-        values: name -> the entry.
-        metadata: for the record.
+        entries: name -> tensor, of those in `values`, which are the entries by name.
     """
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -179,6 +173,5 @@ def encoded(value: Any, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]
     except RecordError as error:
         text = str(error).removeprefix("'': ")
         raise RecordError(f"'{name}' of state_dict() can't be saved: {text}") from error
-    for path, tensor in below.items():
-        tensors[join(name, path) if path else name] = tensor
+    tensors |= {join(name, path) if path else name: tensor for path, tensor in below.items()}
     return {ENTRY: tree}

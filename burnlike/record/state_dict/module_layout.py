@@ -7,9 +7,8 @@ import inspect
 import re
 import types
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Literal, Union, get_args, get_origin
+from functools import partial, reduce
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from torch import Tensor, nn
 
@@ -35,12 +34,8 @@ _HOOK = "record_layout"
 _TENSORS = (Tensor, TensorBase, Param)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldHint:
-    """One annotation: whether the field may be None, and what it holds if it is not.
-
-    `holds` is empty for constants and for what isn't known.
-    """
+class FieldHint(NamedTuple):
+    """Of an annotation: whether the field may be None, and what else it holds; empty for constants and the unknown."""
 
     optional: bool = False
     holds: Holds = ""
@@ -98,19 +93,16 @@ def layout_of(module: nn.Module) -> Layout:
     """The layout of the record of `module`, for formats that nest or carry no names; see `burnlike.record.layout`.
 
     - Parameters and persistent buffers are `param`, other modules are structs, lists and tuples of them `$vec` and
-      `$tuple`, dicts structs, a `ModuleEnum` is an `$enum`.
+      `$tuple`, dicts structs, a `ModuleEnum` is an `$enum` of the variants that its class annotates, in that order.
     - What else a burnlike Module has as a field is a `constant`, but for names that begin with `_`. Of other modules
       only parameters, persistent buffers and children count.
     - A module that has no place for a tensor is a `constant`, as Burn's dropouts and activations are.
     - A field is an `$option` if the class annotates it so (`bias: Tensor | None`), or if it is None in place of a
       tensor. An empty list is a `$vec` if it is annotated as one of modules or tensors.
-    - The variants of a ModuleEnum are those that its class annotates, in that order.
     - A class that defines `record_layout(self)` tells the layout of its part itself.
     - A tied tensor is at each of its places; wrappers (DDP, `torch.compile`, ...) are looked through.
 
-    Raises:
-        ModuleTreeError: the module holds itself.
-        RecordError: a tensor is reparameterized, or a name begins with `$`.
+    RecordError refuses reparameterized tensors and names that begin with `$`, ModuleTreeError what holds itself.
     """
     slots_of(module)
     return _LayoutMaker().of(module)
@@ -138,28 +130,19 @@ class _LayoutMaker:
             return {"$tuple": self._items(module, names)}
         if isinstance(module, ModuleEnum):
             return self._enum(module)
-        if kind.startswith("Struct:") and self._is_constant(module, names):
-            return "constant"
-        return self._struct(module, names)
-
-    def _is_constant(self, module: nn.Module, names: list[str]) -> bool:
-        """Whether it has no place for a tensor; Burn makes a struct of what holds a tensor that isn't saved, too."""
-        if module._parameters or module._buffers or module._modules:
-            return False
-        hints = self._hints_of(own_class(module))
-        return not any(
+        hints = self._hints_of(cls)
+        is_empty = kind.startswith("Struct:") and not (module._parameters or module._buffers or module._modules)
+        # What has no place for a tensor; Burn makes a struct of what holds a tensor that isn't saved, too.
+        if is_empty and not any(
             isinstance(getattr(module, name), Tensor | TensorBase) or hints.get(name, FieldHint()).holds
             for name in names
-        )
-
-    def _struct(self, module: nn.Module, names: list[str]) -> Layout:
-        hints = self._hints_of(own_class(module))
+        ):
+            return "constant"
         found: dict[str, Layout] = {}
         for name in names:
             if name.startswith("$"):
                 raise RecordError(f"the field '{name}' of {type(module).__name__} can't begin with $ in a layout")
-            below = self._field(module, name, hints.get(name, FieldHint()))
-            if below is not None:
+            if (below := self._field(module, name, hints.get(name, FieldHint()))) is not None:
                 found[name] = below
         if len(parametrizations_of(module)) > 0:
             _add_parametrized(found, module)
@@ -177,17 +160,15 @@ class _LayoutMaker:
                     " place; call burnlike.module.materialize(module) before, or save as safetensors"
                 )
             return None
-        child = module._modules.get(name)
-        if child is not None:
-            return _optional(self.of(child), hint)
-        if module._parameters.get(name) is not None:
-            return _optional("param", hint)
-        if module._buffers.get(name) is not None and name not in module._non_persistent_buffers_set:
-            return _optional("param", hint)
-        return self._without_tensor(module, name, hint)
-
-    def _without_tensor(self, module: nn.Module, name: str, hint: FieldHint) -> Layout | None:
-        if getattr(module, name, None) is None and name not in module._non_persistent_buffers_set:
+        is_saved = name not in module._non_persistent_buffers_set
+        there: Layout | None = None
+        if (child := module._modules.get(name)) is not None:
+            there = self.of(child)
+        elif module._parameters.get(name) is not None or (module._buffers.get(name) is not None and is_saved):
+            there = "param"
+        if there is not None:
+            return {"$option": there} if hint.optional else there
+        if getattr(module, name, None) is None and is_saved:
             if name in module._parameters or name in module._buffers or hint.holds == "tensor":
                 return {"$option": "param"}
             if name in module._modules or hint.holds == "module":
@@ -219,16 +200,9 @@ def _names(module: nn.Module) -> Iterable[str]:
     return shown_names(module, dict.fromkeys(fields)) if isinstance(module, Module) else fields
 
 
-def _optional(layout: Layout, hint: FieldHint) -> Layout:
-    return {"$option": layout} if hint.optional else layout
-
-
 def _add_parametrized(found: dict[str, Layout], module: nn.Module) -> None:
     """Add the tensors that torch's parametrizations moved, at their paths."""
     for slot in slots_of(module):
         if slot.path.startswith("parametrizations."):
             *above, last = slot.path.split(".")
-            tree = found
-            for name in above:
-                tree = tree.setdefault(name, {})
-            tree[last] = "param"
+            reduce(lambda tree, name: tree.setdefault(name, {}), above, found)[last] = "param"

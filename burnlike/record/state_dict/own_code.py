@@ -1,8 +1,4 @@
-"""Finds modules that save or load by code of their own.
-
-Code for `state_dict()` saves more than parameters and buffers: torch calls it at `get_extra_state`,
-`_save_to_state_dict`, `_load_from_state_dict` and by hooks. A class may also define `into_record` or `load_record`.
-"""
+"""Finds modules that save or load by code of their own: methods and hooks of `state_dict`, or of records."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
@@ -20,28 +16,16 @@ from ...module.tree.walk import walk_of
 from ..layout import join
 
 _RECORD_METHODS = ("into_record", "load_record")
-_STATE_METHODS = (
-    "get_extra_state",
-    "set_extra_state",
-    "state_dict",
-    "_save_to_state_dict",
-    "_load_from_state_dict",
-)
+_STATE_METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
 _HOOKS = itemgetter(*STATE_HOOKS)
 
 
 class OwnCode(IntEnum):
-    """The methods and hooks of a module that save or load.
-
-    Attributes:
-        NONE: nothing.
-        OLD_NAMES: it reads state dicts of older versions, as torch's own layers do; else it does nothing.
-        ALWAYS: anything; it is the program's.
-    """
+    """What the methods and hooks of a module do when it is saved or loaded."""
 
     NONE = 0
-    OLD_NAMES = 1
-    ALWAYS = 2
+    OLD_NAMES = 1  # reads state dicts of older versions, as torch's own layers do
+    ALWAYS = 2  # anything; it is the program's
 
 
 def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
@@ -50,10 +34,10 @@ def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
     found = []
     for module in modules:
         cls = type(module)
-        code = classes.get(cls)
-        if code is None:
+        if cls not in classes:
             own = (getattr(cls, it) for it in _STATE_METHODS if getattr(cls, it) is not getattr(nn.Module, it))
-            code = classes[cls] = max(map(origin, own), default=OwnCode.NONE)
+            classes[cls] = max(map(origin, own), default=OwnCode.NONE)
+        code = classes[cls]
         if fields_with(module, "holds", "item"):
             code = OwnCode.ALWAYS
         if any(hooks := _HOOKS(module.__dict__)):

@@ -1,8 +1,7 @@
 """Turns the results of `state_dict()` into tensors and plain values and back exactly, without code.
 
-Beside numbers, texts, bools, None, lists and maps there are tensors, NumPy arrays, bytes, tuples, sets, counters, maps
-whose keys are no texts, and torch's dtypes, devices and quantized tensors: each a map with one key, which begins with
-`$`.
+What is no plain value is a map with one key that begins with `$`: tensors, NumPy arrays, bytes, tuples, sets, counters,
+maps whose keys are no texts, and torch's dtypes, devices and quantized tensors.
 """
 
 import sys
@@ -22,8 +21,7 @@ from ..values import MAX_DEPTH
 _TENSOR, _ARRAY, _TUPLE, _ITEMS, _COUNTER = "$tensor", "$array", "$tuple", "$items", "$counter"
 _SET, _BYTES, _DTYPE, _DEVICE, _QUANTIZED = "$set", "$bytes", "$dtype", "$device", "$quantized"
 
-TENSOR_TAGS = (_TENSOR, _ARRAY, _BYTES)
-"""The tags whose content is the name of a tensor."""
+TENSOR_TAGS = (_TENSOR, _ARRAY, _BYTES)  # their content is the name of a tensor
 
 
 def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0) -> Any:
@@ -48,7 +46,7 @@ def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0
             return {key: encode_tree(item, join(name, key), tensors, depth + 1) for key, item in tree.items()}
         keys = [encode_tree(key, f"{name}.keys", tensors, depth + 1) for key in tree]
         items = [encode_tree(item, join(name, key), tensors, depth + 1) for key, item in tree.items()]
-        pairs = [[key, item] for key, item in zip(keys, items, strict=True)]
+        pairs = [*map(list, zip(keys, items, strict=True))]
         return {_COUNTER if isinstance(tree, Counter) else _ITEMS: pairs}
     return _encode_other(tree, name, tensors)
 
@@ -85,16 +83,13 @@ def _put(tensor: Tensor, name: str, tensors: dict[str, Tensor]) -> str:
 
 
 def _quantized_parts(tensor: Tensor, name: str) -> dict[str, Any]:
-    if tensor.dtype not in _QUANTIZED_DTYPES:
+    if tensor.dtype not in (torch.qint8, torch.quint8, torch.qint32):
         raise RecordError(f"'{name}': a quantized tensor of {plain(tensor.dtype)} can't be stored; dequantize() it")
     parts: dict[str, Any] = {"values": tensor.int_repr()}
     if tensor.qscheme() == torch.per_tensor_affine:
         return {**parts, "scale": tensor.q_scale(), "zero_point": tensor.q_zero_point()}
     channels = {"scale": tensor.q_per_channel_scales(), "zero_point": tensor.q_per_channel_zero_points()}
     return {**parts, **channels, "axis": tensor.q_per_channel_axis()}
-
-
-_QUANTIZED_DTYPES = (torch.qint8, torch.quint8, torch.qint32)
 
 
 def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
@@ -109,19 +104,11 @@ def decode_tree(values: Any, tensors: Mapping[str, Tensor], source: str) -> Any:
     if tag in TENSOR_TAGS and isinstance(content, str) and content in tensors:
         found = tensors[content]
         return found if tag == _TENSOR else found.numpy() if tag == _ARRAY else bytes(found.tolist())
-    if tag in _DECODERS:
+    if tag in _DECODERS and (isinstance(content, list) or tag not in (_TUPLE, _ITEMS, _COUNTER)):
         try:
             return _DECODERS[tag](decode_tree(content, tensors, source))
         except (TypeError, ValueError, KeyError, AttributeError, RuntimeError) as error:
             raise RecordFormatError(f"{source}: a part of the state is damaged: {tag} ({error})") from error
-    if tag == _TUPLE and isinstance(content, list):
-        return tuple(decode_tree(content, tensors, source))
-    if tag in (_ITEMS, _COUNTER) and isinstance(content, list):
-        try:
-            found = dict(decode_tree(content, tensors, source))
-        except (TypeError, ValueError) as error:
-            raise RecordFormatError(f"{source}: a map of the state is damaged ({error})") from error
-        return Counter(found) if tag == _COUNTER else found
     raise RecordFormatError(f"{source}: a part of the state is damaged: {tag} {content!r:.60}")
 
 
@@ -133,6 +120,9 @@ def _dtype(name: str) -> torch.dtype:
 
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {
+    _TUPLE: tuple,
+    _ITEMS: dict,
+    _COUNTER: lambda it: Counter(dict(it)),
     _SET: set,
     _DTYPE: _dtype,
     _DEVICE: torch.device,
