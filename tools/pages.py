@@ -15,7 +15,7 @@ def line_of(doc: str, label: str) -> str:
     The label begins a line, or follows a sentence.
     """
     found = re.search(rf"(?:^|\. ){label}: *(.*(?:\n(?!\s*$|\s*[A-Z]\w+:).*)*)", doc, re.MULTILINE)
-    return re.split(r"\.\s+(?=(?:Torch|Differs|Raises):)", re.sub(r"\s+", " ", found[1]))[0].strip() if found else ""
+    return re.split(r"\.\s+(?=Torch:|Differs:|Raises \w+:)", re.sub(r"\s+", " ", found[1]))[0].strip() if found else ""
 
 
 def beside_torch(doc: str) -> tuple[str, str]:

@@ -19,10 +19,8 @@ from .pages import DOCS, beside_torch, main, table
 PAGE = DOCS / "tensor_api.md"
 MODULES = ("activation", "module", "linalg", "signal", "grid", "loss")
 KINDS = ("Float", "Int", "Bool")
-RECEIVERS = {
-    **{"Numeric": {"Float", "Int"}, "Numbers": {"Float", "Int"}},
-    **{"Floats": {"Float"}, "Ints": {"Int"}, "Bools": {"Bool"}},
-}
+RECEIVERS = {"Floats": {"Float"}, "Ints": {"Int"}, "Bools": {"Bool"}}
+RECEIVERS |= {name: {"Float", "Int"} for name in ("Numeric", "Numbers")}
 HEAD = """# The tensor API
 
 Written by `make docs` from the docstrings; change those, not this page.

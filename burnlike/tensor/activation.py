@@ -23,10 +23,7 @@ def gelu(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
 
 
 def gelu_approximate(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """GELU by tanh, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). `[..] -> [..]`.
-
-    Torch: `F.gelu(x, approximate="tanh")`.
-    """
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). `[..] -> [..]`. Torch: `F.gelu(x, approximate="tanh")`."""
     spec = float_spec("gelu_approximate", x)
     return wrap(spec.activation.gelu_approximate(x.inner), spec)
 
@@ -80,16 +77,13 @@ def tanh(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
 
 
 def relu6(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
-    """x, at least 0 and at most 6. `[..] -> [..]`. Torch: `F.relu6`.
-
-    Differs: the gradient at 0 and 6 is 1.
-    """
+    """x, at least 0 and at most 6. `[..] -> [..]`. Torch: `F.relu6`. Differs: the gradient at 0 and 6 is 1."""
     spec = float_spec("relu6", x)
     return wrap(spec.activation.hardtanh(x.inner, 0.0, 6.0), spec)
 
 
 def leaky_relu(x: "Tensor[B2, E, Float]", negative_slope: float) -> "Tensor[B2, E, Float]":
-    """x where x >= 0, negative_slope * x elsewhere. `[..] -> [..]`. Torch: `F.leaky_relu`.
+    """x where x >= 0, else negative_slope * x. `[..] -> [..]`. Torch: `F.leaky_relu`.
 
     Differs: the slope has no default.
     """
@@ -100,10 +94,7 @@ def leaky_relu(x: "Tensor[B2, E, Float]", negative_slope: float) -> "Tensor[B2, 
 def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tensor") -> "Tensor[B2, E, Float]":
     """x where x >= 0, alpha * x elsewhere. `[batch, channels, ..], [1 or channels] -> [batch, channels, ..]`.
 
-    Torch: `F.prelu`.
-
-    Raises:
-        TensorValueError: neither 1 weight nor one for each channel.
+    Torch: `F.prelu`. Raises TensorValueError: neither 1 weight nor one for each channel.
     """
     spec = float_spec("prelu", x)
     weights = inner_of("prelu", alpha, spec.ranks[1])
@@ -146,10 +137,7 @@ def softplus_with_threshold(x: "Tensor[B2, E, Float]", beta: float, threshold: f
 
 
 def elu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
-    """x where x > 0, alpha * (e^x - 1) elsewhere. `[..] -> [..]`. Torch: `F.elu`.
-
-    Differs: alpha has no default.
-    """
+    """x where x > 0, alpha * (e^x - 1) elsewhere. `[..] -> [..]`. Torch: `F.elu`. Differs: alpha has no default."""
     spec = float_spec("elu", x)
     return wrap(spec.activation.elu(x.inner, alpha), spec)
 
@@ -180,7 +168,7 @@ def thresholded_relu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, 
 def hardtanh(x: "Tensor[B2, E, Float]", min: float, max: float) -> "Tensor[B2, E, Float]":
     """x, at least `min` and at most `max`. `[..] -> [..]`. Torch: `F.hardtanh`.
 
-    Differs: no default bounds; the gradient at the bounds is 1.
+    Differs: the gradient at the bounds is 1.
     """
     spec = float_spec("hardtanh", x)
     return wrap(spec.activation.hardtanh(x.inner, min, max), spec)
@@ -193,16 +181,13 @@ def tanhshrink(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
 
 
 def hard_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float]":
-    """x where |x| > lambd, 0 elsewhere. `[..] -> [..]`. Torch: `F.hardshrink`.
-
-    Differs: lambd has no default.
-    """
+    """x where |x| > lambd, 0 elsewhere. `[..] -> [..]`. Torch: `F.hardshrink`. Differs: lambd has no default."""
     spec = float_spec("hard_shrink", x)
     return wrap(spec.activation.hard_shrink(x.inner, lambd), spec)
 
 
 def soft_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float]":
-    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere. `[..] -> [..]`. Torch: `F.softshrink`.
+    """x moved by lambd towards 0, at most to 0. `[..] -> [..]`. Torch: `F.softshrink`.
 
     Differs: lambd has no default.
     """
@@ -217,10 +202,7 @@ def shrink(x: "Tensor[B2, E, Float]", lambd: float, bias: float) -> "Tensor[B2, 
 
 
 def softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """e^x / sum(e^x) along a dimension. `[..] -> [..]`. Torch: `F.softmax`.
-
-    Differs: the dimension has no default.
-    """
+    """e^x / sum(e^x) along a dimension. `[..] -> [..]`. Torch: `F.softmax`. Differs: `dim` has no default."""
     spec = float_spec("softmax", x)
     if type(dim) is not int or not 0 <= dim < spec.rank:
         dim = axis("Softmax", dim, spec.rank)
@@ -228,19 +210,13 @@ def softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
 
 
 def softmin(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """softmax(-x) along a dimension. `[..] -> [..]`. Torch: `F.softmin`.
-
-    Differs: the dimension has no default.
-    """
+    """softmax(-x) along a dimension. `[..] -> [..]`. Torch: `F.softmin`. Differs: `dim` has no default."""
     spec = float_spec("softmin", x)
     return like(spec.activation.softmin(x.inner, axis("Softmin", dim, spec.rank)), spec)
 
 
 def log_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """Logarithm of the softmax along a dimension. `[..] -> [..]`. Torch: `F.log_softmax`.
-
-    Differs: the dimension has no default.
-    """
+    """The log of softmax along a dimension. `[..] -> [..]`. Torch: `F.log_softmax`. Differs: `dim` has no default."""
     spec = float_spec("log_softmax", x)
     return like(spec.activation.log_softmax(x.inner, axis("Log Softmax", dim, spec.rank)), spec)
 
@@ -254,10 +230,7 @@ def quiet_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]"
 def glu(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
     """The first half along a dimension times the sigmoid of the second. `[.., 2n, ..] -> [.., n, ..]`. Torch: `F.glu`.
 
-    Differs: the dimension has no default.
-
-    Raises:
-        TensorValueError: the size of the dimension is odd.
+    Differs: `dim` has no default. Raises TensorValueError: the size of the dimension is odd.
     """
     spec = float_spec("glu", x)
     dim = axis("Glu", dim, spec.rank)

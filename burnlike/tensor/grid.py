@@ -59,8 +59,7 @@ def meshgrid(tensors: Any, options: Any = "Dense") -> Any:
         tensors: the coordinates along each dimension, of any kind.
         options: or only its indexing or sparsity.
 
-    Torch: `torch.meshgrid(*tensors, indexing="ij")`.
-    Differs: sparse results too.
+    Torch: `torch.meshgrid(*tensors, indexing="ij")`. Differs: sparse results too.
     """
     spec, inner = _vectors("Meshgrid", tensors, MAX_RANK)
     chosen = _options(options)
@@ -105,8 +104,7 @@ def affine_grid_2d(transform: "Tensor[B2, D3, Float]", dims: Sequence[int]) -> "
         transform: an affine transformation for each image, or one for all.
         dims: `[B, C, H, W]` of the images.
 
-    Torch: `F.affine_grid(transform, dims, align_corners=True)`.
-    Differs: one transformation may stand for all.
+    Torch: `F.affine_grid(transform, dims, align_corners=True)`. Differs: one transformation may stand for all.
     """
     spec = ranked_spec("affine_grid_2d", transform, 3)
     if len(dims) != 4 or min(dims) < 1:

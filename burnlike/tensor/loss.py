@@ -13,11 +13,7 @@ def cross_entropy_with_logits(
 ) -> "Tensor[B2, D1, Float]":
     """Minus the mean over all rows of sum(log_softmax(logits) * target_probs). `[.., classes], same -> [1]`.
 
-    Torch: `F.cross_entropy(logits, target_probs)`.
-    Differs: classes are the last dimension (torch: dimension 1).
-
-    Raises:
-        TensorValueError: the shapes differ.
+    Torch: `F.cross_entropy(logits, target_probs)`. Differs: classes are the last dimension (torch: dimension 1).
     """
     name = "cross_entropy_with_logits"
     spec = float_spec(name, logits)

@@ -35,11 +35,7 @@ class Block:
     __slots__ = ("sizes",)
 
     def __init__(self, *sizes: int) -> None:
-        """Choose the sizes.
-
-        Raises:
-            TensorValueError: none, or one below 1.
-        """
+        """Choose the sizes. Raises TensorValueError: none, or one below 1."""
         if not sizes or min(sizes) < 1:
             raise TensorValueError("Quantize", f"expected block sizes of 1 or more, got {list(sizes)}")
         self.sizes = sizes
@@ -124,18 +120,15 @@ class QuantizationMethods(TensorBase[B, D, K]):
     def quantize(
         self: "Floats[B, D]", scheme: QuantScheme, scales: "Tensor[B, Any, Float] | torch.Tensor"
     ) -> QTensor[B, D]:
-        """round(x / scale) within the scheme's range. `[..] -> QTensor [..]`.
+        """round(x / scale) within the scheme's range. `[..] -> QTensor [..]`. Torch: none.
 
         Args:
             scheme: the integers, and what shares a scale.
             scales: one for the tensor, or one for each block in row-major order.
 
-        Torch: none.
         Differs: a `QTensor`, not a Tensor; operations take what its `dequantize()` gives.
-
-        Raises:
-            TensorValueError: sizes that the blocks don't divide, or another number of scales.
-            TensorTypeError: scales that are no Float tensor.
+        Raises TensorValueError: sizes that the blocks don't divide, or another number of scales.
+        Raises TensorTypeError: scales that are no Float tensor.
         """
         spec = float_spec("quantize", self)
         block = _block(scheme, self.inner.shape)
@@ -154,9 +147,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
         """`quantize` with the scales of the tensor's own range. `[..] -> QTensor [..]`. Torch: none.
 
         Differs: as `quantize`; symmetric only.
-
-        Raises:
-            TensorValueError: sizes that the blocks don't divide, or no elements.
+        Raises TensorValueError: sizes that the blocks don't divide, or no elements.
         """
         spec = float_spec("quantize_dynamic", self)
         if self.inner.numel() == 0:
@@ -176,10 +167,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
 def compute_q_params(
     scheme: QuantScheme, minimum: "Tensor[B, D, Float]", maximum: "Tensor[B, D, Float]"
 ) -> "Tensor[B, D, Float]":
-    """The scales of observed ranges: 2 * max(|min|, |max|) / (largest - smallest integer). `[..], [..] -> [..]`.
-
-    Torch: none.
-    """
+    """The scales of ranges: 2 * max(|min|, |max|) / (largest - smallest integer). `[..], [..] -> [..]`. Torch: none."""
     low, high = scheme.range
     largest = minimum.abs().max_pair(maximum.abs())
     return largest.mul(2.0).div(float(high - low)).cast(scheme.param)

@@ -24,11 +24,8 @@ def rfft(
         signal: what to transform.
         n: the length, a power of two, to which the signal is cut or filled with zeros; by default its own.
 
-    Torch: `torch.fft.rfft(x, n, dim)`.
-    Differs: two real tensors; lengths are powers of two.
-
-    Raises:
-        TensorValueError: the length is no power of two.
+    Torch: `torch.fft.rfft(x, n, dim)`. Differs: two real tensors; lengths are powers of two.
+    Raises TensorValueError: the length is no power of two.
     """
     spec = float_spec("rfft", signal)
     place = axis("Rfft", dim, spec.rank)
@@ -50,11 +47,8 @@ def irfft(
         spectrum_im: the imaginary part, of the same shape.
         n: the length of the result, a power of two; by default 2 (size - 1).
 
-    Torch: `torch.fft.irfft(x, n, dim)`.
-    Differs: two real tensors; lengths are powers of two.
-
-    Raises:
-        TensorValueError: the length is no power of two, or the shapes differ.
+    Torch: `torch.fft.irfft(x, n, dim)`. Differs: two real tensors; lengths are powers of two.
+    Raises TensorValueError: the length is no power of two, or the shapes differ.
     """
     spec = float_spec("irfft", spectrum_re)
     imaginary = _imaginary("Irfft", spectrum_re, spectrum_im)
@@ -76,11 +70,8 @@ def cfft(
         signal_im: the imaginary part, of the same shape.
         n: the length, a power of two, to which the signal is cut or filled with zeros; by default its own.
 
-    Torch: `torch.fft.fft(x, n, dim)`.
-    Differs: two real tensors; lengths are powers of two.
-
-    Raises:
-        TensorValueError: the length is no power of two, or the shapes differ.
+    Torch: `torch.fft.fft(x, n, dim)`. Differs: two real tensors; lengths are powers of two.
+    Raises TensorValueError: the length is no power of two, or the shapes differ.
     """
     spec = float_spec("cfft", signal_re)
     imaginary = _imaginary("Cfft", signal_re, signal_im)
@@ -121,10 +112,7 @@ _BLACKMAN = (0.42, -0.5, 0.08)
 
 
 def hann_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
-    """0.5 - 0.5 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`. Torch: `torch.hann_window`.
-
-    Differs: `periodic` is required.
-    """
+    """0.5 - 0.5 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`. Torch: `torch.hann_window`."""
     return _window("Hann Window", _HANN, size, periodic, backend, dtype)
 
 
@@ -139,8 +127,7 @@ def hamming_window(size: int, periodic: bool, backend: B2, dtype: ElementType = 
 def blackman_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
     """0.42 - 0.5 cos(a) + 0.08 cos(2a), a = 2 pi n / N, N = size if `periodic`, else size - 1. `-> [size]`.
 
-    Torch: `torch.blackman_window`.
-    Differs: `periodic` is required.
+    Torch: `torch.blackman_window`. Differs: `periodic` is required.
     """
     return _window("Blackman Window", _BLACKMAN, size, periodic, backend, dtype)
 
@@ -198,9 +185,7 @@ def stft(
 
     Torch: `torch.view_as_real(torch.stft(...).transpose(1, 2))`.
     Differs: the layout; lengths are powers of two; frames overlap or touch.
-
-    Raises:
-        TensorValueError: options that don't fit together, or a signal shorter than a frame.
+    Raises TensorValueError: options that don't fit together, or a signal shorter than a frame.
     """
     spec = ranked_spec("stft", signal, 2)
     _check("Stft", options)
@@ -233,11 +218,8 @@ def istft(
         length: T, by cutting or by zeros at the end; by default what the frames cover.
         options: those of `stft`.
 
-    Torch: `torch.istft`.
-    Differs: the layout; where windows add up to nothing the sum is divided by 1e-10, no error.
-
-    Raises:
-        TensorValueError: options that don't fit together, or a shape that is not theirs.
+    Torch: `torch.istft`. Differs: the layout; where windows add up to nothing the sum is divided by 1e-10, no error.
+    Raises TensorValueError: options that don't fit together, or a shape that is not theirs.
     """
     spec = ranked_spec("istft", stft_matrix, 4)
     _check("Istft", options)

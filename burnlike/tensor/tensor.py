@@ -63,6 +63,9 @@ class Tensor(
     `Tensor[B, D, K=Float]`: B the backend, D the rank (`D1` to `D8`), K the kind (`Float`, `Int`, `Bool`). The
     subscript is for type checkers; at run time the wrapped tensor says what it is.
 
+    Raises TensorValueError: shapes or sizes that don't fit, or a dimension outside of -rank .. rank-1.
+    Raises TensorTypeError: an operand of another backend, kind, rank or element type.
+
     Example:
         >>> import torch
         >>> from burnlike import Cpu, Tensor

@@ -55,10 +55,9 @@ class ComparisonMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def equal(self, other: "Tensor[B, D, K] | torch.Tensor | float") -> "Tensor[B, D, Bool]":
-        """Whether elements are equal; `x == y`. `[..], [..] -> [..]`, sizes equal or 1.
+        """`x == y`. `[..], [..] -> [..]`, sizes equal or 1.
 
-        Torch: `torch.eq` (`torch.equal` gives one bool).
-        Differs: equal ranks, no promotion.
+        Torch: `torch.eq` (`torch.equal` gives one bool). Differs: equal ranks, no promotion.
         """
         spec = self.spec
         right: Any = other
@@ -70,10 +69,7 @@ class ComparisonMethods(TensorBase[B, D, K]):
             fail("equal", error, self.inner, right.inner)
 
     def not_equal(self, other: "Tensor[B, D, K] | torch.Tensor | float") -> "Tensor[B, D, Bool]":
-        """Whether elements differ; `x != y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.ne`.
-
-        Differs: equal ranks, no promotion.
-        """
+        """`x != y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.ne`. Differs: equal ranks, no promotion."""
         spec = self.spec
         right: Any = other
         if type(right) is not spec.tensor or right.spec is not spec:
@@ -109,51 +105,32 @@ class ComparisonMethods(TensorBase[B, D, K]):
     __hash__ = object.__hash__
 
     def any(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
-        """Whether an element is not zero (NaN is not). `[..] -> [1]`. Torch: `torch.any(x)`.
-
-        Differs: shape `[1]`.
-        """
+        """Whether an element is not zero (NaN is not). `[..] -> [1]`. Torch: `torch.any(x)`. Differs: shape `[1]`."""
         if dim is not None or keepdim is not None:
             raise whole("any", dim)
         return wrap(self.spec.ops.any(self.inner), self.spec.bool.ranks[1])
 
     def any_dim(self, dim: int) -> "Tensor[B, D, Bool]":
-        """Whether an element along a dimension is not zero. `[.., n, ..] -> [.., 1, ..]`.
+        """Whether any along `dim` is not zero. `[.., n, ..] -> [.., 1, ..]`.
 
         Torch: `torch.any(x, dim, keepdim=True)`.
-
-        Raises:
-            TensorValueError: no such dimension.
         """
         spec = self.spec
         return wrap(spec.ops.any_dim(self.inner, axis("Any Dim", dim, spec.rank)), spec.bool)
 
     def all(self, dim: None = None, keepdim: None = None) -> "Tensor[B, D1, Bool]":
-        """Whether no element is zero. `[..] -> [1]`. Torch: `torch.all(x)`.
-
-        Differs: shape `[1]`.
-        """
+        """Whether no element is zero. `[..] -> [1]`. Torch: `torch.all(x)`. Differs: shape `[1]`."""
         if dim is not None or keepdim is not None:
             raise whole("all", dim)
         return wrap(self.spec.ops.all(self.inner), self.spec.bool.ranks[1])
 
     def all_dim(self, dim: int) -> "Tensor[B, D, Bool]":
-        """Whether no element along a dimension is zero. `[.., n, ..] -> [.., 1, ..]`.
-
-        Torch: `torch.all(x, dim, keepdim=True)`.
-
-        Raises:
-            TensorValueError: no such dimension.
-        """
+        """Whether none along `dim` is zero. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.all(x, dim, keepdim=True)`."""
         spec = self.spec
         return wrap(spec.ops.all_dim(self.inner, axis("All Dim", dim, spec.rank)), spec.bool)
 
     def greater(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, Bool]":
-        """Whether elements are greater than those of `other`; `x > y`. `[..], [..] -> [..]`, sizes equal or 1.
-
-        Torch: `torch.gt`.
-        Differs: equal ranks, no promotion.
-        """
+        """`x > y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.gt`. Differs: equal ranks, no promotion."""
         spec = self.spec
         right: Any = other
         if type(right) is not spec.tensor or right.spec is not spec:
@@ -164,11 +141,7 @@ class ComparisonMethods(TensorBase[B, D, K]):
             fail("greater", error, self.inner, right.inner)
 
     def greater_equal(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, Bool]":
-        """Whether elements are at least those of `other`: `x >= y`. `[..], [..] -> [..]`, sizes equal or 1.
-
-        Torch: `torch.ge`.
-        Differs: equal ranks, no promotion.
-        """
+        """`x >= y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.ge`. Differs: equal ranks, no promotion."""
         spec = self.spec
         right: Any = other
         if type(right) is not spec.tensor or right.spec is not spec:
@@ -179,11 +152,7 @@ class ComparisonMethods(TensorBase[B, D, K]):
             fail("greater_equal", error, self.inner, right.inner)
 
     def lower(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, Bool]":
-        """Whether elements are lower than those of `other`; `x < y`. `[..], [..] -> [..]`, sizes equal or 1.
-
-        Torch: `torch.lt`.
-        Differs: equal ranks, no promotion.
-        """
+        """`x < y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.lt`. Differs: equal ranks, no promotion."""
         spec = self.spec
         right: Any = other
         if type(right) is not spec.tensor or right.spec is not spec:
@@ -194,11 +163,7 @@ class ComparisonMethods(TensorBase[B, D, K]):
             fail("lower", error, self.inner, right.inner)
 
     def lower_equal(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, Bool]":
-        """Whether elements are at most those of `other`; `x <= y`. `[..], [..] -> [..]`, sizes equal or 1.
-
-        Torch: `torch.le`.
-        Differs: equal ranks, no promotion.
-        """
+        """`x <= y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.le`. Differs: equal ranks, no promotion."""
         spec = self.spec
         right: Any = other
         if type(right) is not spec.tensor or right.spec is not spec:

@@ -56,10 +56,7 @@ class FloatMethods(TensorBase[B, D, K]):
         return wrap(self.spec.ops.trunc(self.inner), self.spec)
 
     def powf(self: "Floats[B, D]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]":
-        """Power, element by element. `[..] ** [..] -> [..]`, sizes equal or 1. Torch: `torch.pow`.
-
-        Differs: equal ranks, no promotion.
-        """
+        """`x ** y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.pow`. Differs: equal ranks, no promotion."""
         spec = self.spec
         value: Any = other
         if type(value) is not spec.tensor or value.spec is not spec:
@@ -76,8 +73,7 @@ class FloatMethods(TensorBase[B, D, K]):
     def fmod(self: "Floats[B, D]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]":
         """x - y * trunc(x / y), with the sign of x; x where y is infinite. `[..] -> [..]`, sizes equal or 1.
 
-        Torch: `torch.fmod`.
-        Differs: equal ranks, no promotion.
+        Torch: `torch.fmod`. Differs: equal ranks, no promotion.
         """
         return mixed("fmod", self, other)
 
@@ -86,7 +82,7 @@ class FloatMethods(TensorBase[B, D, K]):
         return with_scalar("fmod", self, scalar)
 
     def hypot(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor") -> "Tensor[B, D, Float]":
-        """sqrt(x^2 + y^2) without overflow. `[..] -> [..]`, sizes equal or 1. Torch: `torch.hypot`.
+        """sqrt(x^2 + y^2), no overflow. `[..] -> [..]`, sizes equal or 1. Torch: `torch.hypot`.
 
         Differs: equal ranks, no promotion.
         """
@@ -164,10 +160,7 @@ class FloatMethods(TensorBase[B, D, K]):
         return wrap(self.spec.ops.is_nan(self.inner), self.spec.bool)
 
     def contains_nan(self: "Floats[B, D]") -> "Tensor[B, D1, Bool]":
-        """Whether any element is NaN. `[..] -> [1]`, Bool. Torch: `torch.isnan(x).any()`.
-
-        Differs: shape `[1]`.
-        """
+        """Whether any element is NaN. `[..] -> [1]`, Bool. Torch: `torch.isnan(x).any()`. Differs: shape `[1]`."""
         return wrap(self.spec.ops.contains_nan(self.inner), self.spec.bool.ranks[1])
 
     def is_inf(self: "Floats[B, D]") -> "Tensor[B, D, Bool]":
@@ -191,8 +184,7 @@ class FloatMethods(TensorBase[B, D, K]):
             rtol: relative tolerance; 1e-5 by default.
             atol: absolute tolerance; 1e-8 by default.
 
-        Torch: `torch.isclose`.
-        Differs: no `equal_nan`; equal ranks.
+        Torch: `torch.isclose`. Differs: no `equal_nan`; equal ranks.
         """
         spec = self.spec
         value = tensor_operand("is_close", spec, other)
@@ -205,14 +197,13 @@ class FloatMethods(TensorBase[B, D, K]):
         rtol: float | None = None,
         atol: float | None = None,
     ) -> bool:
-        """Whether all elements are close, as `is_close` says, read to the host.
+        """Whether all elements are close, as `is_close` says, read to the host. Torch: `torch.allclose`.
 
         Args:
             other: sizes equal or 1.
             rtol: relative tolerance; 1e-5 by default.
             atol: absolute tolerance; 1e-8 by default.
 
-        Torch: `torch.allclose`.
         Differs: no `equal_nan`; equal ranks.
         """
         spec = self.spec

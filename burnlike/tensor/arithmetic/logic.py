@@ -18,7 +18,7 @@ class LogicMethods(TensorBase[B, D, K]):
         return wrap(self.spec.ops.bool_not(self.inner), self.spec)
 
     def bool_and(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
-        """And, element by element; `x & y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_and`.
+        """`x & y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_and`.
 
         Differs: equal ranks, Bool only.
         """
@@ -32,7 +32,7 @@ class LogicMethods(TensorBase[B, D, K]):
             fail("bool_and", error, self.inner, right.inner)
 
     def bool_or(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
-        """Or, element by element; `x | y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_or`.
+        """`x | y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_or`.
 
         Differs: equal ranks, Bool only.
         """
@@ -46,10 +46,9 @@ class LogicMethods(TensorBase[B, D, K]):
             fail("bool_or", error, self.inner, right.inner)
 
     def bool_xor(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
-        """Exclusive or, element by element; `x ^ y`. `[..], [..] -> [..]`, sizes equal or 1.
+        """`x ^ y`. `[..], [..] -> [..]`, sizes equal or 1.
 
-        Torch: `torch.logical_xor`.
-        Differs: equal ranks, Bool only.
+        Torch: `torch.logical_xor`. Differs: equal ranks, Bool only.
         """
         spec = self.spec
         right: Any = other
@@ -71,8 +70,7 @@ class LogicMethods(TensorBase[B, D, K]):
     def nonzero(self: "Bools[B, D]") -> "list[Tensor[B, D1, Int]]":
         """`[n]` for each dimension: the coordinates of what is set, in row order. Waits for the device.
 
-        Torch: `torch.nonzero(x, as_tuple=True)`.
-        Differs: an empty list where nothing is set.
+        Torch: `torch.nonzero(x, as_tuple=True)`. Differs: an empty list where nothing is set.
         """
         found = self.spec.int.ranks[1]
         return [wrap(indices, found) for indices in self.spec.ops.nonzero(self.inner, found.dtype)]
@@ -91,7 +89,7 @@ class LogicMethods(TensorBase[B, D, K]):
         return self.argwhere()
 
     def bitwise_and(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x & y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_and`.
+        """x & y by bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_and`.
 
         Differs: equal ranks, no promotion.
         """
@@ -102,7 +100,7 @@ class LogicMethods(TensorBase[B, D, K]):
         return with_scalar("bitwise_and", self, scalar)
 
     def bitwise_or(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x | y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_or`.
+        """x | y by bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_or`.
 
         Differs: equal ranks, no promotion.
         """
@@ -113,7 +111,7 @@ class LogicMethods(TensorBase[B, D, K]):
         return with_scalar("bitwise_or", self, scalar)
 
     def bitwise_xor(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x ^ y, bit by bit. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_xor`.
+        """x ^ y by bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_xor`.
 
         Differs: equal ranks, no promotion.
         """
@@ -124,7 +122,7 @@ class LogicMethods(TensorBase[B, D, K]):
         return with_scalar("bitwise_xor", self, scalar)
 
     def bitwise_left_shift(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x shifted left by y bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_left_shift`.
+        """x << y. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_left_shift`.
 
         Differs: equal ranks, no promotion.
         """
@@ -135,15 +133,14 @@ class LogicMethods(TensorBase[B, D, K]):
         return with_scalar("bitwise_left_shift", self, scalar)
 
     def bitwise_right_shift(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
-        """x shifted right by y bits; the sign is kept. `[..] -> [..]`, sizes equal or 1.
+        """x >> y, with its sign. `[..] -> [..]`, sizes equal or 1.
 
-        Torch: `torch.bitwise_right_shift`.
-        Differs: equal ranks, no promotion.
+        Torch: `torch.bitwise_right_shift`. Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_right_shift", self, other)
 
     def bitwise_right_shift_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
-        """x shifted right by a number of bits; the sign is kept. `[..] -> [..]`.
+        """x shifted right by a number of bits, with its sign. `[..] -> [..]`.
 
         Torch: `torch.bitwise_right_shift(x, scalar)`.
         """

@@ -18,8 +18,7 @@ class MatmulMethods(TensorBase[B, D, K]):
     def matmul(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """The product of matrices. `[.., m, k] x [.., k, n] -> [.., m, n]`, batch sizes equal or 1.
 
-        Torch: `torch.matmul`.
-        Differs: equal ranks of 2 or more, no vectors (use `dot`); Int is exact on every device.
+        Torch: `torch.matmul`. Differs: equal ranks of 2 or more, no vectors (use `dot`); Int is exact on every device.
         """
         spec = self.spec
         if spec.rank == 1:
@@ -41,10 +40,7 @@ class MatmulMethods(TensorBase[B, D, K]):
         return self.spec.tensor(value, self.spec.backend).matmul(self)
 
     def dot(self: "Numeric[B, D1]", other: "Tensor[B, D1, K] | torch.Tensor") -> "Tensor[B, D1, K]":
-        """The sum of products of two vectors. `[n] x [n] -> [1]`. Torch: `torch.dot`.
-
-        Differs: shape `[1]`.
-        """
+        """The sum of products of two vectors. `[n] x [n] -> [1]`. Torch: `torch.dot`. Differs: shape `[1]`."""
         spec = self.spec
         if spec.rank != 1:
             raise TensorValueError("Dot", f"expected vectors of rank 1, got shape {list(self.inner.shape)}; use matmul")

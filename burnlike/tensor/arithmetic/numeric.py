@@ -11,7 +11,7 @@ from ..core.operands import SMALL, computed, fail, match, mixed, operand, scalar
 
 
 class NumericMethods(TensorBase[B, D, K]):
-    """Arithmetic, with tensors and scalars, its operators, and bounds."""
+    """Arithmetic, its operators, and bounds. A scalar is converted to the dtype of the tensor."""
 
     __slots__ = ()
 
@@ -19,10 +19,7 @@ class NumericMethods(TensorBase[B, D, K]):
     __array_ufunc__: None = None
 
     def add(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
-        """Sum, element by element. `[..] + [..] -> [..]`, sizes equal or 1. Torch: `torch.add`.
-
-        Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
-        """
+        """`x + y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.add`. Differs: equal ranks, no promotion."""
         spec = result = self.spec
         value: Any = other
         kind = type(value)
@@ -39,10 +36,7 @@ class NumericMethods(TensorBase[B, D, K]):
     __radd__ = add
 
     def sub(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
-        """Difference, element by element. `[..] - [..] -> [..]`, sizes equal or 1. Torch: `torch.sub`.
-
-        Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
-        """
+        """`x - y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.sub`. Differs: equal ranks, no promotion."""
         spec = result = self.spec
         value: Any = other
         kind = type(value)
@@ -61,10 +55,7 @@ class NumericMethods(TensorBase[B, D, K]):
         return _reflected("sub", self, other)
 
     def mul(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
-        """Product, element by element. `[..] * [..] -> [..]`, sizes equal or 1. Torch: `torch.mul`.
-
-        Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
-        """
+        """`x * y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.mul`. Differs: equal ranks, no promotion."""
         spec = result = self.spec
         value: Any = other
         kind = type(value)
@@ -106,8 +97,7 @@ class NumericMethods(TensorBase[B, D, K]):
     def remainder(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Floor modulo, with the sign of the divisor. `[..] % [..] -> [..]`, sizes equal or 1.
 
-        Torch: `torch.remainder`.
-        Differs: equal ranks, no promotion; a scalar is converted to the tensor's dtype.
+        Torch: `torch.remainder`. Differs: equal ranks, no promotion.
         """
         spec = result = self.spec
         value: Any = other
@@ -167,36 +157,26 @@ class NumericMethods(TensorBase[B, D, K]):
         return like(self.spec.ops.square(self.inner), self.spec)
 
     def add_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
-        """The sum with a scalar. `[..] -> [..]`. Torch: `torch.add(x, scalar)`.
-
-        Differs: no promotion.
-        """
+        """The sum with a scalar. `[..] -> [..]`. Torch: `torch.add(x, scalar)`. Differs: no promotion."""
         return with_scalar("add", self, scalar)
 
     def sub_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
-        """The difference from a scalar. `[..] -> [..]`. Torch: `torch.sub(x, scalar)`.
-
-        Differs: no promotion.
-        """
+        """The difference from a scalar. `[..] -> [..]`. Torch: `torch.sub(x, scalar)`. Differs: no promotion."""
         return with_scalar("sub", self, scalar)
 
     def mul_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
-        """The product with a scalar. `[..] -> [..]`. Torch: `torch.mul(x, scalar)`.
-
-        Differs: no promotion.
-        """
+        """The product with a scalar. `[..] -> [..]`. Torch: `torch.mul(x, scalar)`. Differs: no promotion."""
         return with_scalar("mul", self, scalar)
 
     def div_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
         """The quotient by a scalar; Int truncates toward zero. `[..] -> [..]`.
 
-        Torch: `torch.div(x, scalar)`, for Int with `rounding_mode="trunc"`.
-        Differs: no promotion: Int stays Int.
+        Torch: `torch.div(x, scalar)`, for Int with `rounding_mode="trunc"`. Differs: no promotion: Int stays Int.
         """
         return with_scalar("div", self, scalar)
 
     def remainder_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
-        """Floor modulo by a scalar, with its sign. `[..] -> [..]`. Torch: `torch.remainder(x, scalar)`.
+        """Floor modulo, with the scalar's sign. `[..] -> [..]`. Torch: `torch.remainder(x, scalar)`.
 
         Differs: no promotion.
         """

@@ -16,10 +16,7 @@ class ReductionMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def sum(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
-        """The sum of all elements. `[..] -> [1]`. Torch: `torch.sum(x)`.
-
-        Differs: shape `[1]`; Int keeps its dtype.
-        """
+        """The sum of all elements. `[..] -> [1]`. Torch: `torch.sum(x)`. Differs: shape `[1]`; Int keeps its dtype."""
         if dim is not None or keepdim is not None:
             raise whole("sum", dim)
         spec = self.spec
@@ -28,9 +25,9 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.sum(self.inner), spec.ranks[1])
 
     def sum_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Sums along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.sum(x, dim, keepdim=True)`.
+        """Sums along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.sum(x, dim, keepdim=True)`.
 
-        Differs: `dim` stays, with size 1; Int keeps its dtype.
+        Differs: Int keeps its dtype.
         """
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -40,7 +37,7 @@ class ReductionMethods(TensorBase[B, D, K]):
     def sum_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Sums over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.sum(x, dims, keepdim=True)`.
 
-        Differs: the dimensions stay, with size 1; none given means none summed; Int keeps its dtype.
+        Differs: none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
         found = each_dim("Sum Dim", dims, spec.rank)
@@ -74,7 +71,7 @@ class ReductionMethods(TensorBase[B, D, K]):
     def mean(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The mean of all elements. `[..] -> [1]`. Torch: `torch.mean(x)`.
 
-        Differs: shape `[1]`; of Int the whole part, in its dtype.
+        Differs: shape `[1]`; of Int the whole part.
         """
         if dim is not None or keepdim is not None:
             raise whole("mean", dim)
@@ -88,7 +85,7 @@ class ReductionMethods(TensorBase[B, D, K]):
     def mean_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Means along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.mean(x, dim, keepdim=True)`.
 
-        Differs: `dim` stays, with size 1; of Int the whole part, in its dtype.
+        Differs: of Int the whole part, in its dtype.
         """
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -100,8 +97,7 @@ class ReductionMethods(TensorBase[B, D, K]):
     def mean_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Means over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.mean(x, dims, keepdim=True)`.
 
-        Differs: the dimensions stay, with size 1; none given means no mean taken; of Int the whole part, one
-        dimension after the other, in its dtype.
+        Differs: none given means no mean taken; of Int the whole part, one dimension after the other, in its dtype.
         """
         spec = self.spec
         found = each_dim("Mean Dim", dims, spec.rank)
@@ -122,9 +118,9 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.prod(self.inner), spec.ranks[1])
 
     def prod_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Products along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.prod(x, dim, keepdim=True)`.
+        """Products along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.prod(x, dim, keepdim=True)`.
 
-        Differs: `dim` stays, with size 1; Int keeps its dtype.
+        Differs: Int keeps its dtype.
         """
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -134,8 +130,7 @@ class ReductionMethods(TensorBase[B, D, K]):
     def prod_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Products over `dims`. `[.., n, ..] -> [.., 1, ..]`.
 
-        Torch: `torch.prod(x, dim, keepdim=True)`, for one dimension after the other.
-        Differs: the dimensions stay, with size 1; Int keeps its dtype.
+        Torch: `torch.prod(x, dim, keepdim=True)`, for one dimension after the other. Differs: Int keeps its dtype.
         """
         spec, inner = self.spec, self.inner
         for dim in each_dim("Prod Dim", dims, spec.rank):
@@ -143,10 +138,7 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(inner, spec)
 
     def cumsum(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """Running sums along `dim`. `[..] -> [..]`. Torch: `torch.cumsum(x, dim)`.
-
-        Differs: Int keeps its dtype.
-        """
+        """Running sums along `dim`. `[..] -> [..]`. Torch: `torch.cumsum(x, dim)`. Differs: Int keeps its dtype."""
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("CumSum", dim, spec.rank)
@@ -163,33 +155,21 @@ class ReductionMethods(TensorBase[B, D, K]):
         return like(spec.ops.cumprod(self.inner, dim), spec)
 
     def cummin(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The smallest so far along `dim`; NaN from the first NaN on. `[..] -> [..]`.
-
-        Torch: `torch.cummin(x, dim).values`.
-        Differs: values only.
-        """
+        """The smallest so far along `dim`, from NaN on NaN. `[..] -> [..]`. Torch: `torch.cummin(x, dim).values`."""
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("CumMin", dim, spec.rank)
         return wrap(spec.ops.cummin(self.inner, dim), spec)
 
     def cummax(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The greatest so far along `dim`; NaN from the first NaN on. `[..] -> [..]`.
-
-        Torch: `torch.cummax(x, dim).values`.
-        Differs: values only.
-        """
+        """The greatest so far along `dim`, from NaN on NaN. `[..] -> [..]`. Torch: `torch.cummax(x, dim).values`."""
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("CumMax", dim, spec.rank)
         return wrap(spec.ops.cummax(self.inner, dim), spec)
 
     def argmax(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
-        """The index of the greatest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
-
-        Torch: `torch.argmax(x, dim, keepdim=True)`.
-        Differs: `dim` stays, with size 1.
-        """
+        """The index of the greatest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmax(x, dim, keepdim=True)`."""
         if keepdim is not None:
             raise along("argmax", dim)
         spec = self.spec
@@ -198,11 +178,7 @@ class ReductionMethods(TensorBase[B, D, K]):
         return wrap(computed("argmax", spec.ops.argmax, self.inner, dim, spec.places.dtype), spec.places)
 
     def argmin(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
-        """The index of the smallest element along `dim`. `[.., n, ..] -> [.., 1, ..]`.
-
-        Torch: `torch.argmin(x, dim, keepdim=True)`.
-        Differs: `dim` stays, with size 1.
-        """
+        """The index of the smallest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmin(x, dim, keepdim=True)`."""
         if keepdim is not None:
             raise along("argmin", dim)
         spec = self.spec
@@ -246,10 +222,9 @@ class ReductionMethods(TensorBase[B, D, K]):
         return wrap(computed("max_dims", spec.ops.max_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
 
     def max_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """The greatest along `dim`, and where it is. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
+        """The greatest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
 
         Torch: `torch.max(x, dim, keepdim=True)`.
-        Differs: `dim` stays, with size 1.
         """
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -295,10 +270,9 @@ class ReductionMethods(TensorBase[B, D, K]):
         return wrap(computed("min_dims", spec.ops.min_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
 
     def min_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """The smallest along `dim`, and where it is. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
+        """The smallest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
 
         Torch: `torch.min(x, dim, keepdim=True)`.
-        Differs: `dim` stays, with size 1.
         """
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -311,8 +285,7 @@ class ReductionMethods(TensorBase[B, D, K]):
     def max_abs(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest magnitude of all elements, of which there is at least one. `[..] -> [1]`.
 
-        Torch: `x.abs().max()`.
-        Differs: shape `[1]`; of equal elements the first alone has a gradient.
+        Torch: `x.abs().max()`. Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
         if dim is not None or keepdim is not None:
             raise whole("max_abs", dim)

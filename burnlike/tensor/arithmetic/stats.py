@@ -17,38 +17,28 @@ class StatsMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def var(self: "Floats[B, D]", dim: int) -> "Tensor[B, D, Float]":
-        """Unbiased variances along `dim`: divided by n - 1. `[.., n, ..] -> [.., 1, ..]`.
-
-        Torch: `torch.var(x, dim, keepdim=True)`.
-        Differs: `dim` stays, with size 1.
-        """
+        """Variances along `dim`, divided by n - 1. `[.., n] -> [.., 1]`. Torch: `torch.var(x, dim, keepdim=True)`."""
         spec = self.spec
         return like(spec.ops.var(self.inner, axis("Var", dim, spec.rank), True), spec)
 
     def var_bias(self: "Floats[B, D]", dim: int) -> "Tensor[B, D, Float]":
-        """Biased variances along `dim`: divided by n. `[.., n, ..] -> [.., 1, ..]`.
+        """Variances along `dim`, divided by n. `[.., n] -> [.., 1]`.
 
         Torch: `torch.var(x, dim, correction=0, keepdim=True)`.
-        Differs: `dim` stays, with size 1.
         """
         spec = self.spec
         return like(spec.ops.var(self.inner, axis("Var", dim, spec.rank), False), spec)
 
     def var_mean(self: "Floats[B, D]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
-        """Unbiased variances and means along `dim`. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
-
-        Torch: `torch.var_mean(x, dim, keepdim=True)`.
-        Differs: `dim` stays, with size 1.
-        """
+        """`var` and means along `dim`. `[.., n] -> 2 of [.., 1]`. Torch: `torch.var_mean(x, dim, keepdim=True)`."""
         spec = self.spec
         var, mean = spec.ops.var_mean(self.inner, axis("Var", dim, spec.rank), True)
         return like(var, spec), like(mean, spec)
 
     def var_mean_bias(self: "Floats[B, D]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
-        """Biased variances and means along `dim`. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
+        """`var_bias` and means along `dim`. `[.., n] -> 2 of [.., 1]`.
 
         Torch: `torch.var_mean(x, dim, correction=0, keepdim=True)`.
-        Differs: `dim` stays, with size 1.
         """
         spec = self.spec
         var, mean = spec.ops.var_mean(self.inner, axis("Var", dim, spec.rank), False)
@@ -57,8 +47,7 @@ class StatsMethods(TensorBase[B, D, K]):
     def median(self: "Floats[B, D]", dim: int) -> "Tensor[B, D, Float]":
         """The lower medians along `dim`: element (n - 1) // 2 in ascending order. `[.., n, ..] -> [.., 1, ..]`.
 
-        Torch: `torch.median(x, dim, keepdim=True).values`.
-        Differs: values only; `dim` stays, with size 1; NaN counts as the greatest (torch: as the median).
+        Torch: `torch.median(x, dim, keepdim=True).values`. Differs: NaN counts as the greatest (torch: as the median).
         """
         return wrap(self.spec.ops.median(self.inner, _filled("Median", self, dim)), self.spec)
 
@@ -66,7 +55,7 @@ class StatsMethods(TensorBase[B, D, K]):
         """The lower medians along `dim`, and where they are. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
 
         Torch: `torch.median(x, dim, keepdim=True)`.
-        Differs: `dim` stays, with size 1; NaN counts as the greatest; any of equal elements is meant.
+        Differs: NaN counts as the greatest; any of equal elements is meant.
         """
         spec = self.spec
         dim = _filled("Median With Indices", self, dim)
@@ -79,11 +68,8 @@ class StatsMethods(TensorBase[B, D, K]):
         Of a higher rank: centred along `dim`, `dim` and 0 swapped, then X^T X / (n - correction) of the last two
         dimensions. `[a, b, n] -> [n, a, a]` for dim 2.
 
-        Torch: `torch.cov(x, correction=correction)` for rank 2 and dim 1.
-        Differs: `dim` and `correction` are named.
-
-        Raises:
-            TensorValueError: rank 1, or a correction below 0 or above n.
+        Torch: `torch.cov(x, correction=correction)` for rank 2 and dim 1. Differs: `dim` and `correction` are named.
+        Raises TensorValueError: rank 1, or a correction below 0 or above n.
         """
         spec = self.spec
         dim = axis("Cov", dim, spec.rank)
@@ -98,8 +84,7 @@ class StatsMethods(TensorBase[B, D, K]):
     def cross(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor", dim: int) -> "Tensor[B, D, Float]":
         """Products of 3-vectors along `dim`. `[.., 3, ..] x [.., 3, ..] -> [.., 3, ..]`, other sizes equal or 1.
 
-        Torch: `torch.linalg.cross(x, other, dim=dim)`.
-        Differs: `dim` is required.
+        Torch: `torch.linalg.cross(x, other, dim=dim)`. Differs: `dim` is required.
         """
         spec = self.spec
         dim = axis("Cross", dim, spec.rank)
@@ -119,11 +104,8 @@ class StatsMethods(TensorBase[B, D, K]):
         Weights are 0 or more, finite, and sum to more than 0. On the CPU others are refused; on other devices
         torch checks them where they are, without waiting, and ends the program.
 
-        Torch: `torch.multinomial(x, num_samples, replacement=True)`.
-        Differs: always with replacement; any rank.
-
-        Raises:
-            TensorValueError: weights as above, no weights, or `num_samples` below 1.
+        Torch: `torch.multinomial(x, num_samples, replacement=True)`. Differs: always with replacement; any rank.
+        Raises TensorValueError: weights as above, no weights, or `num_samples` below 1.
         """
         spec = self.spec
         if isinstance(num_samples, bool) or not hasattr(num_samples, "__index__"):
@@ -141,52 +123,37 @@ class StatsMethods(TensorBase[B, D, K]):
             ) from error
 
     def sort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The elements along `dim`, ascending. `[..] -> [..]`. Torch: `torch.sort(x, dim).values`.
-
-        Differs: values only.
-        """
+        """The elements along `dim`, ascending. `[..] -> [..]`. Torch: `torch.sort(x, dim).values`."""
         spec = self.spec
         return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), False), spec)
 
     def sort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
-        """The elements along `dim`, descending. `[..] -> [..]`. Torch: `torch.sort(x, dim, descending=True).values`.
-
-        Differs: values only.
-        """
+        """The elements along `dim`, descending. `[..] -> [..]`. Torch: `torch.sort(x, dim, descending=True).values`."""
         spec = self.spec
         return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), True), spec)
 
     def sort_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """The elements along `dim`, ascending, and where each was. `[..] -> ([..], [..])`.
-
-        Torch: `torch.sort(x, dim)`.
-        """
+        """The elements along `dim`, ascending, and where each was. `[..] -> 2 of [..]`. Torch: `torch.sort(x, dim)`."""
         spec = self.spec
         dim = axis("Sort With Indices", dim, spec.rank)
         values, indices = spec.ops.sort_with_indices(self.inner, dim, False, spec.places.dtype)
         return wrap(values, spec), wrap(indices, spec.places)
 
     def sort_descending_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """The elements along `dim`, descending, and where each was. `[..] -> ([..], [..])`.
-
-        Torch: `torch.sort(x, dim, descending=True)`.
-        """
+        """`sort_descending`, and where each was. `[..] -> 2 of [..]`. Torch: `torch.sort(x, dim, descending=True)`."""
         spec = self.spec
         dim = axis("Sort With Indices", dim, spec.rank)
         values, indices = spec.ops.sort_with_indices(self.inner, dim, True, spec.places.dtype)
         return wrap(values, spec), wrap(indices, spec.places)
 
     def argsort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
-        """The indices that sort the elements along `dim` in ascending order. `[..] -> [..]`.
-
-        Torch: `torch.argsort(x, dim)`.
-        """
+        """The indices that sort along `dim`, ascending. `[..] -> [..]`. Torch: `torch.argsort(x, dim)`."""
         spec = self.spec
         dim = axis("Argsort", dim, spec.rank)
         return wrap(spec.ops.argsort(self.inner, dim, False, spec.places.dtype), spec.places)
 
     def argsort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
-        """The indices that sort the elements along `dim` in descending order. `[..] -> [..]`.
+        """The indices that sort along `dim`, descending. `[..] -> [..]`.
 
         Torch: `torch.argsort(x, dim, descending=True)`.
         """
@@ -195,11 +162,7 @@ class StatsMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.argsort(self.inner, dim, True, spec.places.dtype), spec.places)
 
     def topk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, K]":
-        """The `k` greatest along `dim`, descending. `[.., n, ..] -> [.., k, ..]`.
-
-        Torch: `torch.topk(x, k, dim).values`.
-        Differs: values only.
-        """
+        """The `k` greatest along `dim`, descending. `[.., n] -> [.., k]`. Torch: `torch.topk(x, k, dim).values`."""
         spec = self.spec
         dim = axis("Top K", dim, spec.rank)
         try:
@@ -208,10 +171,7 @@ class StatsMethods(TensorBase[B, D, K]):
             _refuse(error, self.inner, k, dim)
 
     def topk_with_indices(self: "Numeric[B, D]", k: int, dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """The `k` greatest along `dim`, descending, and where each is. `[.., n, ..] -> ([.., k, ..], [.., k, ..])`.
-
-        Torch: `torch.topk(x, k, dim)`.
-        """
+        """`topk`, and where each is. `[.., n] -> 2 of [.., k]`. Torch: `torch.topk(x, k, dim)`."""
         spec = self.spec
         dim = axis("Top K", dim, spec.rank)
         try:
@@ -223,8 +183,7 @@ class StatsMethods(TensorBase[B, D, K]):
     def argtopk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, Int]":
         """The indices of the `k` greatest elements along `dim`, the greatest first. `[.., n, ..] -> [.., k, ..]`.
 
-        Torch: `torch.topk(x, k, dim).indices`.
-        Differs: of equal elements the first ones, in their order.
+        Torch: `torch.topk(x, k, dim).indices`. Differs: of equal elements the first ones, in their order.
         """
         spec = self.spec
         dim = axis("Top K", dim, spec.rank)

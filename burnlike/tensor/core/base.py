@@ -46,8 +46,7 @@ class TensorBase(Generic[B, D, K]):
             backend: the backend; by default the one of the tensor's device, `Autodiff` of it if it requires grad.
             spec: as `dataclasses.replace` hands it over; its backend is taken.
 
-        Raises:
-            TensorTypeError: not a tensor, rank 0 or above 8, a dtype that has no kind, or another device.
+        Raises TensorTypeError: not a tensor, rank 0 or above 8, a dtype that has no kind, or another device.
         """
         if not isinstance(inner, torch.Tensor):
             if isinstance(inner, TensorBase):

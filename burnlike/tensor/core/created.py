@@ -16,9 +16,8 @@ def created(
 ) -> tuple[Spec, Sequence[int]]:
     """The Spec of a new tensor of `shape`: the backend's element type for the kind, unless `dtype` names one.
 
-    Raises:
-        TensorTypeError: a dtype of another kind, or no shape.
-        TensorValueError: a rank that no tensor has, or a negative size.
+    Raises TensorTypeError: a dtype of another kind, or no shape.
+    Raises TensorValueError: a rank that no tensor has, or a negative size.
     """
     family = family_of(backend)
     if dtype is not None:

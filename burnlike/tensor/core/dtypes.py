@@ -80,9 +80,7 @@ def largest_exponent(dtype: torch.dtype) -> float:
 def as_dtype(operation: str, element: Any) -> torch.dtype:
     """A torch dtype from itself, a `DType`, its short or torch's name, or Python's `float`, `int` or `bool`.
 
-    Raises:
-        TensorTypeError: none of these, or a dtype that has no kind.
-        TensorValueError: an unknown name.
+    Raises TensorTypeError: none of these, or a dtype that has no kind. Raises TensorValueError: an unknown name.
     """
     if isinstance(element, torch.dtype) and element in NAMES:
         return element

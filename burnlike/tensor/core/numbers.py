@@ -14,14 +14,12 @@ SMALL = 127
 
 
 def scalar(name: str, spec: Spec, value: Any) -> Any:
-    """A Python number in the kind of `spec`.
+    """A Python number in the kind of `spec`. Raises TensorTypeError: not a number.
 
     A Float tensor takes any number, an Int tensor a whole one that its element type holds; for a Bool tensor all but 0
     is True, as in torch.
 
-    Raises:
-        TensorTypeError: not a number.
-        TensorValueError: a number that the tensor's elements can't be.
+    Raises TensorValueError: a number that the tensor's elements can't be.
     """
     if not isinstance(value, int | float):
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):

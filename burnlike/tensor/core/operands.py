@@ -19,8 +19,7 @@ def match(name: str, spec: Spec, other: Any) -> tuple[Any, Spec]:
         `other` as the backend's function takes it: a torch tensor, or a scalar that `spec` can hold. The Spec is
         `spec`, in autocast that of the element type which torch promotes to.
 
-    Raises:
-        TensorTypeError: another backend, kind, rank, dtype or device, or nothing that can be an operand.
+    Raises TensorTypeError: another backend, kind, rank, dtype or device, or nothing that can be an operand.
     """
     kind = type(other)
     if (kind is float and spec.kind is Float) or (kind is int and 0 <= other <= SMALL and spec.kind is not Bool):

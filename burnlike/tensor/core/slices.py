@@ -47,8 +47,7 @@ class Slice:
     def parse(cls, text: str) -> Self:
         """Read `a..b`, `a..=b` (with b), `a..`, `..b`, `..` or one index, each with an optional `;step`.
 
-        Raises:
-            TensorValueError: the text is none of these.
+        Raises TensorValueError: the text is none of these.
         """
         bounds, _, step = text.partition(";")
         try:
@@ -82,11 +81,9 @@ class SliceMaker:
     __slots__ = ()
 
     def __getitem__(self, forms: "SliceForm | tuple[SliceForm, ...]") -> tuple[Slice, ...]:
-        """One Slice for each part.
+        """One Slice for each part. Raises TensorValueError: a step of 0.
 
-        Raises:
-            TensorValueError: a step of 0.
-            TensorTypeError: not a form of a slice.
+        Raises TensorTypeError: not a form of a slice.
         """
         parts = forms if isinstance(forms, tuple) else (forms,)
         return tuple(_to_slice("Slice", part) for part in parts)

@@ -84,9 +84,8 @@ _NO_FAMILIES: dict[Backend, Family] = {}
 def family_of(backend: Backend) -> Family:
     """All Specs of a backend: element type -> Spec by rank (0 is None).
 
-    Raises:
-        BackendError: the backend lacks an operation; the message names each.
-        DeviceError: this machine does not have the backend's CUDA device.
+    Raises BackendError: the backend lacks an operation; the message names each.
+    Raises DeviceError: this machine does not have the backend's CUDA device.
     """
     # Looked up by value, not kept on the backend: a backend of someone else's may have no room for it.
     family = _FAMILIES.get(type(backend), _NO_FAMILIES).get(backend)
@@ -104,8 +103,7 @@ def family_of(backend: Backend) -> Family:
 def find_spec(inner: torch.Tensor, family: Family) -> Spec:
     """The Spec of a torch tensor in a backend's family.
 
-    Raises:
-        TensorTypeError: rank 0 or above 8, a dtype that has no kind, or a tensor that is not dense.
+    Raises TensorTypeError: rank 0 or above 8, a dtype that has no kind, or a tensor that is not dense.
     """
     if inner.layout is not torch.strided or inner.is_nested:
         what = f"nested tensor of layout {inner.layout}" if inner.is_nested else f"tensor of layout {inner.layout}"

@@ -32,11 +32,8 @@ class ConversionMethods(TensorBase[B, D, K]):
             dtype: `FloatDType` gives a Float tensor, `IntDType` an Int tensor, `DType` stays in the kind; a torch dtype
                 or a name such as `"bf16"` gives the kind that has it.
 
-        Torch: `x.to(dtype)`.
-        Differs: not to Bool: `bool()` is the only way.
-
-        Raises:
-            TensorTypeError: Bool, a `DType` of another kind, or an element type that has no kind.
+        Torch: `x.to(dtype)`. Differs: not to Bool: `bool()` is the only way.
+        Raises TensorTypeError: Bool, a `DType` of another kind, or an element type that has no kind.
         """
         spec = self.spec
         wanted = dtype if type(dtype) is torch.dtype else as_dtype("Cast", dtype)
@@ -95,11 +92,7 @@ class ConversionMethods(TensorBase[B, D, K]):
             tensor: Float, as `to_full_precision` gives it.
             backend: where it is to be; the backend of `tensor` but for the float type.
 
-        Torch: `x.to(dtype)`.
-        Differs: as `to_full_precision`.
-
-        Raises:
-            TensorTypeError: another kind or backend.
+        Torch: `x.to(dtype)`. Differs: as `to_full_precision`. Raises TensorTypeError: another kind or backend.
         """
         spec, family = tensor.spec, family_of(backend)
         if spec.kind is not Float:

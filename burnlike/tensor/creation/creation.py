@@ -109,7 +109,7 @@ class CreationMethods(FilledMethods[B, D, K]):
     def from_ints(data: Any, backend: Any) -> Any:
         """An Int tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`.
 
-        Differs: the dtype is the backend's; Burn passes through 32 bits.
+        Differs: the dtype is the backend's.
         """
         return _from_data("From Ints", data, backend, Int, None)
 
@@ -127,7 +127,7 @@ class CreationMethods(FilledMethods[B, D, K]):
     def from_bool(data: Any, backend: B2) -> "Tensor[B2, Any, Bool]": ...
     @staticmethod
     def from_bool(data: Any, backend: Any) -> Any:
-        """A Bool tensor of nested lists; every number but 0 is True. `shape -> shape`.
+        """A Bool tensor of nested lists; all but 0 is True. `shape -> shape`.
 
         Torch: `torch.tensor(data, dtype=torch.bool)`.
         """
@@ -141,16 +141,13 @@ class CreationMethods(FilledMethods[B, D, K]):
     def eye(size: int, backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D2, KF]": ...
     @staticmethod
     def eye(size: int, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """Ones on the diagonal, else zeros. `-> [size, size]`, Float or Int. Torch: `torch.eye`.
-
-        Differs: square; names the backend.
-        """
+        """Ones on the diagonal, else zeros. `-> [size, size]`, Float or Int. Torch: `torch.eye`. Differs: square."""
         spec, _ = created("Eye", (size, size), backend, kind, dtype)
         return wrap(spec.ops.eye(size, spec.dtype, spec.backend.device), spec)
 
     @staticmethod
     def arange(start: int, end: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
-        """start, start + 1, ... below `end`. `-> [end - start]`. Torch: `torch.arange`.
+        """`start`, .. below `end`. `-> [end - start]`. Torch: `torch.arange`.
 
         Differs: Int only; both ends are given.
         """

@@ -304,7 +304,7 @@ class FilledMethods(TensorBase[B, D, K]):
         return wrap(distribution.draw(spec.ops, sizes, spec.dtype, spec.backend.device), spec)
 
     def random_like(self: "Floats[B, D]", distribution: Distribution) -> "Tensor[B, D, Float]":
-        """Random numbers in the shape, dtype and backend of this tensor. `[..] -> [..]`.
+        """Random numbers in the shape and dtype of this tensor. `[..] -> [..]`.
 
         Torch: `torch.rand_like`, `torch.randn_like`.
         """

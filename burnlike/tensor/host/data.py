@@ -52,8 +52,7 @@ class TensorData:
     def new(values: Sequence[float], shape: Sequence[int], dtype: Any = None) -> "TensorData":
         """Numbers in row-major order. Without a dtype: float32, int64 or bool, after what they are.
 
-        Raises:
-            TensorValueError: another count than the shape has, or a number that the dtype does not hold.
+        Raises TensorValueError: another count than the shape has, or a number that the dtype does not hold.
         """
         if len(values) != math.prod(shape):
             raise TensorValueError(_NAME, f"shape {list(shape)} takes {math.prod(shape)} numbers, got {len(values)}")
@@ -64,8 +63,7 @@ class TensorData:
     def from_nested(data: Any, dtype: Any = None) -> "TensorData":
         """Nested lists of numbers. Without a dtype: float32, int64 or bool, after what they are.
 
-        Raises:
-            TensorValueError: lists of different lengths side by side.
+        Raises TensorValueError: lists of different lengths side by side.
         """
         shape = shape_of(_NAME, data)
         values: list[Any] = [data]
@@ -77,11 +75,7 @@ class TensorData:
 
     @staticmethod
     def from_bytes(content: "_Bytes | bytearray", shape: Sequence[int], dtype: Any) -> "TensorData":
-        """Elements as they are in memory.
-
-        Raises:
-            TensorValueError: another number of bytes than the shape takes.
-        """
+        """Elements as they are in memory. Raises TensorValueError: another number of bytes than the shape takes."""
         return TensorData(_Bytes(content), tuple(shape), as_dtype(_NAME, dtype))
 
     @staticmethod
@@ -137,13 +131,10 @@ class TensorData:
     into_bytes = as_bytes
 
     def to_vec(self, element: Any = None) -> list[Any]:
-        """The elements as a flat list of Python numbers.
+        """The elements as a flat list of Python numbers. Raises TensorTypeError: the data has another element type.
 
         Args:
             element: the element type expected; nothing is converted.
-
-        Raises:
-            TensorTypeError: the data has another element type.
         """
         if element is not None and as_dtype(_NAME, element) is not self.dtype:
             raise TensorTypeError(_NAME, f"the elements are {self.dtype}, not {element}; use convert(...) first")
@@ -166,8 +157,7 @@ class TensorData:
     def convert(self, element: Any) -> "TensorData":
         """The elements as another type: floating point numbers lose their fraction in an integer type.
 
-        Raises:
-            TensorValueError: NaN, or out of the range of an integer type.
+        Raises TensorValueError: NaN, or out of the range of an integer type.
         """
         found = as_dtype(_NAME, element)
         return self if found is self.dtype else TensorData(cast(self.bytes, self.dtype, found), self.shape, found)
@@ -179,8 +169,7 @@ class TensorData:
     def assert_eq(self, other: "TensorData", strict: bool = True) -> None:
         """Check that shapes and elements are the same; with `strict`, dtypes too.
 
-        Raises:
-            AssertionError: they are not; the message shows the first differences.
+        Raises AssertionError: they are not; the message shows the first differences.
         """
         if strict and self.dtype is not other.dtype:
             raise AssertionError(f"dtypes differ: {self.dtype} and {other.dtype}")
@@ -190,25 +179,16 @@ class TensorData:
     def assert_approx_eq(self, other: "TensorData", tolerance: Tolerance | None = None) -> None:
         """Check that shapes are the same and elements near, by `Tolerance.default()` unless one is given.
 
-        Raises:
-            AssertionError: they are not; the message shows the first differences.
+        Raises AssertionError: they are not; the message shows the first differences.
         """
         self._compare(other, (tolerance or Tolerance()).near)
 
     def assert_within_range(self, low: float, high: float) -> None:
-        """Check that each element is at least `low` and below `high`.
-
-        Raises:
-            AssertionError: one is not.
-        """
+        """Check that each element is at least `low` and below `high`. Raises AssertionError: one is not."""
         self._assert_all(lambda it: low <= it < high, f"{low} <= x < {high}")
 
     def assert_within_range_inclusive(self, low: float, high: float) -> None:
-        """Check that each element is at least `low` and at most `high`.
-
-        Raises:
-            AssertionError: one is not.
-        """
+        """Check that each element is at least `low` and at most `high`. Raises AssertionError: one is not."""
         self._assert_all(lambda it: low <= it <= high, f"{low} <= x <= {high}")
 
     def to_json(self) -> str:
@@ -220,8 +200,7 @@ class TensorData:
     def from_json(text: str) -> "TensorData":
         """Read what `to_json` or Burn wrote; other keys are ignored.
 
-        Raises:
-            TensorValueError: no such object, an element type that torch lacks, or sizes that do not fit the bytes.
+        Raises TensorValueError: no such object, an element type that torch lacks, or sizes that do not fit the bytes.
         """
         try:
             found = json.loads(text)

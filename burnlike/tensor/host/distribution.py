@@ -34,11 +34,7 @@ class Distribution:
 
     @staticmethod
     def Bernoulli(probability: float) -> "Distribution":
-        """1 with `probability` (0 to 1), else 0.
-
-        Raises:
-            TensorValueError: outside of 0..1.
-        """
+        """1 with `probability` (0 to 1), else 0. Raises TensorValueError: outside of 0..1."""
         if not 0.0 <= probability <= 1.0:
             raise TensorValueError("Random", f"expected a probability of 0 to 1, got {probability}")
         return Distribution("Bernoulli", probability)
@@ -47,8 +43,7 @@ class Distribution:
     def Uniform(low: float, high: float) -> "Distribution":
         """From `low` (included) to `high` (excluded), all equally likely.
 
-        Raises:
-            TensorValueError: bounds that are not finite, or `low` above `high`.
+        Raises TensorValueError: bounds that are not finite, or `low` above `high`.
         """
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise TensorValueError("Random", f"expected finite bounds, the lower one first, got {low} and {high}")
@@ -58,8 +53,7 @@ class Distribution:
     def Normal(mean: float, std: float) -> "Distribution":
         """Normal, around `mean` with the standard deviation `std` (0 or above).
 
-        Raises:
-            TensorValueError: numbers that are not finite, or a negative `std`.
+        Raises TensorValueError: numbers that are not finite, or a negative `std`.
         """
         if not (math.isfinite(mean) and math.isfinite(std) and std >= 0):
             raise TensorValueError("Random", f"expected a finite mean and a std >= 0, got {mean} and {std}")

@@ -28,18 +28,16 @@ class AutodiffMethods(TensorBase[B, D, K]):
     ) -> Any:
         """Differentiate this tensor, seeded with ones of its shape, `[..]`; any shape will do.
 
-        Torch: `loss.backward()`.
-        Differs: adds to `.grad` and gives a container of what it added, consumes the graph; no `retain_graph`.
-
         What is taken out of the container is taken out of `.grad` too, see `Gradients`.
 
         Args:
             create_graph: keep the graph, and track the gradients, so that they can be differentiated again; they are
                 in the container only.
 
-        Raises:
-            TensorValueError: not tracked, or part of the graph was consumed by an earlier pass.
-            TensorTypeError: the backend does not track.
+        Torch: `loss.backward()`.
+        Differs: adds to `.grad` and gives a container of what it added, consumes the graph; no `retain_graph`.
+        Raises TensorValueError: not tracked, or part of the graph was consumed by an earlier pass.
+        Raises TensorTypeError: the backend does not track.
         """
         if gradient is not None or retain_graph is not None:
             raise TensorTypeError(
@@ -56,11 +54,10 @@ class AutodiffMethods(TensorBase[B, D, K]):
     @overload
     def grad(self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: Gradients) -> "Tensor[B2, D, Float] | None": ...
     def grad(self: Any, grads: Any) -> Any:
-        """The gradient of this leaf, or None if it has none. `[..]`.
+        """The gradient of this leaf, or None if it has none. `[..]`. Torch: `x.grad`.
 
         It is on the inner backend; that of `backward(create_graph=True)` is on this one, with its history.
 
-        Torch: `x.grad`.
         Differs: read from the container; None for results of operations.
         """
         spec = self.spec
@@ -91,8 +88,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     ) -> None:
         """Put `grad` in place of this leaf's gradient, in its `.grad` too. `[..]`. Torch: `x.grad = grad`.
 
-        Raises:
-            TensorValueError: another shape than the leaf's.
+        Raises TensorValueError: another shape than the leaf's.
         """
         backend = _tracking("Grad Replace", self)
         _check_gradients("Grad Replace", grads)
@@ -111,8 +107,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def without_autodiff(self: Any) -> Any:
         """The same values on the inner backend, untracked; a tensor of a backend that does not track, itself. `[..]`.
 
-        Torch: `x.detach()`.
-        Differs: Burn's `inner()`; `x.inner` is the torch tensor.
+        Torch: `x.detach()`. Differs: Burn's `inner()`; `x.inner` is the torch tensor.
         """
         spec = self.spec
         return _on_inner(self, spec.backend.to_inner(self.inner)) if spec.tracks else self
@@ -133,21 +128,14 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def from_inner(tensor: "Tensor[B2, E, K2]") -> "Tensor[Autodiff[B2], E, K2]": ...
     @staticmethod
     def from_inner(tensor: Any) -> Any:
-        """An untracked tensor of a backend as one of its `Autodiff`; one that is there already, itself. `[..]`.
-
-        Torch: none.
-        """
+        """An untracked tensor on the `Autodiff` of its backend; one that is there, itself. `[..]`. Torch: none."""
         return from_inner(tensor)
 
     def require_grad(self: "AutodiffMethods[Autodiff[B2], D, Float]") -> "Tensor[Autodiff[B2], D, Float]":
         """A leaf with the same values, whose gradient the backward passes calculate; a leaf that is one, itself.
 
-        Torch: `x.requires_grad_()`.
-        Differs: this tensor is not changed.
-
-        Raises:
-            TensorTypeError: the backend does not track.
-            TensorValueError: the tensor is the result of a tracked operation.
+        Torch: `x.requires_grad_()`. Differs: this tensor is not changed. Raises TensorTypeError: the backend does not
+        track. Raises TensorValueError: the tensor is the result of a tracked operation.
         """
         backend = _tracking("Require Grad", self)
         if self.spec.kind is not Float:
@@ -166,7 +154,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def set_require_grad(self: Any, require_grad: bool) -> Any:
         """`require_grad()`, or for False the same values untracked. Torch: `x.requires_grad_(flag)`.
 
-        Differs: this tensor is not changed.
+        Differs: a new tensor.
         """
         if require_grad:
             return self.require_grad()
@@ -191,8 +179,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def detach(self: "Floats[B, D]") -> "Tensor[B, D, Float]":
         """The same values without their history. A leaf that requires grad gives another leaf that does.
 
-        Torch: `x.detach()`.
-        Differs: a leaf that requires grad still requires grad.
+        Torch: `x.detach()`. Differs: a leaf that requires grad still requires grad.
         """
         if not self.inner.requires_grad:
             return self  # pyright: ignore[reportReturnType]
@@ -210,9 +197,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         """The tensor itself: there is one strategy. Torch: `torch.utils.checkpoint`.
 
         Differs: checkpointing is chosen by function, with `burnlike.tensor.checkpoint`, not by tensor.
-
-        Raises:
-            TensorValueError: another strategy.
+        Raises TensorValueError: another strategy.
         """
         if strategy != "NoCheckpointing":
             raise TensorValueError(
@@ -224,18 +209,14 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def is_distributed(self) -> bool:
         """Whether gradients of this tensor are reduced by the tensor itself: never, the module's wrapper does it.
 
-        Torch: none.
-        Differs: wrap the module in DistributedDataParallel or FSDP2.
+        Torch: none. Differs: wrap the module in DistributedDataParallel or FSDP2.
         """
         return False
 
     def set_distributed(self, param_id: object) -> "Tensor[B, D, K]":
         """Refused: gradients are reduced by the module's wrapper. Torch: none.
 
-        Differs: wrap the module in DistributedDataParallel or FSDP2.
-
-        Raises:
-            TensorValueError: always.
+        Differs: wrap the module in DistributedDataParallel or FSDP2. Raises TensorValueError: always.
         """
         raise TensorValueError(
             "Set Distributed",

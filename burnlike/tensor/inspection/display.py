@@ -35,10 +35,7 @@ class _Options:
 
 
 def set_print_options(options: PrintOptions) -> None:
-    """Set the options for showing all tensors from now on. Torch: `torch.set_printoptions`.
-
-    Differs: three fields.
-    """
+    """Set the options for showing all tensors from now on. Torch: `torch.set_printoptions`. Differs: three fields."""
     _Options.current = options
 
 
@@ -54,11 +51,7 @@ class DisplayMethods(TensorBase[B, D, K]):
         return _shown(self, _Options.current.precision)
 
     def __format__(self, form: str) -> str:
-        """`f"{x:.3}"` shows three digits after the point.
-
-        Raises:
-            TensorValueError: another form.
-        """
+        """`f"{x:.3}"` shows three digits after the point. Raises TensorValueError: another form."""
         if not form:
             return str(self)
         digits = form.removesuffix("f").removeprefix(".")

@@ -36,10 +36,7 @@ class MetadataMethods(TensorBase[B, D, K]):
         return self.inner.device
 
     def rank(self) -> D:
-        """The number of dimensions. Torch: `x.ndim`.
-
-        Differs: never 0.
-        """
+        """The number of dimensions. Torch: `x.ndim`. Differs: never 0."""
         return self.spec.rank  # pyright: ignore[reportReturnType]
 
     @overload
@@ -75,8 +72,7 @@ class MetadataMethods(TensorBase[B, D, K]):
             device: a backend, whose element types are not applied, or a torch device or its name, which means the usual
                 backend of it, tracking if this tensor's does.
 
-        Torch: `x.to(device)`.
-        Differs: a backend that does not track gives a tensor without history.
+        Torch: `x.to(device)`. Differs: a backend that does not track gives a tensor without history.
         """
         spec = self.spec
         target = device if isinstance(device, Backend) else _backend_on(device, spec.backend)
@@ -90,10 +86,7 @@ class MetadataMethods(TensorBase[B, D, K]):
         return wrap(inner, family_of(target)[spec.dtype][spec.rank])
 
     def inplace(self, func: "Callable[[Self], Self]") -> Self:
-        """`func(self)`; nothing is changed in place. Torch: none.
-
-        Differs: Burn stores the result in the variable; bind it yourself.
-        """
+        """`func(self)`. Torch: none. Differs: Burn stores the result in the variable; bind it yourself."""
         return func(self)
 
     def extract(self) -> Self:
@@ -115,16 +108,14 @@ class MetadataMethods(TensorBase[B, D, K]):
     def from_primitive(primitive: torch.Tensor, backend: B2) -> "Tensor[B2, Any, Any]":
         """A torch tensor as a typed one, without a copy; its dtype says the kind. Torch: none.
 
-        Raises:
-            TensorTypeError: rank 0 or above 8, a dtype that has no kind, or another device than the backend's.
+        Raises TensorTypeError: rank 0 or above 8, a dtype that has no kind, or another device than the backend's.
         """
         return find_spec(primitive, family_of(backend)).tensor(primitive, backend)
 
     def assert_shape(self, pattern: Pattern) -> None:
         """Check the sizes: None stands for any size, `...` for any number of dimensions. Torch: none.
 
-        Raises:
-            TensorValueError: they are others.
+        Raises TensorValueError: they are others.
         """
         assert_shape(self, pattern)
 
@@ -132,14 +123,12 @@ class MetadataMethods(TensorBase[B, D, K]):
 def assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
     """Check the sizes of a tensor: None stands for any size, `...` (once) for any number of dimensions. Torch: none.
 
-    Raises:
-        TensorValueError: they are others; the message has `name`.
-        TensorTypeError: `...` twice.
-
     Example:
         >>> import torch
         >>> assert_shape(torch.zeros(2, 3, 4), [2, ..., 4])
         >>> assert_shape(torch.zeros(2, 3), [None, 3])
+
+    Raises TensorValueError: they are others; the message has `name`. Raises TensorTypeError: `...` twice.
     """
     dims = list(tensor.shape)
     wanted = list(pattern)
@@ -159,11 +148,7 @@ def assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
 
 
 def debug_assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> None:
-    """`assert_shape`, but nothing where Python runs with `-O`. Torch: none.
-
-    Raises:
-        TensorValueError: other sizes.
-    """
+    """`assert_shape`, but nothing where Python runs with `-O`. Torch: none."""
     if __debug__:
         assert_shape(tensor, pattern, name)
 

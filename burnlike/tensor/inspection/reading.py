@@ -28,10 +28,7 @@ class ReadingMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def to_data(self) -> TensorData:
-        """The elements in host memory. Waits for them. Torch: `x.cpu().numpy()`.
-
-        Differs: TensorData holds every dtype, bfloat16 too.
-        """
+        """The elements in host memory. Waits for them. Torch: `x.cpu().numpy()`. Differs: holds bfloat16 too."""
         return TensorData(self.spec.ops.read_bytes(self.inner), tuple(self.inner.shape), self.spec.dtype)
 
     into_data = to_data
@@ -43,10 +40,7 @@ class ReadingMethods(TensorBase[B, D, K]):
     try_into_data = try_to_data
 
     async def to_data_async(self) -> TensorData:
-        """As `to_data`, to be awaited. Torch: `x.cpu().numpy()`.
-
-        Differs: the read itself blocks.
-        """
+        """As `to_data`, to be awaited. Torch: `x.cpu().numpy()`. Differs: the read itself blocks."""
         return self.to_data()
 
     into_data_async = to_data_async
@@ -55,9 +49,7 @@ class ReadingMethods(TensorBase[B, D, K]):
         """The elements in host memory, converted to `element`. Torch: `x.to(dtype).cpu()`.
 
         Differs: NaN or a number out of range of an integer type is an error.
-
-        Raises:
-            TensorValueError: a number that `element` does not hold.
+        Raises TensorValueError: a number that `element` does not hold.
         """
         return self.to_data().convert(element)
 
@@ -80,10 +72,7 @@ class ReadingMethods(TensorBase[B, D, K]):
     try_into_data_dtype = try_to_data_dtype
 
     def try_to_vec_as(self, element: Any) -> list[Any] | TensorError:
-        """The elements as a flat list of Python numbers, converted to `element`, or the error.
-
-        Torch: `x.flatten().tolist()`.
-        """
+        """A flat list of Python numbers, converted to `element`, or the error. Torch: `x.flatten().tolist()`."""
         return attempt(lambda: self.to_data_as(element).to_vec())
 
     try_into_vec_as = try_to_vec_as
@@ -97,8 +86,7 @@ class ReadingMethods(TensorBase[B, D, K]):
     def into_scalar(self: Any) -> Any:
         """The only element as a Python number. `[1, ..] -> number`. Torch: `x.item()`.
 
-        Raises:
-            TensorValueError: the tensor has another number of elements than 1.
+        Raises TensorValueError: the tensor has another number of elements than 1.
         """
         inner = self.inner
         if inner.numel() != 1:
@@ -120,17 +108,11 @@ class ReadingMethods(TensorBase[B, D, K]):
         return attempt(self.into_scalar)
 
     async def into_scalar_async(self: "_Scalar[X]") -> X:
-        """As `into_scalar`, to be awaited. Torch: `x.item()`.
-
-        Differs: the read itself blocks.
-        """
+        """As `into_scalar`, to be awaited. Torch: `x.item()`. Differs: the read itself blocks."""
         return self.into_scalar()
 
     async def try_into_scalar_async(self: "_Scalar[X]") -> X | TensorError:
-        """As `try_into_scalar`, to be awaited. Torch: `x.item()`.
-
-        Differs: the read itself blocks.
-        """
+        """As `try_into_scalar`, to be awaited. Torch: `x.item()`. Differs: the read itself blocks."""
         return attempt(self.into_scalar)
 
 
@@ -164,11 +146,7 @@ class Transaction:
         return Transaction()
 
     def register(self, tensor: TensorBase[Any, Any, Any]) -> "Transaction":
-        """Put a tensor on the list; the transaction itself is returned.
-
-        Raises:
-            TensorTypeError: not a Tensor.
-        """
+        """Put a tensor on the list; the transaction itself is returned. Raises TensorTypeError: not a Tensor."""
         if not isinstance(tensor, TensorBase):
             raise TensorTypeError("Transaction", f"expected a Tensor, got {type(tensor).__name__}")
         self._tensors.append(tensor)

@@ -19,11 +19,10 @@ class _Matrices(Above[T_co], Protocol[S, T_co]):
 
 
 def det(tensor: "Above[Above[Tensor[B2, E, Float]]]") -> "Tensor[B2, E, Float]":
-    """The determinants of square matrices. `[.., N, N] -> [..]`.
+    """The determinants of square matrices. `[.., N, N] -> [..]`. Torch: `torch.linalg.det`.
 
     A pivot not above rounding errors makes it exactly 0. The derivative is right at singular matrices too.
 
-    Torch: `torch.linalg.det`.
     Differs: rank 3 at least, as there is no rank 0; half precision is calculated in float32.
     """
     spec = float_spec("det", tensor)
@@ -46,8 +45,7 @@ def lu(tensor: "Tensor[B2, E, Float]") -> "tuple[Tensor[B2, E, Float], Tensor[B2
 
     k = min(R, C); P permutes rows, L has ones in its diagonal.
 
-    Torch: `torch.linalg.lu`.
-    Differs: half precision is calculated in float32.
+    Torch: `torch.linalg.lu`. Differs: half precision is calculated in float32.
     """
     spec = matrix_spec("Lu", float_spec("lu", tensor))
     return _each(spec.module.lu(tensor.inner), spec)
@@ -58,8 +56,7 @@ def qr(tensor: "Tensor[B2, E, Float]", reduced: bool) -> "tuple[Tensor[B2, E, Fl
 
     k = min(R, C) if `reduced`, else R.
 
-    Torch: `torch.linalg.qr(x, mode)`.
-    Differs: a flag instead of a mode; half precision is calculated in float32.
+    Torch: `torch.linalg.qr(x, mode)`. Differs: a flag instead of a mode; half precision is calculated in float32.
     """
     spec = matrix_spec("Qr", float_spec("qr", tensor))
     return _each(spec.module.qr(tensor.inner, bool(reduced)), spec)
@@ -72,9 +69,7 @@ def svd(tensor: "_Matrices[S, Tensor[B2, E, Float]]", sweeps: int) -> "tuple[S, 
 
     Torch: `torch.linalg.svd(x, full_matrices=False)`.
     Differs: no derivative; `sweeps`, 1 at least, limits backends that iterate, which torch's does on its own.
-
-    Raises:
-        TensorTypeError: the tensor is tracked.
+    Raises TensorTypeError: the tensor is tracked.
     """
     spec = matrix_spec("Svd", float_spec("svd", tensor))
     if tensor.inner.requires_grad:

@@ -32,12 +32,9 @@ class EinsumMethods(TensorBase[B, D, K]):
         `...` and then the labels that occur once, A to Z before a to z. A label that the result lacks is summed over;
         one that an operand has twice is its diagonal. Sizes of one label are equal, or 1 in some operands.
 
-        Torch: `torch.einsum`.
-        Differs: a scalar is `[1]`, as an operand of an empty subscript and as a result.
-
-        Raises:
-            TensorValueError: an equation or sizes that don't fit.
-            TensorTypeError: no tensor, or operands of different backends, kinds or element types.
+        Torch: `torch.einsum`. Differs: a scalar is `[1]`, as an operand of an empty subscript and as a result.
+        Raises TensorValueError: an equation or sizes that don't fit.
+        Raises TensorTypeError: no tensor, or operands of different backends, kinds or element types.
         """
         operands = list(operands)
         if not operands:

@@ -68,123 +68,75 @@ def vector_norm(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int) -> "Tensor[
 def vector_norm_dims(x: "Tensor[B2, E, Float]", norm: NormLike, dims: Iterable[int]) -> "Tensor[B2, E, Float]":
     """The norm along several dimensions, as of one vector; no dimensions: of each element.
 
-    Torch: `torch.linalg.vector_norm(x, p, dims, keepdim=True)`.
-    Differs: an empty list reduces nothing.
+    Torch: `torch.linalg.vector_norm(x, p, dims, keepdim=True)`. Differs: an empty list reduces nothing.
     """
     return _norm("vector_norm", x, exponent_of("Vector Norm", norm), dims)
 
 
 def lp_norm(x: "Tensor[B2, E, Float]", p: float, dim: int) -> "Tensor[B2, E, Float]":
-    """(sum |x|^p)^(1/p) along one dimension, for any p. `[.., n, ..] -> [.., 1, ..]`.
-
-    Torch: `torch.linalg.vector_norm(x, p, dim, keepdim=True)`.
-    """
+    """(sum |x|^p)^(1/p). `[.., n] -> [.., 1]`. Torch: `torch.linalg.vector_norm(x, p, dim, keepdim=True)`."""
     return _norm("lp_norm", x, float(p), [dim])
 
 
 def lp_norm_dims(x: "Tensor[B2, E, Float]", p: float, dims: Iterable[int]) -> "Tensor[B2, E, Float]":
-    """(sum |x|^p)^(1/p) along several dimensions; no dimensions: of each element.
-
-    Torch: `torch.linalg.vector_norm(x, p, dims, keepdim=True)`.
-    Differs: an empty list reduces nothing.
-    """
+    """`lp_norm` along `dims`; none: of each element. Torch: `linalg.vector_norm(x, p, dims, keepdim=True)`."""
     return _norm("lp_norm", x, float(p), dims)
 
 
 def l0_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
-    """The count of elements that are not 0, in the tensor's dtype. `[.., n, ..] -> [.., 1, ..]`.
-
-    Torch: `torch.linalg.vector_norm(x, 0, dim, keepdim=True)`.
-    Differs: Int too.
-    """
+    """Nonzero count. `[.., n] -> [.., 1]`. Torch: `linalg.vector_norm(x, 0, dim, keepdim=True)`. Differs: Int too."""
     return _norm("l0_norm", x, 0.0, [dim], of_int=True)
 
 
 def l0_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
-    """The count of elements that are not 0 along several dimensions; no dimensions: of each element.
-
-    Torch: `torch.linalg.vector_norm(x, 0, dims, keepdim=True)`.
-    Differs: Int too; an empty list reduces nothing.
-    """
+    """`l0_norm` along `dims`; none: of each element. Torch: `linalg.vector_norm(x, 0, dims, keepdim=True)`."""
     return _norm("l0_norm", x, 0.0, dims, of_int=True)
 
 
 def l1_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
-    """The sum of absolute values. `[.., n, ..] -> [.., 1, ..]`.
-
-    Torch: `torch.linalg.vector_norm(x, 1, dim, keepdim=True)`.
-    Differs: Int too.
-    """
+    """The sum of |x|. `[.., n] -> [.., 1]`. Torch: `linalg.vector_norm(x, 1, dim, keepdim=True)`. Differs: Int too."""
     return _norm("l1_norm", x, 1.0, [dim], of_int=True)
 
 
 def l1_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
-    """The sum of absolute values along several dimensions; no dimensions: of each element.
-
-    Torch: `torch.linalg.vector_norm(x, 1, dims, keepdim=True)`.
-    Differs: Int too; an empty list reduces nothing.
-    """
+    """`l1_norm` along `dims`; none: of each element. Torch: `linalg.vector_norm(x, 1, dims, keepdim=True)`."""
     return _norm("l1_norm", x, 1.0, dims, of_int=True)
 
 
 def l2_norm(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
-    """The Euclidean norm; its derivative at 0 is 0. `[.., n, ..] -> [.., 1, ..]`.
-
-    Torch: `torch.linalg.vector_norm(x, 2, dim, keepdim=True)`.
-    """
+    """sqrt(sum x^2), derivative 0 at 0. `[.., n] -> [.., 1]`. Torch: `linalg.vector_norm(x, 2, dim, keepdim=True)`."""
     return _norm("l2_norm", x, 2.0, [dim])
 
 
 def l2_norm_dims(x: "Tensor[B2, E, Float]", dims: Iterable[int]) -> "Tensor[B2, E, Float]":
-    """The Euclidean norm along several dimensions; no dimensions: of each element.
-
-    Torch: `torch.linalg.vector_norm(x, 2, dims, keepdim=True)`.
-    Differs: an empty list reduces nothing.
-    """
+    """`l2_norm` along `dims`; none: of each element. Torch: `linalg.vector_norm(x, 2, dims, keepdim=True)`."""
     return _norm("l2_norm", x, 2.0, dims)
 
 
 def max_abs_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
-    """The largest absolute value. `[.., n, ..] -> [.., 1, ..]`.
-
-    Torch: `torch.linalg.vector_norm(x, inf, dim, keepdim=True)`.
-    Differs: Int too.
-    """
+    """Largest |x|. `[.., n] -> [.., 1]`. Torch: `linalg.vector_norm(x, inf, dim, keepdim=True)`. Differs: Int too."""
     return _norm("max_abs_norm", x, float("inf"), [dim], of_int=True)
 
 
 def max_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
-    """The largest absolute value along several dimensions; no dimensions: of each element.
-
-    Torch: `torch.linalg.vector_norm(x, inf, dims, keepdim=True)`.
-    Differs: Int too; an empty list reduces nothing.
-    """
+    """`max_abs_norm` along `dims`; none: of each element. Torch: `linalg.vector_norm(x, inf, dims, keepdim=True)`."""
     return _norm("max_abs_norm", x, float("inf"), dims, of_int=True)
 
 
 def min_abs_norm(x: "Tensor[B2, E, N]", dim: int) -> "Tensor[B2, E, N]":
-    """The smallest absolute value. `[.., n, ..] -> [.., 1, ..]`.
-
-    Torch: `torch.linalg.vector_norm(x, -inf, dim, keepdim=True)`.
-    Differs: Int too.
-    """
+    """Least |x|. `[.., n] -> [.., 1]`. Torch: `linalg.vector_norm(x, -inf, dim, keepdim=True)`. Differs: Int too."""
     return _norm("min_abs_norm", x, float("-inf"), [dim], of_int=True)
 
 
 def min_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2, E, N]":
-    """The smallest absolute value along several dimensions; no dimensions: of each element.
-
-    Torch: `torch.linalg.vector_norm(x, -inf, dims, keepdim=True)`.
-    Differs: Int too; an empty list reduces nothing.
-    """
+    """`min_abs_norm` along `dims`; none: of each element. Torch: `linalg.vector_norm(x, -inf, dims, keepdim=True)`."""
     return _norm("min_abs_norm", x, float("-inf"), dims, of_int=True)
 
 
 def vector_normalize(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int, eps: float) -> "Tensor[B2, E, Float]":
     """Each vector along `dim` divided by its norm, or by `eps` if that is larger. `[..] -> [..]`.
 
-    Torch: `F.normalize(x, p, dim, eps)`.
-    Differs: no defaults.
+    Torch: `F.normalize(x, p, dim, eps)`. Differs: no defaults.
     """
     spec = float_spec("vector_normalize", x)
     exponent = exponent_of("Vector Normalize", norm)

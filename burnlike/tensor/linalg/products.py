@@ -13,8 +13,7 @@ from ..core.operands import any_spec, computed, float_spec, matrix_spec, numeric
 def diag(tensor: "Above[Tensor[B2, E, K2]]") -> "Tensor[B2, E, K2]":
     """The main diagonals of matrices, of any kind. `[.., R, C] -> [.., min(R, C)]`.
 
-    Torch: `torch.diagonal(x, dim1=-2, dim2=-1)`.
-    Differs: never builds a matrix of a vector.
+    Torch: `torch.diagonal(x, dim1=-2, dim2=-1)`. Differs: never builds a matrix of a vector.
     """
     spec = matrix_spec("Diag", any_spec("diag", tensor))
     return derive(spec.module.diagonal(tensor.inner), spec)
@@ -32,8 +31,7 @@ def trace(tensor: "Above[Tensor[B2, E, Float]]") -> "Tensor[B2, E, Float]":
 def outer(lhs: "Below[Tensor[B2, E, N]]", rhs: "Below[Tensor[B2, E, N]] | torch.Tensor") -> "Tensor[B2, E, N]":
     """The outer products of vectors. `[.., M] and [.., N] -> [.., M, N]`, the other sizes equal or 1.
 
-    Torch: `torch.outer`.
-    Differs: any number of vectors.
+    Torch: `torch.outer`. Differs: any number of vectors.
     """
     return outer_dim(lhs, rhs, -1)
 
@@ -41,7 +39,7 @@ def outer(lhs: "Below[Tensor[B2, E, N]]", rhs: "Below[Tensor[B2, E, N]] | torch.
 def outer_dim(
     lhs: "Below[Tensor[B2, E, N]]", rhs: "Below[Tensor[B2, E, N]] | torch.Tensor", dim: int
 ) -> "Tensor[B2, E, N]":
-    """The outer products of vectors along `dim`. `[.., M, ..] and [.., N, ..] -> [.., M, N, ..]`.
+    """`[.., M, ..] and [.., N, ..] -> [.., M, N, ..]`, along `dim`.
 
     Torch: `x.unsqueeze(dim + 1) * y.unsqueeze(dim)`.
     """

@@ -22,9 +22,6 @@ def conv1d(
     """Convolution. `[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`. Torch: `F.conv1d`.
 
     Differs: padding of the two ends may differ.
-
-    Raises:
-        TensorValueError: channels, groups, sizes or options do not fit.
     """
     return _conv("conv1d", 1, x, weight, bias, options)
 
@@ -37,11 +34,7 @@ def conv2d(
 ) -> "Tensor[B2, D4, Float]":
     """Convolution. `[batch, in, h, w], [out, in / groups, kh, kw], [out] -> [batch, out, h_out, w_out]`.
 
-    Torch: `F.conv2d`.
-    Differs: padding of the two ends may differ.
-
-    Raises:
-        TensorValueError: channels, groups, sizes or options do not fit.
+    Torch: `F.conv2d`. Differs: padding of the two ends may differ.
     """
     return _conv("conv2d", 2, x, weight, bias, options)
 
@@ -55,9 +48,7 @@ def conv3d(
     """Convolution. `[batch, in, d, h, w], [out, in / groups, kd, kh, kw], [out] -> [batch, out, ..]`.
 
     Torch: `F.conv3d`.
-
-    Raises:
-        TensorValueError: channels, groups, sizes or options do not fit, or padding of the two ends differs.
+    Raises TensorValueError: channels, groups, sizes or options do not fit, or padding of the two ends differs.
     """
     if type(options.padding) is tuple:
         begin, end = both_ends(options.padding)
@@ -74,10 +65,7 @@ def conv2d_weight_backward(
     output_grad: "Tensor[B2, D4, Float] | torch.Tensor",
     options: ConvOptions,
 ) -> "Tensor[B2, D4, Float]":
-    """The gradient of the weight of `conv2d` from that of its result. `-> [out, in / groups, kh, kw]`.
-
-    Torch: `torch.nn.grad.conv2d_weight`.
-    """
+    """The gradient of `conv2d`'s weight. `-> [out, in / groups, kh, kw]`. Torch: `torch.nn.grad.conv2d_weight`."""
     name = "conv2d_weight_backward"
     spec = ranked_spec(name, x, 4)
     kernel, grad = inner_as(name, weight, spec), inner_as(name, output_grad, spec)
@@ -94,11 +82,7 @@ def conv_transpose1d(
 ) -> "Tensor[B2, D3, Float]":
     """Transposed convolution. `[batch, in, l], [in, out / groups, k], [out] -> [batch, out, l_out]`.
 
-    Torch: `F.conv_transpose1d`.
-    Differs: `padding_out` is torch's `output_padding`, of any size.
-
-    Raises:
-        TensorValueError: channels, groups, sizes or options do not fit.
+    Torch: `F.conv_transpose1d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
     return _conv_transpose("conv_transpose1d", 1, x, weight, bias, options)
 
@@ -111,11 +95,7 @@ def conv_transpose2d(
 ) -> "Tensor[B2, D4, Float]":
     """Transposed convolution. `[batch, in, h, w], [in, out / groups, kh, kw], [out] -> [batch, out, ..]`.
 
-    Torch: `F.conv_transpose2d`.
-    Differs: `padding_out` is torch's `output_padding`, of any size.
-
-    Raises:
-        TensorValueError: channels, groups, sizes or options do not fit.
+    Torch: `F.conv_transpose2d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
     return _conv_transpose("conv_transpose2d", 2, x, weight, bias, options)
 
@@ -128,11 +108,7 @@ def conv_transpose3d(
 ) -> "Tensor[B2, D5, Float]":
     """Transposed convolution. `[batch, in, d, h, w], [in, out / groups, kd, kh, kw], [out] -> [batch, out, ..]`.
 
-    Torch: `F.conv_transpose3d`.
-    Differs: `padding_out` is torch's `output_padding`, of any size.
-
-    Raises:
-        TensorValueError: channels, groups, sizes or options do not fit.
+    Torch: `F.conv_transpose3d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
     return _conv_transpose("conv_transpose3d", 3, x, weight, bias, options)
 
@@ -147,8 +123,6 @@ def deform_conv2d(
 ) -> "Tensor[B2, D4, Float]":
     """Convolution that reads at moved places. `[batch, in, h, w], .. -> [batch, out, h_out, w_out]`.
 
-    Torch: none (torchvision's `deform_conv2d`).
-
     Args:
         x: the input; what is read outside of it is 0.
         offset: moves (y, then x), `[batch, 2 * offset_groups * kh * kw, h_out, w_out]`.
@@ -157,8 +131,7 @@ def deform_conv2d(
         bias: `[out]`.
         options: strides, padding, dilation and groups.
 
-    Raises:
-        TensorValueError: channels, groups, sizes or options do not fit.
+    Torch: none (torchvision's `deform_conv2d`).
     """
     name = "deform_conv2d"
     spec = ranked_spec(name, x, 4)

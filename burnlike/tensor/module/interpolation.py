@@ -21,15 +21,13 @@ def interpolate(
 def interpolate(x: Any, output_size: Any, options: Any = None) -> Any:
     """Images of another size. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`. Torch: `F.interpolate`.
 
-    Differs: rank 4 only; corners are aligned by default; Lanczos3.
-
     Args:
         x: the images.
         output_size: height and width of the result, or the options alone, which then have a size or a scale factor.
         options: the mode and whether corners are aligned.
 
-    Raises:
-        TensorValueError: no size is given, or the result would be empty.
+    Differs: rank 4 only; corners are aligned by default; Lanczos3.
+    Raises TensorValueError: no size is given, or the result would be empty.
     """
     spec = ranked_spec("interpolate", x, 4)
     given = None if options is None else output_size

@@ -32,9 +32,6 @@ def linear(
     """x @ weight + bias. `[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`. Torch: `F.linear(x, weight.T, bias)`.
 
     Differs: the weight is the transpose of torch's.
-
-    Raises:
-        TensorValueError: the sizes do not fit.
     """
     spec = float_spec("linear", x)
     matrix = inner_of("linear", weight, spec.ranks[2])
@@ -55,9 +52,7 @@ def embedding(
     """Rows by their indices. `[n, d], [batch, length] -> [batch, length, d]`. Torch: `F.embedding(indices, weights)`.
 
     Differs: the weights come first; no padding index and no largest norm.
-
-    Raises:
-        TensorValueError: an index is outside of 0 .. n-1.
+    Raises TensorValueError: an index is outside of 0 .. n-1.
     """
     spec = ranked_spec("embedding", weights, 2)
     rows = index_of("embedding", indices, spec.index)
@@ -72,11 +67,8 @@ def layer_norm(
 ) -> "Tensor[B2, E, Float]":
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta along the last dimension. `[.., d], [d], [d] -> [.., d]`.
 
-    Torch: `F.layer_norm(x, [d], gamma, beta, epsilon)`.
-    Differs: the last dimension only.
-
-    Raises:
-        TensorValueError: gamma or beta is not `[d]`.
+    Torch: `F.layer_norm(x, [d], gamma, beta, epsilon)`. Differs: the last dimension only.
+    Raises TensorValueError: gamma or beta is not `[d]`.
     """
     spec = float_spec("layer_norm", x)
     scale = inner_of("layer_norm", gamma, spec.ranks[1])
@@ -98,10 +90,7 @@ def batch_norm(
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta along dimension 1. `[batch, channels, ..] -> same`.
 
     Torch: `F.batch_norm(x, mean, variance, gamma, beta, training=False)`.
-    Differs: has a gradient for mean and variance too.
-
-    Raises:
-        TensorValueError: one of the others is not `[channels]`.
+    Differs: has a gradient for mean and variance too. Raises TensorValueError: one of the others is not `[channels]`.
     """
     spec = _batch_spec("batch_norm", x)
     names = {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
@@ -118,11 +107,8 @@ def batch_norm_train(
 ) -> BatchNormOutput[B2, E]:
     """Normalize by the batch itself; also its mean and biased variance. `[batch, channels, ..], 2 x [channels]`.
 
-    Torch: `F.batch_norm(x, None, None, gamma, beta, training=True)`.
-    Differs: gives the statistics.
-
-    Raises:
-        TensorValueError: gamma or beta is not `[channels]`, or the batch is empty.
+    Torch: `F.batch_norm(x, None, None, gamma, beta, training=True)`. Differs: gives the statistics.
+    Raises TensorValueError: gamma or beta is not `[channels]`, or the batch is empty.
     """
     spec = _batch_spec("batch_norm_train", x)
     scale, shift = inner_of("batch_norm_train", gamma, spec.ranks[1]), inner_of("batch_norm_train", beta, spec.ranks[1])
@@ -142,11 +128,8 @@ def ctc_loss(
 ) -> "Tensor[B2, D1, Float]":
     """Connectionist temporal classification (Graves et al. 2006). `[t, n, classes], [n, s], [n], [n] -> [n]`.
 
-    Torch: `F.ctc_loss(reduction="none")`.
-    Differs: targets are padded to `[n, s]`; no reduction.
-
-    Raises:
-        TensorValueError: the sizes do not fit, or `blank` is no class.
+    Torch: `F.ctc_loss(reduction="none")`. Differs: targets are padded to `[n, s]`; no reduction.
+    Raises TensorValueError: the sizes do not fit, or `blank` is no class.
     """
     spec = ranked_spec("ctc_loss", log_probs, 3)
     labels = index_of("ctc_loss", targets, spec.index.ranks[2])

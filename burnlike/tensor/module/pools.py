@@ -42,8 +42,7 @@ def max_pool2d(
 def max_pool2d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The largest element of each window. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`.
 
-    Torch: `F.max_pool2d`.
-    Differs: padding of any size, also a pair of two ends for each dimension.
+    Torch: `F.max_pool2d`. Differs: padding of any size, also a pair of two ends for each dimension.
     """
     return _max_pool("max_pool2d", 2, x, kernel_size, window, named)
 
@@ -59,8 +58,7 @@ def max_pool1d_with_indices(
 def max_pool1d_with_indices(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The largest element of each window, and its index in the input. `[batch, channels, l] -> 2 tensors`.
 
-    Torch: `F.max_pool1d(return_indices=True)`.
-    Differs: padding of any size; indices in the backend's int type.
+    Torch: `F.max_pool1d(return_indices=True)`. Differs: padding of any size; indices in the backend's int type.
     """
     return _max_pool_with_indices("max_pool1d_with_indices", 1, x, kernel_size, window, named)
 
@@ -76,8 +74,7 @@ def max_pool2d_with_indices(
 def max_pool2d_with_indices(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The largest element of each window, and its index in the flat h * w. `[batch, channels, h, w] -> 2 tensors`.
 
-    Torch: `F.max_pool2d(return_indices=True)`.
-    Differs: padding of any size; indices in the backend's int type.
+    Torch: `F.max_pool2d(return_indices=True)`. Differs: padding of any size; indices in the backend's int type.
     """
     return _max_pool_with_indices("max_pool2d_with_indices", 2, x, kernel_size, window, named)
 
@@ -181,18 +178,14 @@ def avg_pool2d_backward(x: Any, output_grad: Any, kernel_size: Any, *window: Any
 
 
 def adaptive_avg_pool1d(x: "Tensor[B2, D3, Float]", output_size: Sizes) -> "Tensor[B2, D3, Float]":
-    """Averages over windows that share the input evenly. `[batch, channels, l] -> [batch, channels, size]`.
-
-    Torch: `F.adaptive_avg_pool1d`.
-    """
+    """Averages of windows that share the input evenly. `[.., l] -> [.., size]`. Torch: `F.adaptive_avg_pool1d`."""
     return _adaptive("adaptive_avg_pool1d", 1, x, output_size)
 
 
 def adaptive_avg_pool2d(x: "Tensor[B2, D4, Float]", output_size: Sizes) -> "Tensor[B2, D4, Float]":
     """Averages over windows that share the input evenly. `[batch, channels, h, w] -> [batch, channels, *size]`.
 
-    Torch: `F.adaptive_avg_pool2d`.
-    Differs: both sizes are given.
+    Torch: `F.adaptive_avg_pool2d`. Differs: both sizes are given.
     """
     return _adaptive("adaptive_avg_pool2d", 2, x, output_size)
 
@@ -200,8 +193,7 @@ def adaptive_avg_pool2d(x: "Tensor[B2, D4, Float]", output_size: Sizes) -> "Tens
 def adaptive_avg_pool3d(x: "Tensor[B2, D5, Float]", output_size: Sizes) -> "Tensor[B2, D5, Float]":
     """Averages over windows that share the input evenly. `[batch, channels, d, h, w] -> [batch, channels, *size]`.
 
-    Torch: `F.adaptive_avg_pool3d`.
-    Differs: all sizes are given.
+    Torch: `F.adaptive_avg_pool3d`. Differs: all sizes are given.
     """
     return _adaptive("adaptive_avg_pool3d", 3, x, output_size)
 

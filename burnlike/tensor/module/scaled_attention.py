@@ -26,9 +26,6 @@ def attention(
     Scores are scaled, capped, hidden by the mask and by causality, and then the bias is added. A query that sees no
     key gives 0.
 
-    Torch: `F.scaled_dot_product_attention`.
-    Differs: mask True hides; a cap of the scores; with fewer queries than keys the last query is at the last key.
-
     Args:
         query: `[batch, heads, q, d]`.
         key: `[batch, heads, k, d]`.
@@ -37,8 +34,8 @@ def attention(
         attn_bias: added to the scores, `[batch, heads, q, k]`; sizes may be 1.
         options: scale, cap and causality.
 
-    Raises:
-        TensorValueError: the shapes do not fit.
+    Torch: `F.scaled_dot_product_attention`.
+    Differs: mask True hides; a cap of the scores; with fewer queries than keys the last query is at the last key.
     """
     return _attention("attention", query, key, value, mask, attn_bias, options)
 

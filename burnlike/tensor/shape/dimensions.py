@@ -22,9 +22,9 @@ class DimensionMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def transpose(self) -> "Tensor[B, D, K]":
-        """The last two dimensions in each other's place. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`.
+        """The last two dimensions swapped. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`.
 
-        Differs: takes no dimensions; `swap_dims` does.
+        Differs: `swap_dims` takes dimensions.
         """
         spec = self.spec
         try:
@@ -33,18 +33,12 @@ class DimensionMethods(TensorBase[B, D, K]):
             fail("swap_dims", error, self.inner)
 
     def t(self) -> "Tensor[B, D, K]":
-        """The same as `transpose`. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`.
-
-        Differs: any rank of 2 or more.
-        """
+        """The same as `transpose`. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`. Differs: any rank of 2 or more."""
         return self.transpose()
 
     @property
     def T(self) -> "Tensor[B, D, K]":
-        """The same as `transpose`, of a matrix. `[a, b] -> [b, a]`. Torch: `x.T`.
-
-        Differs: rank 2 only; torch deprecates others.
-        """
+        """`transpose` of a matrix. `[a, b] -> [b, a]`. Torch: `x.T`. Differs: rank 2 only; torch deprecates others."""
         if self.spec.rank != 2:
             raise TensorValueError("T", f"expected a matrix, not rank {self.spec.rank}; use transpose() or permute")
         return self.transpose()
@@ -84,12 +78,11 @@ class DimensionMethods(TensorBase[B, D, K]):
     @overload
     def squeeze(self, rank: None = None) -> "Tensor[B, Any, K]": ...
     def squeeze(self, rank: int | None = None) -> Any:
-        """Without the dimensions of size 1. `[a, 1, b, 1] -> [a, b]`.
+        """Without the dimensions of size 1. `[a, 1, b, 1] -> [a, b]`. Torch: `torch.squeeze`.
 
         Args:
             rank: the rank that the result must have, for type checkers and checked.
 
-        Torch: `torch.squeeze`.
         Differs: at least one dimension stays.
         """
         return _squeezed(self, [dim for dim, size in enumerate(self.inner.shape) if size == 1], rank)
@@ -99,7 +92,7 @@ class DimensionMethods(TensorBase[B, D, K]):
     @overload
     def squeeze_dim(self, dim: int) -> "Tensor[B, Any, K]": ...
     def squeeze_dim(self: Any, dim: int) -> Any:
-        """Without one dimension, which has size 1. `[.., 1, ..] -> [.., ..]`. Torch: `torch.squeeze`.
+        """Without one dimension. `[.., 1, ..] -> [.., ..]`. Torch: `torch.squeeze`.
 
         Differs: another size is an error.
         """
@@ -120,8 +113,7 @@ class DimensionMethods(TensorBase[B, D, K]):
             dims: which ones.
             rank: the rank that the result must have, for type checkers and checked.
 
-        Torch: `torch.squeeze`.
-        Differs: another size is an error, and at least one dimension stays.
+        Torch: `torch.squeeze`. Differs: another size is an error, and at least one dimension stays.
         """
         if not dims:
             return self.squeeze(rank)  # pyright: ignore[reportArgumentType, reportCallIssue]
@@ -149,8 +141,7 @@ class DimensionMethods(TensorBase[B, D, K]):
     def unsqueeze_dim(self: Any, dim: int, rank: int | None = None) -> Any:
         """With a dimension of size 1 at `dim`, or as many there as make `rank`. `[a, b] -> [a, 1, b]`.
 
-        Torch: `torch.unsqueeze`.
-        Differs: can add several.
+        Torch: `torch.unsqueeze`. Differs: can add several.
         """
         spec = self.spec
         if rank is None and spec.rank < MAX_RANK:

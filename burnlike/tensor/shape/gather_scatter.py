@@ -84,9 +84,7 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         """The elements along a dimension that `indices` name, in their shape. Torch: `torch.gather`.
 
         Differs: sizes are equal on all other dimensions.
-
-        Raises:
-            TensorValueError: no such dimension, other sizes, or an index out of range (not found on CUDA).
+        Raises TensorValueError: no such dimension, other sizes, or an index out of range (not found on CUDA).
         """
         spec, inner = self.spec, self.inner
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -114,11 +112,8 @@ class GatherScatterMethods(TensorBase[B, D, K]):
     def take(self: Any, dim: int, indices: Any) -> Any:
         """The rows `indices` along a dimension; their shape takes its place. Rank D with rank E gives D + E - 1.
 
-        Torch: none (`torch.take` flattens); `numpy.take`.
-
-        Raises:
-            TensorValueError: no such dimension, the result's rank is above 8, or an index is out of range (not found
-                on CUDA).
+        Torch: none (`torch.take` flattens); `numpy.take`. Raises TensorValueError: no such dimension, the result's rank
+        is above 8, or an index is out of range (not found on CUDA).
         """
         spec, inner = self.spec, self.inner
         dim = axis("Take", dim, spec.rank)
@@ -137,11 +132,8 @@ class GatherScatterMethods(TensorBase[B, D, K]):
     def gather_nd(self: "Numeric[B, D]", indices: "Tensor[B, Any, Int] | torch.Tensor") -> "Tensor[B, Any, K]":
         """The elements at `indices`, `[.., k]`, of the first k dimensions. `[n_1, .., n_D] -> [.., n_(k+1), .., n_D]`.
 
-        Torch: none; `x[indices.unbind(-1)]`.
-        Differs: an index is not negative.
-
-        Raises:
-            TensorValueError: the indices are empty, k is above the rank, or one is out of range.
+        Torch: none; `x[indices.unbind(-1)]`. Differs: an index is not negative.
+        Raises TensorValueError: the indices are empty, k is above the rank, or one is out of range.
         """
         spec, inner = self.spec, self.inner
         function = spec.ops.gather_nd
@@ -161,12 +153,9 @@ class GatherScatterMethods(TensorBase[B, D, K]):
     ) -> "Tensor[B, D, K]":
         """A copy whose rows `indices`, `[n]`, along a dimension are updated by the n rows of `values`.
 
-        Torch: `torch.index_add`, `torch.index_copy`.
-        Differs: one function for all updates.
-
-        Raises:
-            TensorValueError: no such dimension, values of another shape, or an index out of range (not found on CUDA).
-            TensorTypeError: another update than Add on a Bool tensor.
+        Torch: `torch.index_add`, `torch.index_copy`. Differs: one function for all updates.
+        Raises TensorValueError: no such dimension, values of another shape, or an index out of range (not found on
+        CUDA). Raises TensorTypeError: another update than Add on a Bool tensor.
         """
         spec, inner = self.spec, self.inner
         dim = axis("Select Assign", dim, spec.rank)
@@ -188,10 +177,8 @@ class GatherScatterMethods(TensorBase[B, D, K]):
 
         Torch: `torch.scatter`, `torch.scatter_add`, `torch.scatter_reduce`.
         Differs: one function for all updates; sizes of the indices are the tensor's on all other dimensions.
-
-        Raises:
-            TensorValueError: no such dimension, other sizes, or an index out of range (not found on CUDA).
-            TensorTypeError: another update than Add on a Bool tensor.
+        Raises TensorValueError: no such dimension, other sizes, or an index out of range (not found on CUDA).
+        Raises TensorTypeError: another update than Add on a Bool tensor.
         """
         spec, inner = self.spec, self.inner
         dim = axis("Scatter", dim, spec.rank)
@@ -212,11 +199,8 @@ class GatherScatterMethods(TensorBase[B, D, K]):
     ) -> "Tensor[B, D, K]":
         """A copy, updated by `values` where `gather_nd` of the indices would read; they have the shape of its result.
 
-        Torch: none.
-
-        Raises:
-            TensorValueError: the indices are empty, other shapes do not fit, or an index is out of range (not found
-                on CUDA).
+        Torch: none. Raises TensorValueError: the indices are empty, other shapes do not fit, or an index is out of
+        range (not found on CUDA).
         """
         spec, inner = self.spec, self.inner
         function = spec.ops.scatter_nd

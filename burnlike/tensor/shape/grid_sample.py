@@ -30,8 +30,7 @@ class GridMethods(TensorBase[B, D, K]):
             grid: coordinates, x along W and y along H.
             options: or only its mode; by default bilinear, zeros outside, corners not aligned.
 
-        Torch: `F.grid_sample`.
-        Differs: options instead of arguments.
+        Torch: `F.grid_sample`. Differs: options instead of arguments.
         """
         name = "grid_sample_2d"
         spec = ranked_spec(name, self, 4)

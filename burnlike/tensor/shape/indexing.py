@@ -21,13 +21,11 @@ class IndexingMethods(TensorBase[B, D, K]):
     def slice(self, slices: Slices) -> "Tensor[B, D, K]":
         """The region that up to one slice per dimension selects; dimensions without one stay whole. Torch: `x[...]`.
 
-        Differs: an index keeps its dimension; a negative step walks the selected range backwards.
-
         Args:
             slices: a list of slices, as `s[0:2, ::-1]` makes them, or a single one.
 
-        Raises:
-            TensorValueError: more slices than dimensions, or a step of 0.
+        Differs: an index keeps its dimension; a negative step walks the selected range backwards.
+        Raises TensorValueError: more slices than dimensions, or a step of 0.
         """
         spec, inner = self.spec, self.inner
         ranges, backwards = ranges_of("Slice", slices, inner)
@@ -37,22 +35,15 @@ class IndexingMethods(TensorBase[B, D, K]):
             fail("slice", error, inner)
 
     def slice_dim(self, dim: int, slice: SliceForm) -> "Tensor[B, D, K]":
-        """The part of one dimension that a slice selects. Torch: `torch.narrow`, `x[:, a:b]`.
-
-        Raises:
-            TensorValueError: no such dimension, or a step of 0.
-        """
+        """The part of one dimension that a slice selects. Torch: `torch.narrow`, `x[:, a:b]`."""
         dim = axis("Slice Dim", dim, self.spec.rank)
         return self.slice([builtins.slice(None)] * dim + [slice])
 
     def slice_assign(self, slices: Slices, values: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """A copy whose region, as `slice` selects it, holds `values`; where it selects nothing, the tensor itself.
 
-        Torch: `x.clone()[...] = values`, `torch.slice_scatter`.
-        Differs: the values have exactly the region's shape.
-
-        Raises:
-            TensorValueError: too many slices, a step of 0, or values of another shape.
+        Torch: `x.clone()[...] = values`, `torch.slice_scatter`. Differs: the values have exactly the region's shape.
+        Raises TensorValueError: too many slices, a step of 0, or values of another shape.
         """
         spec, inner = self.spec, self.inner
         ranges, backwards = ranges_of("Slice Assign", slices, inner)
@@ -71,11 +62,7 @@ class IndexingMethods(TensorBase[B, D, K]):
         return wrap(computed("slice_assign", spec.ops.slice_assign, inner, ranges, backwards, found), spec)
 
     def slice_fill(self, slices: Slices, value: float) -> "Tensor[B, D, K]":
-        """A copy whose region, as `slice` selects it, holds `value` everywhere. Torch: `x.clone()[...] = value`.
-
-        Raises:
-            TensorValueError: too many slices, or a step of 0.
-        """
+        """A copy whose region, as `slice` selects it, holds `value` everywhere. Torch: `x.clone()[...] = value`."""
         spec, inner = self.spec, self.inner
         ranges, _ = ranges_of("Slice Fill", slices, inner)
         value = scalar("slice_fill", spec, value)
@@ -85,9 +72,7 @@ class IndexingMethods(TensorBase[B, D, K]):
         """`length` elements along a dimension, from `start` on. Torch: `torch.narrow`.
 
         Differs: the length is not 0, the start not negative.
-
-        Raises:
-            TensorValueError: no such dimension, or the range does not lie in it.
+        Raises TensorValueError: no such dimension, or the range does not lie in it.
         """
         spec, inner = self.spec, self.inner
         dim = axis("Narrow", dim, spec.rank)
@@ -104,9 +89,7 @@ class IndexingMethods(TensorBase[B, D, K]):
         """The rows `indices`, `[n]`, along a dimension, which has size n then.
 
         Torch: `torch.index_select` (`torch.select` is `select_dim`).
-
-        Raises:
-            TensorValueError: no such dimension, or an index is negative or too large (not found on CUDA).
+        Raises TensorValueError: no such dimension, or an index is negative or too large (not found on CUDA).
         """
         spec, inner = self.spec, self.inner
         if type(dim) is not int or not 0 <= dim < spec.rank:
@@ -123,11 +106,8 @@ class IndexingMethods(TensorBase[B, D, K]):
     def select_dim(self: "Above[Tensor[B2, E, K2]]", dim: int, index: int) -> "Tensor[B2, E, K2]":
         """One row along a dimension, without that dimension. A negative index counts from the end.
 
-        Torch: `torch.select`.
-        Differs: the result keeps at least one dimension.
-
-        Raises:
-            TensorValueError: no such dimension or row, or a tensor of rank 1.
+        Torch: `torch.select`. Differs: the result keeps at least one dimension.
+        Raises TensorValueError: no such dimension or row, or a tensor of rank 1.
         """
         spec, inner = self.spec, self.inner
         if spec.rank == 1:

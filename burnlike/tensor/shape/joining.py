@@ -76,8 +76,7 @@ class JoiningMethods(TensorBase[B, D, K]):
     def split(self, split_size: int, dim: int) -> "list[Tensor[B, D, K]]":
         """Pieces of `split_size` along `dim`, the last one smaller where needed. `[.., n, ..] -> [.., n_i, ..], ..`.
 
-        Torch: `torch.split`.
-        Differs: an empty dimension gives an empty list.
+        Torch: `torch.split`. Differs: an empty dimension gives an empty list.
         """
         place = _split_axis("Split", dim, self.spec.rank)
         size = self.inner.shape[place]
@@ -89,8 +88,7 @@ class JoiningMethods(TensorBase[B, D, K]):
     def split_with_sizes(self, split_sizes: Sequence[int], dim: int) -> "list[Tensor[B, D, K]]":
         """Pieces of the given sizes along `dim`; those of size 0 are left out. `[.., n, ..] -> [.., n_i, ..], ..`.
 
-        Torch: `torch.split`.
-        Differs: leaves empty pieces out.
+        Torch: `torch.split`. Differs: leaves empty pieces out.
         """
         place = _split_axis("Split With Sizes", dim, self.spec.rank)
         size = self.inner.shape[place]
@@ -103,9 +101,9 @@ class JoiningMethods(TensorBase[B, D, K]):
         return _pieces(self, [count for count in split_sizes if count], place)
 
     def iter_dim(self, dim: int) -> "DimIter[Tensor[B, D, K]]":
-        """The slices along `dim`, from either end. `[.., n, ..] -> n * [.., 1, ..]`. Torch: `torch.unbind`.
+        """The slices along `dim`, from either end. `[.., n] -> n * [.., 1]`. Torch: `torch.unbind`.
 
-        Differs: keeps the dimension, with size 1.
+        Differs: keeps `dim`.
         """
         place = axis("Iter Dim", dim, self.spec.rank)
         return DimIter(_pieces(self, [1] * self.inner.shape[place], place))

@@ -23,11 +23,7 @@ class MaskMethods(TensorBase[B, D, K]):
     ) -> "Tensor[B, D, K]":
         """`value` where the mask is set, else this tensor. The three have one rank, and sizes equal or 1.
 
-        Torch: `torch.where(mask, value, x)`.
-        Differs: the receiver is what remains where the mask is not set.
-
-        Raises:
-            TensorValueError: sizes differ and neither is 1.
+        Torch: `torch.where(mask, value, x)`. Differs: the receiver is what remains where the mask is not set.
         """
         spec, inner = self.spec, self.inner
         where = inner_of("mask_where", mask, spec.bool)
@@ -38,12 +34,9 @@ class MaskMethods(TensorBase[B, D, K]):
             fail("mask_where", error, inner, where, values)
 
     def mask_fill(self, mask: "Tensor[B, D, Bool] | torch.Tensor", value: float) -> "Tensor[B, D, K]":
-        """`value` where the mask is set, else this tensor. The two have one rank, and sizes equal or 1.
+        """`value` where the mask is set, else this tensor. Equal ranks, sizes equal or 1.
 
         Torch: `torch.masked_fill`.
-
-        Raises:
-            TensorValueError: sizes differ and neither is 1.
         """
         spec, inner = self.spec, self.inner
         where = inner_of("mask_fill", mask, spec.bool)
@@ -58,9 +51,6 @@ class MaskMethods(TensorBase[B, D, K]):
         """`[n]`: the elements where the mask is set, in row order. Waits for the device. Torch: `torch.masked_select`.
 
         Differs: the mask has exactly the tensor's shape.
-
-        Raises:
-            TensorValueError: the shapes differ.
         """
         spec, inner = self.spec, self.inner
         where = inner_of("mask_select", mask, spec.bool)
@@ -91,11 +81,8 @@ class MaskMethods(TensorBase[B, D, K]):
     def triu_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
         """`[1, .., rows, columns]`: set where column - row < offset, OUTSIDE of the upper triangle, for `mask_fill`.
 
-        Torch: `~torch.ones(shape).triu(offset).bool()`.
-        Differs: set outside; leading dimensions have size 1.
-
-        Raises:
-            TensorValueError: fewer than two dimensions, or more than 8.
+        Torch: `~torch.ones(shape).triu(offset).bool()`. Differs: set outside; leading dimensions have size 1.
+        Raises TensorValueError: fewer than two dimensions, or more than 8.
         """
         return _triangle("triu_mask", shape, offset, backend)
 
@@ -115,11 +102,8 @@ class MaskMethods(TensorBase[B, D, K]):
     def tril_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
         """`[1, .., rows, columns]`: set where column - row > offset, OUTSIDE of the lower triangle: the causal mask.
 
-        Torch: `~torch.ones(shape).tril(offset).bool()`.
-        Differs: set outside; leading dimensions have size 1.
-
-        Raises:
-            TensorValueError: fewer than two dimensions, or more than 8.
+        Torch: `~torch.ones(shape).tril(offset).bool()`. Differs: set outside; leading dimensions have size 1.
+        Raises TensorValueError: fewer than two dimensions, or more than 8.
         """
         return _triangle("tril_mask", shape, offset, backend)
 
@@ -139,11 +123,8 @@ class MaskMethods(TensorBase[B, D, K]):
     def diag_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
         """`[1, .., rows, columns]`: set where column - row is not offset, OUTSIDE of the diagonal.
 
-        Torch: `~torch.eye(rows, columns).bool()`.
-        Differs: set outside; leading dimensions have size 1.
-
-        Raises:
-            TensorValueError: fewer than two dimensions, or more than 8.
+        Torch: `~torch.eye(rows, columns).bool()`. Differs: set outside; leading dimensions have size 1.
+        Raises TensorValueError: fewer than two dimensions, or more than 8.
         """
         return _triangle("diag_mask", shape, offset, backend)
 
@@ -154,14 +135,12 @@ class MaskMethods(TensorBase[B, D, K]):
     def one_hot(self: Any, num_classes: int) -> Any:
         """1 at the class that each element names, 0 elsewhere, in the tensor's kind. `[..] -> [.., num_classes]`.
 
-        Torch: `torch.nn.functional.one_hot`.
-        Differs: keeps the dtype; negative elements count from the last class. Waits for the device.
-
         Args:
             num_classes: 2 or more.
 
-        Raises:
-            TensorValueError: fewer classes, or an element that names none.
+        Torch: `torch.nn.functional.one_hot`.
+        Differs: keeps the dtype; negative elements count from the last class. Waits for the device.
+        Raises TensorValueError: fewer classes, or an element that names none.
         """
         return _one_hot("One Hot", self, num_classes, 1, 0, -1)
 
@@ -176,16 +155,14 @@ class MaskMethods(TensorBase[B, D, K]):
     def one_hot_fill(self: Any, num_classes: int, on_value: float, off_value: float, axis: int) -> Any:
         """`on_value` at the class that each element names, `off_value` elsewhere, in a new dimension of that size.
 
-        Torch: none; OneHot of ONNX. Waits for the device.
-
         Args:
             num_classes: 2 or more.
             on_value: converted to the tensor's dtype, as `off_value`.
             off_value: of all other classes.
             axis: where the new dimension is in the result, -rank-1 .. rank.
 
-        Raises:
-            TensorValueError: fewer classes, an element that names none, or no such axis.
+        Torch: none; OneHot of ONNX. Waits for the device.
+        Raises TensorValueError: fewer classes, an element that names none, or no such axis.
         """
         return _one_hot("One Hot Fill", self, num_classes, on_value, off_value, axis)
 

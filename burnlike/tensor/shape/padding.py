@@ -47,17 +47,14 @@ class PaddingMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def pad(self: "Numeric[B, D]", padding: Pairs, mode: Mode) -> "Tensor[B, D, K]":
-        """Elements around the tensor. `[.., n] -> [.., before + n + after]`.
+        """Elements around the tensor. `[.., n] -> [.., before + n + after]`. Torch: `torch.nn.functional.pad`.
 
         Args:
             padding: (before, after) for each of the last dimensions, in their order; or (left, right, top, bottom).
             mode: a PadMode, its name, or a number, which means a constant.
 
-        Torch: `torch.nn.functional.pad`.
         Differs: the pairs are in the order of the dimensions; each mode takes any rank.
-
-        Raises:
-            TensorValueError: more pairs than dimensions, a negative size, or no element to reflect or repeat.
+        Raises TensorValueError: more pairs than dimensions, a negative size, or no element to reflect or repeat.
         """
         spec = self.spec
         pairs, mode = _pairs(padding, spec.rank), _mode(mode)

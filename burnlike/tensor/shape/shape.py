@@ -52,12 +52,11 @@ class ShapeMethods(DimensionMethods[B, D, K]):
     @overload
     def reshape(self, shape: Sequence[int], /) -> "Tensor[B, Any, K]": ...
     def reshape(self, *shape: Any) -> Any:
-        """The elements in row-major order as another shape. `[..] -> shape`.
+        """The elements in row-major order as another shape. `[..] -> shape`. Torch: `torch.reshape`.
 
         Args:
             shape: the sizes, as a tuple, a list, or one by one; one -1 is inferred, a 0 keeps the size at its place.
 
-        Torch: `torch.reshape`.
         Differs: 0 means "keep the size".
         """
         spec = self.spec
@@ -86,8 +85,7 @@ class ShapeMethods(DimensionMethods[B, D, K]):
             end_dim: the last.
             rank: the rank that the result must have, for type checkers and checked.
 
-        Torch: `torch.flatten`.
-        Differs: both dimensions are given.
+        Torch: `torch.flatten`. Differs: both dimensions are given.
         """
         spec = self.spec
         if rank is not None:
@@ -118,7 +116,7 @@ class ShapeMethods(DimensionMethods[B, D, K]):
     @overload
     def expand(self, shape: Sequence[int]) -> "Tensor[B, Any, K]": ...
     def expand(self, shape: Any) -> Any:
-        """Dimensions of size 1 repeated, new ones in front; -1 keeps a size. `[..] -> shape`. Torch: `Tensor.expand`.
+        """Repeats sizes of 1, adds new ones in front; -1 keeps one. `[..] -> shape`. Torch: `Tensor.expand`.
 
         Differs: a size of 0 is refused.
         """
@@ -133,10 +131,7 @@ class ShapeMethods(DimensionMethods[B, D, K]):
             fail("expand", error, self.inner)
 
     def repeat_dim(self, dim: int, times: int) -> "Tensor[B, D, K]":
-        """Tiled along one dimension. `[.., n, ..] -> [.., n * times, ..]`. Torch: `Tensor.repeat`.
-
-        Differs: one dimension.
-        """
+        """Tiled along one dimension. `[.., n, ..] -> [.., n * times, ..]`. Torch: `Tensor.repeat`."""
         rank = self.spec.rank
         sizes = [1] * rank
         sizes[axis("Repeat Dim", dim, rank)] = times
@@ -147,8 +142,7 @@ class ShapeMethods(DimensionMethods[B, D, K]):
 
         Numbers beyond the last dimension must be 1.
 
-        Torch: `Tensor.repeat`.
-        Differs: counts from the left, never adds dimensions.
+        Torch: `Tensor.repeat`. Differs: counts from the left, never adds dimensions.
         """
         spec = self.spec
         rank = spec.rank
@@ -158,10 +152,7 @@ class ShapeMethods(DimensionMethods[B, D, K]):
         return wrap(spec.ops.repeat(self.inner, times), spec)
 
     def roll(self, shifts: Sequence[int], dims: Sequence[int]) -> "Tensor[B, D, K]":
-        """Element i of each of `dims` moves to i + shift, around the end. `[..] -> [..]`. Torch: `torch.roll`.
-
-        Differs: the dimensions are given.
-        """
+        """Element i of each of `dims` moves to i + shift, around the end. `[..] -> [..]`. Torch: `torch.roll`."""
         spec = self.spec
         if len(shifts) != len(dims):
             raise TensorValueError(
@@ -184,8 +175,7 @@ class ShapeMethods(DimensionMethods[B, D, K]):
     def unfold(self: Any, dim: int, size: int, step: int) -> Any:
         """Windows of `size` elements, `step` apart, as a new last dimension. `[.., n, ..] -> [.., windows, .., size]`.
 
-        Torch: `Tensor.unfold`.
-        Differs: no window where the dimension is smaller than `size`.
+        Torch: `Tensor.unfold`. Differs: no window where the dimension is smaller than `size`.
         """
         spec = self.spec
         found = axis("Unfold", dim, spec.rank)

@@ -41,9 +41,8 @@ _REFLECTED = {
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `func` of torch on arguments that hold typed tensors.
 
-    Raises:
-        TensorTypeError: a function that writes into its arguments, or tensors of different backends.
-        TensorValueError: a result that has no typed form.
+    Raises TensorTypeError: a function that writes into its arguments, or tensors of different backends.
+    Raises TensorValueError: a result that has no typed form.
     """
     name = _name(func)
     if len(args) == 2 and not kwargs and is_typed(args[1]) and not _is_function(func):

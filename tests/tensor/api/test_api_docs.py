@@ -48,6 +48,6 @@ def test_a_line_of_a_docstring_ends_at_the_next_section() -> None:
 
 
 def test_labels_may_follow_each_other_in_one_line() -> None:
-    doc = "What it does. `[..] -> [..]`. Torch: `torch.add(x)`. Differs: ranks; no promotion. Raises: TensorValueError."
+    doc = "What it does. `[..] -> [..]`. Torch: `torch.add(x)`. Differs: ranks; no promotion. Raises TypeError: no."
     assert line_of(doc, "Torch") == "`torch.add(x)`"
     assert line_of(doc, "Differs") == "ranks; no promotion"
