@@ -1,7 +1,6 @@
 """Convolutions and transposed convolutions over one, two and three dimensions (torch's, with Burn's padding)."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -30,32 +29,41 @@ from ..padding import (
 _CONV: dict[int, Any] = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
 
-def initial_weights(
-    config: Any, shape: list[int], channels_out: int, groups: int, device: torch.device | str | None
-) -> tuple[nn.Parameter, nn.Parameter | None]:
-    """Weight of `shape`, `[rows, columns / groups, *kernel]`, and bias `[channels_out]` or None.
-
-    A transposed convolution's weight is read as that of the convolution it is the gradient of, as in Burn and torch.
-    """
-    rows, columns, *kernel = shape
-    taps = math.prod(kernel)
-    fans = {"fan_in": columns * taps, "fan_out": rows // groups * taps, "device": device}
-    weight = config.initializer.init(shape, **fans)
-    return weight, config.initializer.init([channels_out], **fans) if config.bias else None
-
-
-class _Conv(KeepsType, Layer):
-    """What the convolutions share. Sizes are ints in one dimension, tuples in more.
-
-    Attributes:
-        weight: `[channels_out, channels_in / groups, *kernel_size]`.
-        bias: `[channels_out]` or None.
-    """
+class Convolution(KeepsType, Layer):
+    """What convolutions share. Sizes are ints in one dimension, tuples in more; bias is `[channels_out]` or None."""
 
     _axes: ClassVar[tuple[str, ...]]
     weight: nn.Parameter
     bias: nn.Parameter | None
     padding: Padding
+
+    def _set_weights(
+        self, config: Any, channels: tuple[int, int], groups: int, device: Any, *, transposed: bool = False
+    ) -> None:
+        """Make the weight `[rows, columns / groups, *kernel_size]`, the bias and the attributes of the window.
+
+        A transposed convolution's weight is read as that of the convolution it is the gradient of, as in Burn and
+        torch.
+        """
+        dims = len(self._axes)
+        rows, columns = channels if transposed else channels[::-1]
+        shape = [rows, columns // groups, *each(config.kernel_size, dims)]
+        taps = math.prod(shape[2:])
+        fans = {"fan_in": shape[1] * taps, "fan_out": rows // groups * taps, "device": device}
+        self.weight = config.initializer.init(shape, **fans)
+        self.bias = config.initializer.init([channels[1]], **fans) if config.bias else None
+        self.stride = layer_size(config.stride, dims)
+        self.kernel_size = layer_size(config.kernel_size, dims)
+        self.dilation = layer_size(config.dilation, dims)
+
+    def _add_window(self, content: Content) -> Content:
+        for name in ("stride", "kernel_size", "dilation"):
+            content.add(name, shown_size(getattr(self, name)))
+        return content
+
+
+class _Conv(Convolution):
+    """Convolutions, of a weight `[channels_out, channels_in / groups, *kernel_size]`."""
 
     in_channels = property(lambda layer: layer.weight.shape[1] * layer.groups)
     out_channels = torch_name("weight", 0)
@@ -63,12 +71,8 @@ class _Conv(KeepsType, Layer):
     def __init__(self, config: Any, device: torch.device | str | None = None) -> None:
         super().__init__()
         dims = len(self._axes)
-        channels_in, channels_out = (config.channels_in, config.channels_out) if dims == 1 else config.channels
-        shape = [channels_out, channels_in // config.groups, *each(config.kernel_size, dims)]
-        self.weight, self.bias = initial_weights(config, shape, channels_out, config.groups, device)
-        self.stride = layer_size(config.stride, dims)
-        self.kernel_size = layer_size(config.kernel_size, dims)
-        self.dilation = layer_size(config.dilation, dims)
+        channels = (config.channels_in, config.channels_out) if dims == 1 else config.channels
+        self._set_weights(config, channels, config.groups, device)
         self.groups = config.groups
         self.padding = layer_padding(config.padding, 2 * dims if dims < 3 else dims)
 
@@ -83,24 +87,19 @@ class _Conv(KeepsType, Layer):
         expect_shape(self, x, "batch", weight.shape[1] * self.groups, *self._axes)
         kernel, stride, dilation = each(self.kernel_size, dims), each(self.stride, dims), each(self.dilation, dims)
         shape = x.shape
-        begin, end = self._ends(shape, kernel, stride)
+        begin, end = both_ends(self.padding, shape, kernel, stride)
         expect_window(self, shape, kernel, dilation, begin, end)
         if begin != end:
+            if dims == 3:
+                equal_ends("Conv3d", self.padding, shape, kernel, stride)
             x = functional.pad(x, [it for pair in zip(begin[::-1], end[::-1], strict=True) for it in pair])
             begin = (0,) * dims
         return _CONV[dims](x, weight, self.bias, stride, begin, dilation, self.groups)
 
-    def _ends(
-        self, shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return both_ends(self.padding, shape, kernel, stride)
-
     def custom_content(self, content: Content) -> Content:
         channels_out, channels_in, *_ = content.shape("weight")
         content.add("ch_in", channels_in * self.groups).add("ch_out", channels_out)
-        for name in ("stride", "kernel_size", "dilation"):
-            content.add(name, shown_size(getattr(self, name)))
-        return content.add("groups", self.groups).add("padding", padding_text(self.padding))
+        return self._add_window(content).add("groups", self.groups).add("padding", padding_text(self.padding))
 
 
 class Conv1d(_Conv):
@@ -114,9 +113,7 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """Convolution, `[batch, channels_in, height, width] -> [batch, channels_out, height_out, width_out]`.
-
-    An input in torch's `channels_last` format gives an output in it.
+    """Convolution, `[batch, channels_in, height, width] -> [batch, channels_out, *sizes_out]`; keeps `channels_last`.
 
     Torch: `nn.Conv2d`.
     Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; zeros only, no `padding_mode`.
@@ -134,36 +131,18 @@ class Conv3d(_Conv):
 
     _axes = ("depth", "height", "width")
 
-    def _ends(
-        self, shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        begin = equal_ends("Conv3d", self.padding, shape, kernel, stride)
-        return begin, begin
 
+class _ConvTranspose(Convolution):
+    """Transposed convolutions, of a weight `[channels_in, channels_out / groups, *kernel_size]`."""
 
-class _ConvTranspose(KeepsType, Layer):
-    """What the transposed convolutions share. Sizes are ints in one dimension, tuples in more.
-
-    Attributes:
-        weight: `[channels_in, channels_out / groups, *kernel_size]`.
-        bias: `[channels_out]` or None.
-    """
-
-    _axes: ClassVar[tuple[str, ...]]
-    weight: nn.Parameter
-    bias: nn.Parameter | None
+    padding: Any
     in_channels = torch_name("weight", 0)
     out_channels = property(lambda layer: layer.channels[1])
 
     def __init__(self, config: Any, device: torch.device | str | None = None) -> None:
         super().__init__()
         dims = len(self._axes)
-        channels_in, channels_out = config.channels
-        shape = [channels_in, channels_out // config.groups, *each(config.kernel_size, dims)]
-        self.weight, self.bias = initial_weights(config, shape, channels_out, config.groups, device)
-        self.stride = layer_size(config.stride, dims)
-        self.kernel_size = layer_size(config.kernel_size, dims)
-        self.dilation = layer_size(config.dilation, dims)
+        self._set_weights(config, config.channels, config.groups, device, transposed=True)
         self.groups = config.groups
         self.padding = layer_size(config.padding, dims)
         self.padding_out = layer_size(config.padding_out, dims)
@@ -180,30 +159,17 @@ class _ConvTranspose(KeepsType, Layer):
         expect_shape(self, x, "batch", weight.shape[0], *self._axes)
         kernel, stride, dilation = each(self.kernel_size, dims), each(self.stride, dims), each(self.dilation, dims)
         padding, padding_out = each(self.padding, dims), each(self.padding_out, dims)
-        self._expect_output(x, stride, span(kernel, dilation), padding, padding_out)
-        return TorchModuleOps.conv_transpose(x, weight, self.bias, stride, padding, padding_out, self.groups, dilation)
-
-    def _expect_output(
-        self,
-        x: Tensor,
-        stride: tuple[int, ...],
-        window: tuple[int, ...],
-        padding: tuple[int, ...],
-        padding_out: tuple[int, ...],
-    ) -> None:
-        sizes = zip(x.shape[2:], stride, window, padding, padding_out, strict=True)
+        sizes = zip(x.shape[2:], stride, span(kernel, dilation), padding, padding_out, strict=True)
         for size, step, covered, cut, out in sizes:
             if size < 1 or (size - 1) * step + covered - 2 * cut + out < 1:
                 raise ShapeError(
                     f"{type(self).__name__}: expected sizes of which something is left when padding "
                     f"{shown_size(self.padding)} is cut off both ends of the result, got {list(x.shape)}"
                 )
+        return TorchModuleOps.conv_transpose(x, weight, self.bias, stride, padding, padding_out, self.groups, dilation)
 
     def custom_content(self, content: Content) -> Content:
-        content.add("channels", list(self.channels))
-        for name in ("stride", "kernel_size", "dilation"):
-            content.add(name, shown_size(getattr(self, name)))
-        content.add("groups", self.groups)
+        self._add_window(content.add("channels", list(self.channels))).add("groups", self.groups)
         return content.add("padding", shown_size(self.padding)).add("padding_out", shown_size(self.padding_out))
 
 
@@ -220,7 +186,6 @@ class ConvTranspose1d(_ConvTranspose):
 class ConvTranspose2d(_ConvTranspose):
     """Transposed convolution, `[batch, channels_in, height, width] -> [batch, channels_out, *sizes_out]`.
 
-    An input in torch's `channels_last` format gives an output in it.
 
     Torch: `nn.ConvTranspose2d`.
     Differs: `padding_out` is torch's `output_padding`, of any size.

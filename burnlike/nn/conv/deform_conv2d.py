@@ -3,53 +3,39 @@
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...backend import TorchModuleOps
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
-from ..call_types import KeepsType
-from ..layer import Layer, expect_shape
+from ..layer import expect_shape
 from ..padding import (
-    Padding,
     each,
     equal_ends,
     expect_window,
     layer_padding,
     padding_text,
-    shown_size,
     span,
     window_counts,
 )
 from .configs import DeformConv2dConfig
-from .conv import initial_weights
+from .conv import Convolution
 
 
-class DeformConv2d(KeepsType, Layer):
+class DeformConv2d(Convolution):
     """y(p) = sum over k of weight(k) * x(p + k + offset(p, k)) * mask(p, k) (Zhu et al. 2018, eq. 1).
 
     x between its elements is bilinear, and 0 outside.
 
     Torch: none (torchvision's `DeformConv2d`).
-
-    Attributes:
-        weight: `[channels_out, channels_in / weight_groups, height, width]`.
-        bias: `[channels_out]` or None.
     """
 
-    weight: nn.Parameter
-    bias: nn.Parameter | None
-    padding: Padding
+    _axes = ("height", "width")
 
     def __init__(self, config: DeformConv2dConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
-        (channels_in, channels_out), groups, kernel = config.channels, config.weight_groups, each(config.kernel_size, 2)
-        shape = [channels_out, channels_in // groups, *kernel]
-        self.weight, self.bias = initial_weights(config, shape, channels_out, groups, device)
-        self.stride = each(config.stride, 2)
-        self.kernel_size = kernel
-        self.dilation = each(config.dilation, 2)
-        self.weight_groups = groups
+        self._set_weights(config, config.channels, config.weight_groups, device)
+        self.weight_groups = config.weight_groups
         self.offset_groups = config.offset_groups
         self.padding = layer_padding(config.padding, 4)
 
@@ -78,7 +64,5 @@ class DeformConv2d(KeepsType, Layer):
         )
 
     def custom_content(self, content: Content) -> Content:
-        for name in ("stride", "kernel_size", "dilation"):
-            content.add(name, shown_size(getattr(self, name)))
-        content.add("weight_groups", self.weight_groups).add("offset_groups", self.offset_groups)
+        self._add_window(content).add("weight_groups", self.weight_groups).add("offset_groups", self.offset_groups)
         return content.add("padding", padding_text(self.padding))

@@ -83,9 +83,7 @@ class MaxPool1d(_MaxPool):
 
 
 class MaxPool2d(_MaxPool):
-    """The largest element of each window, `[batch, channels, height, width] -> [batch, channels, *sizes_out]`.
-
-    An input in torch's `channels_last` format gives an output in it.
+    """The largest of each window, `[batch, channels, height, width] -> [.., *sizes_out]`; `channels_last` stays.
 
     Torch: `nn.MaxPool2d`.
     Differs: the field is `strides`; padding is `Valid`, `Same` or sizes, which may differ at the two ends; no indices.
@@ -138,9 +136,7 @@ class AvgPool1d(_AvgPool):
 
 
 class AvgPool2d(_AvgPool):
-    """The average of each window, `[batch, channels, height, width] -> [batch, channels, *sizes_out]`.
-
-    An input in torch's `channels_last` format gives an output in it.
+    """The average of each window, `[batch, channels, height, width] -> [.., *sizes_out]`; keeps `channels_last`.
 
     Torch: `nn.AvgPool2d`.
     Differs: the field is `strides`; padding is `Valid`, `Same` or sizes, which may differ at the two ends; no
@@ -182,9 +178,9 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Averages over windows that share the input evenly, `[batch, channels, height, width] -> [.., *output_size]`.
+    """Averages over windows that share `[batch, channels, height, width]` evenly `-> [.., *output_size]`.
 
-    An input in torch's `channels_last` format gives an output in it.
+    Keeps `channels_last`.
 
     Torch: `nn.AdaptiveAvgPool2d`.
     Differs: no None for a size that stays.
