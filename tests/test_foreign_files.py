@@ -23,9 +23,9 @@ OWN = {
     "record/saving/writing.py": "a descriptor",
     "train/runs/environment.py": "/proc",
     "train/runs/run_dir.py": "/dev/null",
-    "train/view/loggers/tensorboard.py": "the config of the run that it has locked",
+    "train/view/loggers/programs.py": "the config of the run that it has locked",
     "train/view/report/page.py": "burnlike's own assets",
-    "train/view/process.py": "/proc",
+    "train/view/renderers.py": "/proc",
 }
 """Files that open what nobody else can name, and what this is."""
 

@@ -14,7 +14,7 @@ from burnlike.record.bytes.source import FileSource
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
 from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
 
-from .options import add_import_option
+from .config_options import add_import_option
 
 if TYPE_CHECKING:
     from torch import nn
@@ -178,7 +178,7 @@ def model_of(args: argparse.Namespace) -> "nn.Module | None":
     """
     if args.model is None:
         return None
-    from .models import read_model
+    from .config_options import read_model
 
     return read_model(args.model, args.imports).build()
 

@@ -15,16 +15,19 @@ from .learner.configs import (
     EmaConfig as EmaConfig,
     TrainingConfig as TrainingConfig,
 )
-from .learner.early_stopping import MetricEarlyStoppingStrategy as MetricEarlyStoppingStrategy
 from .learner.ema import Ema as Ema
-from .learner.interrupt import Interrupted as Interrupted, Interrupter as Interrupter
+from .learner.fit_loop import LearningResult as LearningResult
 from .learner.learner import Learner as Learner
-from .learner.result import LearningResult as LearningResult
 from .learner.steps import (
     LossFunction as LossFunction,
     StepOutput as StepOutput,
     TrainStep as TrainStep,
     ValidStep as ValidStep,
+)
+from .learner.stopping import (
+    Interrupted as Interrupted,
+    Interrupter as Interrupter,
+    MetricEarlyStoppingStrategy as MetricEarlyStoppingStrategy,
 )
 from .parallel.configs import (
     DdpConfig as DdpConfig,
@@ -32,15 +35,13 @@ from .parallel.configs import (
     Fsdp2Config as Fsdp2Config,
     SingleProcessConfig as SingleProcessConfig,
 )
-from .parallel.ddp import Ddp as Ddp
 from .parallel.distributed import SeveralProcesses as SeveralProcesses, make_parallel as make_parallel
-from .parallel.fsdp2 import Fsdp2 as Fsdp2
 from .parallel.single_process import SingleProcess as SingleProcess
-from .runs.metrics_log import MetricsLog as MetricsLog
+from .parallel.strategies import Ddp as Ddp, Fsdp2 as Fsdp2
+from .runs.logs import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir
 from .runs.run_files import RunFiles as RunFiles, find_runs as find_runs, read_run as read_run
 from .state.training_state import TrainingState as TrainingState
-from .tasks.classification import Classification as Classification
 from .tasks.configs import (
     ClassificationConfig as ClassificationConfig,
     LanguageModelConfig as LanguageModelConfig,
@@ -49,18 +50,20 @@ from .tasks.configs import (
     RegressionConfig as RegressionConfig,
     SegmentationConfig as SegmentationConfig,
 )
-from .tasks.fine_tuning import LoraFineTuning as LoraFineTuning
 from .tasks.language_model import (
     LanguageModel as LanguageModel,
     bigram_loss as bigram_loss,
     next_token_loss as next_token_loss,
     sample as sample,
 )
-from .tasks.model_loss import ModelLoss as ModelLoss
-from .tasks.regression import Regression as Regression
-from .tasks.segmentation import Segmentation as Segmentation
-from .tasks.task import Task as Task
-from .view.callback import Callback as Callback
+from .tasks.supervised import (
+    Classification as Classification,
+    ModelLoss as ModelLoss,
+    Regression as Regression,
+    Segmentation as Segmentation,
+)
+from .tasks.task import LoraFineTuning as LoraFineTuning, Task as Task
+from .view.callback import Callback as Callback, RunLog as RunLog
 from .view.live import RichRenderer as RichRenderer
 from .view.loggers.configs import (
     MLflowConfig as MLflowConfig,
@@ -68,13 +71,10 @@ from .view.loggers.configs import (
     WandBConfig as WandBConfig,
 )
 from .view.loggers.logger import Logger as Logger
-from .view.loggers.mlflow import MLflow as MLflow
-from .view.loggers.tensorboard import TensorBoard as TensorBoard
-from .view.loggers.wandb import WandB as WandB
+from .view.loggers.programs import MLflow as MLflow, TensorBoard as TensorBoard, WandB as WandB
 from .view.renderers import (
     PlainRenderer as PlainRenderer,
     Renderer as Renderer,
     choose_renderer as choose_renderer,
 )
-from .view.run_log import RunLog as RunLog
 from .view.summary import LearnerSummary as LearnerSummary

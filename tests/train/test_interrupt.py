@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from burnlike.train import Interrupted, Interrupter
-from burnlike.train.learner.interrupt import EarlySignals
+from burnlike.train.learner.stopping import EarlySignals
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -16,8 +16,7 @@ from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigError, Problem
 
-from ..models import root_class
-from ..options import Input, add_import_option, add_input_option, add_set_option
+from ..config_options import Input, add_import_option, add_input_option, add_set_option, root_class
 from ..tables import say, say_json
 
 
@@ -111,7 +110,7 @@ def examine(
 
 def _shapes(file: str, config: Config, tree: Node, inputs: list[Input]) -> dict[str, Any]:
     """What running the model adds to a report."""
-    from ...train.job.shapes import traced
+    from ...train.job.problems import traced
 
     try:
         found, problems = traced(config, tree, inputs)

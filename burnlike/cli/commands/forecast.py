@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...config.shipped import config_file
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
-from ..models import read_model
+from ..config_options import read_model
 from ..record_options import (
     FORMATS,
     add_layout_options,

@@ -10,7 +10,7 @@ from burnlike._lazy import resolve
 from burnlike.config.shipped import shipped_configs, shipped_jobs
 from burnlike.errors import ConfigIOError
 
-from ..options import TRAIN_CONFIG, add_import_option
+from ..config_options import TRAIN_CONFIG, add_import_option
 from ..tables import say
 
 SCHEMAS = {"train.schema.json": TRAIN_CONFIG, "model.schema.json": "burnlike.config.roles:ModuleConfig"}

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from burnlike._terminal import one_line, table
 from burnlike.errors import ArgumentError, RunDirError, nearest
 from burnlike.train.runs.run_files import RunFiles, config_differences, find_runs, read_run
-from burnlike.train.view.formats import format_elapsed, format_value
-from burnlike.train.view.lines import is_quality, lower_is_better
+from burnlike.train.view.formats import format_elapsed, format_value, is_quality, lower_is_better
 from burnlike.train.view.summary import LearnerSummary, MetricSummary
 
 from ..tables import say, say_json, shortened

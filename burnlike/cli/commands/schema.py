@@ -6,7 +6,7 @@ import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config
 
-from ..options import TRAIN_CONFIG, add_import_option
+from ..config_options import TRAIN_CONFIG, add_import_option
 from ..tables import say, say_json
 
 

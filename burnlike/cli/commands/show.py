@@ -8,8 +8,7 @@ from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError
 
-from ..models import Model, read_model
-from ..options import Input, add_import_option, add_input_option, add_set_option
+from ..config_options import Input, Model, add_import_option, add_input_option, add_set_option, read_model
 from ..tables import say
 
 

@@ -16,7 +16,7 @@ from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.resume import check_resumable
 from burnlike.train.job.sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
 
-from ..options import add_import_option, add_set_option
+from ..config_options import add_import_option, add_set_option
 from ..tables import shell_word
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train; 0 when done, 130, 143 or 138 when stopped by SIGINT, SIGTERM or SIGUSR1 after a checkpoint was written."""
-    from burnlike.train.learner.interrupt import EarlySignals
+    from burnlike.train.learner.stopping import EarlySignals
 
     with EarlySignals():
         return _run(args)

@@ -12,7 +12,7 @@ from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 
-from ..options import add_import_option, add_set_option
+from ..config_options import add_import_option, add_set_option
 from ..tables import say
 
 _SHOWN = 10

@@ -14,12 +14,12 @@ from ...module.torch_objects.wrappers import is_distributed, own_class
 from ...optim.core.sharded import whole
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..checkpoint.checkpointer import Checkpointer
-from ..learner.interrupt import Interrupter
 from ..learner.learner import Learner, LearningResult
+from ..learner.stopping import Interrupter
 from ..parallel.distributed import make_parallel
-from ..runs.metrics_log import MetricsLog, write_results
+from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir
-from ..state.random_generators import seed_random
+from ..state.small_parts import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of

@@ -154,7 +154,7 @@ def train_all(
 
 
 def _train(config: TrainConfig, path: Path, said: list[str], renderer: "Renderer") -> "RunResult":
-    from ..learner.interrupt import Interrupter
+    from ..learner.stopping import Interrupter
     from ..runs.run_dir import RunDir
     from .job import Job
 

@@ -16,9 +16,9 @@ from ...config import registry
 from ...config.hiding import values_hidden
 from ...errors import TrainingError
 from ...record import SafetensorsRecorder
-from ..learner.interrupt import Interrupted, Interrupter
 from ..learner.learner import Learner
-from ..runs.metrics_log import MetricsLog
+from ..learner.stopping import Interrupted, Interrupter
+from ..runs.logs import MetricsLog
 from ..runs.run_dir import open_or_create
 from ..view.callback import Callback
 from ..view.renderers import PlainRenderer

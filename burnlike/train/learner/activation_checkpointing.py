@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from ...errors import ConfigError
-from ..parallel.fsdp2 import blocks_of
+from ..parallel.strategies import blocks_of
 
 
 class CheckpointedForward:

@@ -1,32 +1,52 @@
-"""One call of `Learner.fit`: the loop, and when to log, validate, save and stop."""
+"""One call of `Learner.fit`: the loop, when to log, validate, save and stop, and what it gives."""
 
 import copy
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._torch_compat.inductor import quote_paths
 from ...errors import ConfigError, nearest
-from ..checkpoint.checkpointer import Checkpointer
-from ..runs.metrics_log import MetricsLog
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
-from ..view.callback import Callback, Callbacks
+from ..view.callback import Callback, Callbacks, RunLog
 from ..view.renderers import Renderer, renderer_of
-from ..view.run_log import RunLog
 from .activation_checkpointing import checkpointed
 from .configs import TrainingConfig
-from .early_stopping import MetricEarlyStoppingStrategy
 from .evaluation import detached, put_states, states_of, update_metrics, values_of
 from .foreign_loader import as_loader, check_ranks
-from .interrupt import Interrupter
-from .result import LearningResult
 from .saving import Saving, not_finite
+from .stopping import Interrupter, MetricEarlyStoppingStrategy
 
 if TYPE_CHECKING:
     from .learner import Learner
+
+
+class LearningResult(NamedTuple):
+    """The result of a training.
+
+    Attributes:
+        steps: optimizer steps taken in all.
+        train_loss: mean of the last logged steps; None if nothing was logged.
+        valid_loss: of the last validation; None if there was none.
+        best_valid_loss: the lowest one so far.
+        checkpoint: the last one, if they are written.
+        metrics: of the last validation, by name.
+        stopped_early: whether early stopping ended it.
+    """
+
+    steps: int
+    train_loss: float | None
+    valid_loss: float | None
+    best_valid_loss: float | None
+    checkpoint: Checkpoint | None
+    metrics: Mapping[str, float] = {}
+    stopped_early: bool = False
+
 
 _VALID = "the validation loader", "training.validation_steps"
 

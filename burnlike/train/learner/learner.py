@@ -12,22 +12,19 @@ from ...errors import ArgumentError
 from ...optim import GradientClipping, Optimizer
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..parallel.single_process import SingleProcess
-from ..runs.metrics_log import MetricsLog
+from ..runs.logs import MetricsLog
 from ..state.training_state import TrainingState
 from ..view.callback import Callback
 from ..view.renderers import Renderer
 from .configs import AutocastDtype, EmaConfig, TrainingConfig
-from .counters import Counters
 from .ema import Ema
-from .evaluation import Metric, evaluate
-from .fit_loop import FitLoop
+from .evaluation import LossWindow, Metric, evaluate
+from .fit_loop import FitLoop, LearningResult
 from .foreign_loader import as_loader, check_ranks
-from .gradients import Accumulation
-from .interrupt import Interrupter
-from .result import LearningResult
+from .saving import Counters
 from .steps import LossFunction, StepOutput, TrainStep, output_of, saying_where, task_of
-from .updates import AnyOptimizer, Schedule, make_update
-from .window import LossWindow
+from .stopping import Interrupter
+from .updates import Accumulation, AnyOptimizer, Schedule, make_update
 
 Batch = TypeVar("Batch")
 

@@ -1,8 +1,9 @@
 """The public names of `burnlike.train.metrics`: each is imported from where it is defined, at its first use."""
 
-from .accuracy import Accuracy as Accuracy, TopKAccuracy as TopKAccuracy
-from .base import EpochMetric as EpochMetric
+from .base import EpochMetric as EpochMetric, metric_state as metric_state, restore_metric as restore_metric
 from .classification import (
+    AucPr as AucPr,
+    Auroc as Auroc,
     ConfusionStats as ConfusionStats,
     FBetaScore as FBetaScore,
     Hamming as Hamming,
@@ -20,24 +21,31 @@ from .configs import (
     CpuUseConfig as CpuUseConfig,
     CudaMemoryConfig as CudaMemoryConfig,
     CudaUseConfig as CudaUseConfig,
+    DiceConfig as DiceConfig,
     FBetaScoreConfig as FBetaScoreConfig,
     HammingConfig as HammingConfig,
     IterationSpeedConfig as IterationSpeedConfig,
     LearningRateConfig as LearningRateConfig,
     LossConfig as LossConfig,
+    MsSsimConfig as MsSsimConfig,
     PerplexityConfig as PerplexityConfig,
     PrecisionConfig as PrecisionConfig,
+    PsnrConfig as PsnrConfig,
     RecallConfig as RecallConfig,
     RougeLConfig as RougeLConfig,
     RougeNConfig as RougeNConfig,
+    SsimConfig as SsimConfig,
     TopKAccuracyConfig as TopKAccuracyConfig,
     WordErrorRateConfig as WordErrorRateConfig,
 )
-from .curves import AucPr as AucPr, Auroc as Auroc
-from .dice import Dice as Dice
-from .images import MsSsim as MsSsim, Psnr as Psnr, Ssim as Ssim
-from .means import LearningRate as LearningRate, Loss as Loss
-from .perplexity import Perplexity as Perplexity
+from .images import Dice as Dice, MsSsim as MsSsim, Psnr as Psnr, Ssim as Ssim
+from .means import (
+    Accuracy as Accuracy,
+    LearningRate as LearningRate,
+    Loss as Loss,
+    Perplexity as Perplexity,
+    TopKAccuracy as TopKAccuracy,
+)
 from .sequences import (
     Bleu as Bleu,
     CharErrorRate as CharErrorRate,
@@ -45,17 +53,10 @@ from .sequences import (
     RougeN as RougeN,
     WordErrorRate as WordErrorRate,
 )
-from .states import metric_state as metric_state, restore_metric as restore_metric
 from .system import (
     CpuMemory as CpuMemory,
     CpuUse as CpuUse,
     CudaMemory as CudaMemory,
     CudaUse as CudaUse,
     IterationSpeed as IterationSpeed,
-)
-from .vision_configs import (
-    DiceConfig as DiceConfig,
-    MsSsimConfig as MsSsimConfig,
-    PsnrConfig as PsnrConfig,
-    SsimConfig as SsimConfig,
 )

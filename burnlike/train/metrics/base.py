@@ -1,14 +1,103 @@
-"""EpochMetric: the base of all metrics."""
+"""EpochMetric, the base of all metrics; the checks of what they take; their states as tensors that can be saved."""
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.distributed import gather_all_tensors
+
+from ...errors import DTypeError, RecordMismatchError, ShapeError, nearest
+
+
+def shape_error(metric: object, expected: str, predictions: Tensor, targets: Tensor) -> ShapeError:
+    return ShapeError(
+        f"{type(metric).__name__}: expected {expected}, got predictions of {list(predictions.shape)} and targets of"
+        f" {list(targets.shape)}"
+    )
+
+
+def expect_tensors(metric: object, predictions: Any, targets: Any) -> None:
+    """Raise DTypeError unless both are tensors."""
+    for what, value in (("predictions", predictions), ("targets", targets)):
+        if not isinstance(value, Tensor):
+            raise DTypeError(f"{type(metric).__name__}: {what}: expected a tensor, got {type(value).__name__}")
+
+
+def expect_floats(metric: object, predictions: Tensor) -> None:
+    """Raise DTypeError unless predictions, which are scores or images, are floats."""
+    if not predictions.is_floating_point():
+        raise DTypeError(f"{type(metric).__name__}: predictions: expected floats, got {predictions.dtype}")
+
+
+def expect_integers(metric: object, what: str, values: Tensor) -> None:
+    """Raise DTypeError unless values, which are classes or tokens, are integers."""
+    if values.is_floating_point() or values.is_complex():
+        raise DTypeError(f"{type(metric).__name__}: {what}: expected integers, got {values.dtype}")
+
+
+def scores_and_classes(
+    metric: object, predictions: Any, targets: Any, class_dim: int, least: int = 2
+) -> tuple[Tensor, Tensor]:
+    """The scores as `[n, classes]` and the targets as `[n]`.
+
+    Args:
+        predictions: floats with a score for each class along `class_dim`, 1 or -1.
+        targets: integers, of the shape of `predictions` without `class_dim`.
+        least: how many classes there must be.
+    """
+    expect_tensors(metric, predictions, targets)
+    fits = predictions.dim() >= 2 and predictions.shape[class_dim] >= least
+    if not fits or targets.shape != _without(predictions, class_dim):
+        raise shape_error(metric, _expected(class_dim, least, one_hot=False), predictions, targets)
+    expect_floats(metric, predictions)
+    expect_integers(metric, "targets", targets)
+    return _rows(predictions, class_dim), targets.flatten()
+
+
+def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: int) -> tuple[Tensor, Tensor]:
+    """The scores as `[n, classes]`, and for each whether its class is one of the item's: `[n, classes]` bool.
+
+    Args:
+        predictions: floats with a score for each class along `class_dim`, 1 or -1.
+        targets: zeros and ones of the shape of `predictions`; or integers of this shape without `class_dim`: the class
+            of each item, or with a single column of scores 0 or 1.
+    """
+    expect_tensors(metric, predictions, targets)
+    one_hot = targets.shape == predictions.shape
+    fits = predictions.dim() >= 2 and predictions.shape[class_dim] >= 1
+    if not fits or not (one_hot or targets.shape == _without(predictions, class_dim)):
+        raise shape_error(metric, _expected(class_dim, 1, one_hot=True), predictions, targets)
+    expect_floats(metric, predictions)
+    scores = _rows(predictions, class_dim)
+    if one_hot:
+        return scores, _rows(targets, class_dim) > 0.5
+    expect_integers(metric, "targets", targets)
+    classes = targets.flatten().unsqueeze(1)
+    if scores.shape[1] == 1:
+        return scores, classes > 0
+    return scores, classes == classes.new_ones(scores.shape[1]).cumsum(0) - 1
+
+
+def _expected(class_dim: int, least: int, *, one_hot: bool) -> str:
+    order = "[n, ..., classes]" if class_dim == -1 else "[n, classes, ...]"
+    several = f" with at least {least} classes" if least > 1 else ""
+    of_shape = f"targets [n, ...] of classes or {order} of zeros and ones" if one_hot else "targets [n, ...]"
+    return f"predictions {order}{several} and {of_shape} (class_dim is {class_dim})"
+
+
+def _without(predictions: Tensor, class_dim: int) -> tuple[int, ...]:
+    sizes = [*predictions.shape]
+    del sizes[class_dim]
+    return tuple(sizes)
+
+
+def _rows(values: Tensor, class_dim: int) -> Tensor:
+    return values.movedim(class_dim, -1).flatten(0, -2)
+
 
 _NO_UPDATE = "The ``compute`` method of metric"
 
@@ -106,3 +195,39 @@ def _quiet(metric: EpochMetric, compute: Callable[[], Any]) -> Callable[[], Any]
 def number_text(value: float) -> str:
     """The shortest text of a number, as Burn has it in the names of metrics: `255`, `0.5`."""
     return str(int(value)) if value.is_integer() else repr(value)
+
+
+def metric_state(metric: torchmetrics.Metric) -> dict[str, Tensor | list[Tensor]]:
+    """Copies of what any metric of torchmetrics has gathered since its last reset, by the names of its states."""
+    return {name: _copied(state) for name, state in metric.metric_state.items()}
+
+
+def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | list[Tensor]]) -> None:
+    """Make a metric go on from what `metric_state` gave: further batches are added to it.
+
+    Args:
+        metric: made as the one whose state it is. What it has gathered is forgotten; it stays on its device.
+        state: of `metric_state`. Its tensors are copied.
+
+    Raises:
+        RecordMismatchError: it is the state of another metric; nothing was changed.
+    """
+    own = metric.metric_state
+    kind = type(metric).__name__
+    for name in own:
+        if name not in state:
+            raise RecordMismatchError(f"{kind}: the state has no '{name}'{nearest(name, [*state])}")
+    for name, value in state.items():
+        if name not in own:
+            raise RecordMismatchError(f"{kind}: the state has '{name}', and the metric has not")
+        if isinstance(value, Tensor) != isinstance(own[name], Tensor):
+            expected = "a tensor" if isinstance(own[name], Tensor) else "a list of tensors"
+            raise RecordMismatchError(f"{kind}: the state '{name}': expected {expected}, got {type(value).__name__}")
+    metric.reset()
+    for name, value in state.items():
+        on_device = value.to(metric.device) if isinstance(value, Tensor) else [it.to(metric.device) for it in value]
+        setattr(metric, name, _copied(on_device))
+
+
+def _copied(state: Tensor | list[Tensor]) -> Tensor | list[Tensor]:
+    return state.detach().clone() if isinstance(state, Tensor) else [it.detach().clone() for it in state]

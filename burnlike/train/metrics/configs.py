@@ -1,18 +1,16 @@
-"""Configs of the metrics of numbers, classes, sequences and of what a training takes of a machine."""
+"""Configs of the metrics."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...config import Meta, MetricConfig
-from ...config.bounds import Count, Finite, Positive, at_most
+from ...config.bounds import Count, Finite, NotNegative, Positive, Size, at_most
 from ...config.roles import Built
 
 if TYPE_CHECKING:
-    from .accuracy import Accuracy, TopKAccuracy
-    from .classification import ConfusionStats, FBetaScore, Hamming, Precision, Recall
-    from .curves import AucPr, Auroc
-    from .means import LearningRate, Loss
-    from .perplexity import Perplexity
+    from .classification import AucPr, Auroc, ConfusionStats, FBetaScore, Hamming, Precision, Recall
+    from .images import Dice, MsSsim, Psnr, Ssim
+    from .means import Accuracy, LearningRate, Loss, Perplexity, TopKAccuracy
     from .sequences import Bleu, CharErrorRate, RougeL, RougeN, WordErrorRate
     from .system import CpuMemory, CpuUse, CudaMemory, CudaUse, IterationSpeed
 
@@ -37,7 +35,7 @@ class LearningRateConfig(MetricConfig["LearningRate"], tag="LearningRate", build
     higher_is_better = False
 
 
-class AccuracyConfig(MetricConfig["Accuracy"], tag="Accuracy", builds=".accuracy"):
+class AccuracyConfig(MetricConfig["Accuracy"], tag="Accuracy", builds=".means"):
     """How many targets have the highest score.
 
     Attributes:
@@ -50,7 +48,7 @@ class AccuracyConfig(MetricConfig["Accuracy"], tag="Accuracy", builds=".accuracy
     class_dim: ClassDim = -1
 
 
-class TopKAccuracyConfig(MetricConfig["TopKAccuracy"], tag="TopKAccuracy", builds=".accuracy"):
+class TopKAccuracyConfig(MetricConfig["TopKAccuracy"], tag="TopKAccuracy", builds=".means"):
     """How many targets are among the k highest scores.
 
     Attributes:
@@ -65,7 +63,7 @@ class TopKAccuracyConfig(MetricConfig["TopKAccuracy"], tag="TopKAccuracy", build
     class_dim: ClassDim = -1
 
 
-class PerplexityConfig(MetricConfig["Perplexity"], tag="Perplexity", builds=".perplexity"):
+class PerplexityConfig(MetricConfig["Perplexity"], tag="Perplexity", builds=".means"):
     """exp of the mean cross-entropy of all targets.
 
     Attributes:
@@ -152,11 +150,11 @@ class HammingConfig(MetricConfig["Hamming"], tag="Hamming", builds=".classificat
     class_dim: ClassDim = -1
 
 
-class AurocConfig(_ClassReductionConfig["Auroc"], tag="Auroc", builds=".curves"):
+class AurocConfig(_ClassReductionConfig["Auroc"], tag="Auroc", builds=".classification"):
     """Area under the curve of true over false positives."""
 
 
-class AucPrConfig(_ClassReductionConfig["AucPr"], tag="AucPr", builds=".curves"):
+class AucPrConfig(_ClassReductionConfig["AucPr"], tag="AucPr", builds=".classification"):
     """Area under the curve of precision over recall: the average precision."""
 
 
@@ -243,3 +241,83 @@ class CudaMemoryConfig(MetricConfig["CudaMemory"], tag="CudaMemory", builds=".sy
     """The most memory of the current CUDA device that was in use; NaN without one."""
 
     higher_is_better = False
+
+
+KernelSize = Annotated[int, Meta(ge=1), at_most(1023, "a window is smaller than an image")]
+Betas = Annotated[tuple[NotNegative, ...], Meta(min_length=1, max_length=16)]
+
+
+class DiceConfig(MetricConfig["Dice"], tag="Dice", builds=".images"):
+    """How much predicted masks and true ones overlap.
+
+    Attributes:
+        epsilon: added to both sides of the fraction, so that two empty masks have the value 1.
+        include_background: whether class 0 counts; it always does where there is only one.
+    """
+
+    higher_is_better = True
+    epsilon: Positive = 1e-7
+    include_background: bool = False
+
+
+class PsnrConfig(MetricConfig["Psnr"], tag="Psnr", builds=".images"):
+    """Peak signal-to-noise ratio of images.
+
+    Attributes:
+        max_pixel_val: the largest value that a pixel can have.
+        epsilon: the smallest mean squared error, so that equal images have a finite value.
+    """
+
+    higher_is_better = True
+    max_pixel_val: Positive = 1.0
+    epsilon: Positive = 1e-10
+
+
+class SsimConfig(MetricConfig["Ssim"], tag="Ssim", builds=".images"):
+    """Structural similarity of images (Wang et al. 2004).
+
+    Attributes:
+        pixel_range: the largest value that a pixel can have less the smallest.
+        k1: K1 of the paper; steadies the comparison of luminance.
+        k2: K2 of the paper; steadies the comparison of contrast.
+        kernel_size: side of the Gaussian window in pixels, odd.
+        sigma: standard deviation of the window in pixels.
+    """
+
+    higher_is_better = True
+    pixel_range: Positive = 1.0
+    k1: Positive = 0.01
+    k2: Positive = 0.03
+    kernel_size: KernelSize = 11
+    sigma: Positive = 1.5
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.kernel_size % 2 == 0:
+            yield "kernel_size", f"expected an odd number, got {self.kernel_size}"
+
+
+class MsSsimConfig(MetricConfig["MsSsim"], tag="MsSsim", builds=".images"):
+    """Structural similarity of images at several scales (Wang et al. 2003).
+
+    Attributes:
+        pixel_range: the largest value that a pixel can have less the smallest.
+        k1: K1 of the paper; steadies the comparison of luminance.
+        k2: K2 of the paper; steadies the comparison of contrast.
+        kernel_size: side of the Gaussian window in pixels, odd.
+        sigma: standard deviation of the window in pixels.
+        channels: of the images.
+        betas: the exponent of each scale, from the finest; there are as many scales.
+    """
+
+    higher_is_better = True
+    pixel_range: Positive = 1.0
+    k1: Positive = 0.01
+    k2: Positive = 0.03
+    kernel_size: KernelSize = 11
+    sigma: Positive = 1.5
+    channels: Size = 3
+    betas: Betas = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if self.kernel_size % 2 == 0:
+            yield "kernel_size", f"expected an odd number, got {self.kernel_size}"

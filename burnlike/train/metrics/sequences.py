@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 from torchmetrics.text import BLEUScore, ROUGEScore, WordErrorRate as TorchWordErrorRate
 
-from .base import EpochMetric
+from .base import EpochMetric, expect_integers, expect_tensors, shape_error
 from .configs import BleuConfig, CharErrorRateConfig, RougeLConfig, RougeNConfig, WordErrorRateConfig
-from .inputs import expect_integers, expect_tensors, shape_error
 
 Sequences = list[list[int]]
 

@@ -12,9 +12,8 @@ from ...config.type_words import unknown_type
 from ...errors import ConfigError
 
 if TYPE_CHECKING:
-    from .ddp import Ddp
-    from .fsdp2 import Fsdp2
     from .single_process import SingleProcess
+    from .strategies import Ddp, Fsdp2
 
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
 _SLURM = (
@@ -29,11 +28,11 @@ class SingleProcessConfig(StrategyConfig["SingleProcess"], tag="none", builds=".
     is_single = True
 
 
-class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".ddp"):
+class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".strategies"):
     """Each process has the whole model; gradients are averaged."""
 
 
-class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".fsdp2"):
+class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".strategies"):
     """Each process has a part of each parameter, of its gradient and of the optimizer's state."""
 
 

@@ -27,8 +27,7 @@ from ...module import agree_ids
 from ...nn.joint_batch import JointBatch, join
 from ...record import Record
 from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
-from ..checkpoint.checkpointer import Checkpoint, Checkpointer
-from ..checkpoint.distributed import FollowingCheckpointer, write_sharded
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer, FollowingCheckpointer, write_sharded
 from .configs import DistributedConfig
 from .single_process import SingleProcess
 

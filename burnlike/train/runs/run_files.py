@@ -11,8 +11,7 @@ from ..._regular_file import open_regular, read_regular
 from ...config.document import parse_plain
 from ...errors import ConfigError, RunDirError
 from .environment import ENVIRONMENT_NAME
-from .log_file import DONE, FAILED, LOG_NAME, STOPPED, read_log
-from .metrics_log import RESULTS_NAME, MetricLines, read_metrics
+from .logs import DONE, FAILED, LOG_NAME, RESULTS_NAME, STOPPED, MetricLines, read_log, read_metrics
 from .run_dir import CONFIG_NAME, LOCK_NAME
 
 RUNNING = "running"

@@ -25,8 +25,7 @@ from ...record.state_dict.own_code import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from ...record.stateful import Handling, load_undoably, put_state
 from ..checkpoint.checkpointer import write_records
-from .random_generators import random_state, restore_random
-from .small_parts import handling_of, is_large
+from .small_parts import handling_of, is_large, random_state, restore_random
 
 SMALL = "training"
 """Name of the record of all parts but modules and optimizers."""

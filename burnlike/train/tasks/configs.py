@@ -7,12 +7,9 @@ from ...config.bounds import NotNegative, at_most
 from ...module.adapters.configs import LoraConfig
 
 if TYPE_CHECKING:
-    from .classification import Classification
-    from .fine_tuning import LoraFineTuning
     from .language_model import LanguageModel
-    from .model_loss import ModelLoss
-    from .regression import Regression
-    from .segmentation import Segmentation
+    from .supervised import Classification, ModelLoss, Regression, Segmentation
+    from .task import LoraFineTuning
 
 _SAMPLE = at_most(1_000_000, "each token is a pass through the model")
 Smoothing = Annotated[float, Meta(ge=0, lt=1)]
@@ -32,7 +29,7 @@ class LanguageModelConfig(TaskConfig["LanguageModel"], tag="LanguageModel", buil
     temperature: NotNegative = 0.8
 
 
-class ClassificationConfig(TaskConfig["Classification"], tag="Classification", builds=".classification"):
+class ClassificationConfig(TaskConfig["Classification"], tag="Classification", builds=".supervised"):
     """Finds the class of each item.
 
     Attributes:
@@ -44,7 +41,7 @@ class ClassificationConfig(TaskConfig["Classification"], tag="Classification", b
     label_smoothing: Smoothing = 0.0
 
 
-class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=".segmentation"):
+class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=".supervised"):
     """Finds the class of each pixel.
 
     Attributes:
@@ -56,7 +53,7 @@ class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=
     label_smoothing: Smoothing = 0.0
 
 
-class RegressionConfig(TaskConfig["Regression"], tag="Regression", builds=".regression"):
+class RegressionConfig(TaskConfig["Regression"], tag="Regression", builds=".supervised"):
     """Finds numbers.
 
     Attributes:
@@ -66,7 +63,7 @@ class RegressionConfig(TaskConfig["Regression"], tag="Regression", builds=".regr
     loss: Literal["mse", "mae", "huber"] = "mse"
 
 
-class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".model_loss"):
+class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".supervised"):
     """Makes what the model gives small: a graph that ends in its loss, such as an autoencoder.
 
     Attributes:
@@ -76,7 +73,7 @@ class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".model_l
     with_targets: bool = False
 
 
-class LoraFineTuningConfig(TaskConfig["LoraFineTuning"], tag="LoraFineTuning", builds=".fine_tuning"):
+class LoraFineTuningConfig(TaskConfig["LoraFineTuning"], tag="LoraFineTuning", builds=".task"):
     """Trains small matrices beside the weights of a model that stay as they are (Hu et al. 2021).
 
     Attributes:

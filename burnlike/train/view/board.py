@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..._terminal import one_line
-from .formats import format_bytes, format_elapsed, format_eta, format_value
-from .history import FullHistory, RecentHistory
-from .lines import RATE, is_quality, lower_is_better, values_of_line
-from .plot import FRAME, Piece, plot
-from .process import Clock, Usage
+from .formats import (
+    RATE,
+    format_bytes,
+    format_elapsed,
+    format_eta,
+    format_value,
+    is_quality,
+    lower_is_better,
+    values_of_line,
+)
+from .plot import FRAME, FullHistory, Piece, RecentHistory, plot
+from .renderers import Clock, Usage
 
 MAX_PLOT_ROWS, MIN_PLOT_ROWS, MIN_PLOT_COLUMNS = 14, 6, 36
 _POINTS, _RECENT_POINTS = 250, 100

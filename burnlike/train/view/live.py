@@ -11,10 +11,9 @@ from rich.style import Style
 
 from ..._terminal import harmless
 from .board import STRONG, TITLE, Board
-from .lines import describe
+from .formats import describe
 from .plot import FRAME
-from .process import Usage, memory_in_use
-from .renderers import Renderer
+from .renderers import Renderer, Usage, memory_in_use
 
 REFRESHES_PER_S = 4
 _USAGE_S = 1.0

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple, Self
 
 from ..._terminal import one_line, table
 from ...errors import RunDirError
-from ..runs.metrics_log import read_metrics
-from .formats import format_value
-from .lines import lower_is_better, values_of_line
+from ..runs.logs import read_metrics
+from .formats import format_value, lower_is_better, values_of_line
 
 
 class EpochValue(NamedTuple):

@@ -11,7 +11,7 @@ from torch import nn
 
 from burnlike.errors import ConfigError
 from burnlike.train import EarlyStoppingConfig, Learner, MetricEarlyStoppingStrategy, PlainRenderer, TrainingConfig
-from burnlike.train.learner.result import LearningResult
+from burnlike.train.learner.fit_loop import LearningResult
 
 TESTS = Path(__file__).parents[2]
 VECTORS = {

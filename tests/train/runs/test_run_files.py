@@ -12,8 +12,7 @@ import pytest
 from burnlike.errors import RunDirError
 from burnlike.train import RunDir, find_runs, read_run
 from burnlike.train.runs.environment import environment, git_state, masked, write_environment
-from burnlike.train.runs.log_file import LogFile, read_log
-from burnlike.train.runs.metrics_log import MetricsLog, read_metrics, write_results
+from burnlike.train.runs.logs import LogFile, MetricsLog, read_log, read_metrics, write_results
 from burnlike.train.runs.run_files import config_differences, flattened
 
 LINE = {"step": 10, "epoch": 0, "split": "train", "loss": 1.5, "time": 100.0}

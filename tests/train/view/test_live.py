@@ -11,7 +11,7 @@ from rich.console import Console
 from burnlike.train import RichRenderer
 from burnlike.train.view.board import Board
 from burnlike.train.view.plot import plot
-from burnlike.train.view.process import Usage, memory_in_use
+from burnlike.train.view.renderers import Usage, memory_in_use
 
 
 def train_line(step: int, **more: Any) -> dict[str, Any]:

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from ....config import LoggerConfig, Meta
 
 if TYPE_CHECKING:
-    from .mlflow import MLflow
-    from .tensorboard import TensorBoard
-    from .wandb import WandB
+    from .programs import MLflow, TensorBoard, WandB
 
 Name = Annotated[str, Meta(min_length=1)]
 
 
-class TensorBoardConfig(LoggerConfig["TensorBoard"], tag="TensorBoard", builds=".tensorboard"):
+class TensorBoardConfig(LoggerConfig["TensorBoard"], tag="TensorBoard", builds=".programs"):
     """Writes the event files of TensorBoard, with the extra `tensorboard`.
 
     Attributes:
@@ -22,7 +20,7 @@ class TensorBoardConfig(LoggerConfig["TensorBoard"], tag="TensorBoard", builds="
     directory: Name | None = None
 
 
-class WandBConfig(LoggerConfig["WandB"], tag="WandB", builds=".wandb"):
+class WandBConfig(LoggerConfig["WandB"], tag="WandB", builds=".programs"):
     """Sends metrics to Weights & Biases, with the extra `wandb`; who is logged in is W&B's own matter.
 
     Attributes:
@@ -40,7 +38,7 @@ class WandBConfig(LoggerConfig["WandB"], tag="WandB", builds=".wandb"):
     mode: Literal["online", "offline"] | None = None
 
 
-class MLflowConfig(LoggerConfig["MLflow"], tag="MLflow", builds=".mlflow"):
+class MLflowConfig(LoggerConfig["MLflow"], tag="MLflow", builds=".programs"):
     """Sends metrics to an MLflow server or store, with the extra `mlflow`.
 
     Attributes:

@@ -11,10 +11,10 @@ from ...._atomic import replace_file
 from ...._regular_file import read_regular
 from ....config.document import parse_plain
 from ....errors import ConfigError
-from ...runs.log_file import DONE, FAILED, STOPPED, Ending
+from ...runs.logs import DONE, FAILED, STOPPED, Ending
 from ...runs.run_files import flattened
 from ..callback import Callback
-from ..lines import values_of_line
+from ..formats import values_of_line
 
 if TYPE_CHECKING:
     from ...learner.learner import Learner

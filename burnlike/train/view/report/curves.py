@@ -4,7 +4,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from ...runs.run_files import RunFiles
-from ..lines import RATE, is_quality, lower_is_better, values_of_line
+from ..formats import RATE, is_quality, lower_is_better, values_of_line
 
 MOST_POINTS = 400
 _SMOOTH_FROM = 60

@@ -3,18 +3,208 @@
 import base64
 import hashlib
 import json
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from .... import __version__
-from ...runs.run_files import RunFiles
-from ..formats import format_elapsed
-from ..summary import LearnerSummary
-from . import sections
-from .chart import Axis, Names, chart, chart_data
+from ...._regular_file import read_regular
+from ...runs.run_files import RunFiles, config_differences
+from ..formats import RATE, format_bytes, format_elapsed, format_value, is_quality, lower_is_better
+from ..summary import LearnerSummary, MetricSummary
+from .chart import COLORS, Axis, Names, chart, chart_data, split_name
 from .curves import curves_of
-from .markup import Html, tag
+from .markup import Html, grid, tag
+
+_LONGEST_TEXT = 50_000
+_MOST_IMAGES, _LARGEST_IMAGE = 24, 4_000_000
+_IMAGES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
+"""The types of images, by how their files begin."""
+SAMPLES_NAME = "samples"
+
+
+def section(title: str, *content: Html | None, id_: str) -> Html | None:
+    """A section with a heading; None without content."""
+    found = [it for it in content if it]
+    return tag("section", tag("h2", title), *found, id=id_) if found else None
+
+
+def badge(run: RunFiles) -> Html:
+    return tag("span", run.state, class_=f"badge {run.state}", title=run.reason or None)
+
+
+def swatch(place: int) -> Html:
+    return tag("i", class_=f"dot b{place % COLORS}")
+
+
+def problems(runs: list[RunFiles], names: list[str]) -> Html | None:
+    """What could not be read, and why runs failed."""
+    found = [(name, text) for run, name in zip(runs, names, strict=True) for text in run.problems]
+    found += [(name, f"failed: {it.reason}") for it, name in zip(runs, names, strict=True) if it.state == "failed"]
+    if not found:
+        return None
+    return tag("ul", *(tag("li", tag("b", name), " ", text) for name, text in found), class_="problems", role="alert")
+
+
+def tiles(summary: LearnerSummary) -> Html:
+    """The numbers that matter most of one run."""
+    measured = [it for it in summary.metrics if it.split == "valid" and is_quality(it.name)]
+    found = [(it.best.value, f"best validation {it.name}, epoch {it.best.epoch}") for it in measured[:4]]
+    if (loss := summary.find("train", "loss")) is not None:
+        found.append((loss.last, "training loss, last epoch"))
+    rates = [it for it in summary.metrics if it.name.endswith(RATE)]
+    found += [(it.last, f"{it.name.removesuffix(RATE)} per second") for it in rates[:1]]
+    made = [tag("div", tag("b", format_value(value)), tag("span", text), class_="tile") for value, text in found]
+    return tag("div", *made, class_="tiles")
+
+
+def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSummary]) -> Html:
+    """One line for each run, the best values marked."""
+    metrics = [*dict.fromkeys(it.name for summary in summaries for it in summary.metrics if is_quality(it.name))]
+    best = {name: _best_of(name, summaries) for name in metrics}
+    rows: list[list[object]] = []
+    for place, (run, summary) in enumerate(zip(runs, summaries, strict=True)):
+        time = "-" if run.seconds is None else format_elapsed(run.seconds)
+        row: list[object] = [tag("td", swatch(place), names[place]), badge(run), f"{run.steps:,}", time]
+        for name in metrics:
+            metric = _shown(summary, name)
+            if metric is None:
+                row.append("-")
+                continue
+            text = f"{format_value(metric.best.value)} ({metric.best.epoch})"
+            value = tag("b", text) if len(runs) > 1 and metric.best.value == best[name] else tag("span", text)
+            row.append(tag("td", value, tag("small", f"last {format_value(metric.last)}")))
+        rows.append(row)
+    heads: list[object] = ["run", "state", "steps", "time", *(f"best {name}" for name in metrics)]
+    note = "In brackets: the epoch. Below: the value of the last epoch."
+    return tag("div", grid(heads, rows, class_="numbers"), tag("p", note, class_="note"), class_="top")
+
+
+def _shown(summary: LearnerSummary, name: str) -> MetricSummary | None:
+    return summary.find("valid", name) or next((it for it in summary.metrics if it.name == name), None)
+
+
+def _best_of(name: str, summaries: list[LearnerSummary]) -> float | None:
+    found = [metric.best.value for it in summaries if (metric := _shown(it, name)) is not None]
+    return (min if lower_is_better(name) else max)(found) if found else None
+
+
+def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
+    """First, last, lowest and highest of each metric, and what was measured at the end."""
+    if not summary.metrics:
+        return None
+    heads: list[object] = ["split", "metric", "first", "last", "lowest (epoch)", "highest (epoch)", "at the end"]
+    rows: list[list[object]] = []
+    for it in summary.metrics:
+        low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (it.lowest, it.highest))
+        end = run.values.get(it.split, {}).get(it.name)
+        rows.append(
+            [split_name(it.split), it.name, format_value(it.first), format_value(it.last), low, high, format_value(end)]
+        )
+    known = {(it.split, it.name) for it in summary.metrics}
+    for split, found in run.values.items():
+        for name in (it for it in found if (split, it) not in known):
+            rows.append([split_name(split), name, "-", "-", "-", "-", format_value(found[name])])
+    return grid(heads, rows, class_="numbers")
+
+
+def samples(run: RunFiles) -> list[Html]:
+    """What the task said of the model, and the texts and images of `samples/`."""
+    found: list[Html] = []
+    short = {label: it for label, it in run.said.items() if not (isinstance(it, str) and len(it) > 60)}
+    if short:
+        shown = [[label, format_value(it) if isinstance(it, float) else str(it)] for label, it in short.items()]
+        found.append(grid(["", ""], [[*row] for row in shown], class_="plain"))
+    for label, text in run.said.items():
+        if label not in short:
+            found.append(tag("figure", tag("figcaption", label), tag("pre", _cut(text)), class_="sample"))
+    return [*found, *_sample_files(run.path)]
+
+
+def _sample_files(run: Path) -> list[Html]:
+    try:
+        files = sorted(it for it in (run / SAMPLES_NAME).iterdir() if it.is_file())
+    except OSError:
+        return []
+    found: list[Html] = []
+    images: list[Html] = []
+    for file in files:
+        try:
+            data = read_regular(file, _LARGEST_IMAGE + 1, run)
+        except OSError:
+            continue
+        kind = next((name for head, name in _IMAGES.items() if data.startswith(head)), None)
+        if kind is not None and len(data) <= _LARGEST_IMAGE and len(images) < _MOST_IMAGES:
+            source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+            images.append(
+                tag("figure", tag("img", src=source, alt=file.stem, loading="lazy"), tag("figcaption", file.stem))
+            )
+        elif file.suffix == ".txt":
+            text = data.decode("utf-8", "replace")
+            found.append(tag("figure", tag("figcaption", file.stem), tag("pre", _cut(text)), class_="sample"))
+    return [*found, *([tag("div", *images, class_="images")] if images else [])]
+
+
+def configs(runs: list[RunFiles], names: list[str]) -> list[Html]:
+    found: list[Html] = []
+    if len(runs) > 1:
+        differing = config_differences(runs)
+        rows = [[tag("code", name), *(_plain(it) for it in row)] for name, row in differing.items()]
+        found.append(grid(["field", *names], rows) if rows else tag("p", "The configs are the same."))
+    for run, name in zip(runs, names, strict=True):
+        if run.config_text:
+            title = "config.yaml" if len(runs) == 1 else name
+            is_open = "" if len(runs) == 1 else None
+            found.append(tag("details", tag("summary", title), tag("pre", _cut(run.config_text)), open=is_open))
+    return found
+
+
+def environments(runs: list[RunFiles], names: list[str]) -> Html | None:
+    found = [_environment(run) for run in runs]
+    fields = dict.fromkeys(name for it in found for name in it)
+    values: dict[str, list[object]] = {name: [it.get(name, "-") for it in found] for name in fields}
+    common: list[list[object]] = [[name, it[0]] for name, it in values.items() if all(one == it[0] for one in it)]
+    others: list[list[object]] = [[name, *it] for name, it in values.items() if any(one != it[0] for one in it)]
+    tables = [grid(["", *names], others)] if others else []
+    tables += [grid(["", ""], common, class_="plain")] if common else []
+    return tag("div", *tables, class_="stack") if tables else None
+
+
+def _environment(run: RunFiles) -> dict[str, object]:
+    shown: dict[str, object] = {}
+    for name, value in run.environment.items():
+        if name == "command" and isinstance(value, list):
+            shown[name] = tag("code", shlex.join(map(str, value)))
+        elif name == "git" and isinstance(value, dict):
+            changed = " with changed files" if value.get("is_dirty") else ""
+            shown[name] = tag("code", f"{str(value.get('commit'))[:12]}{changed}")
+        elif isinstance(value, list):
+            shown[name] = ", ".join(map(str, value)) or "-"
+        else:
+            shown[name] = "-" if value is None else str(value)
+    return shown
+
+
+def checkpoints(runs: list[RunFiles], names: list[str]) -> Html | None:
+    rows: list[list[object]] = [
+        [name, f"{it.step:,}", tag("code", f"{run.path}/checkpoints/{it.name}"), format_bytes(it.size)]
+        for run, name in zip(runs, names, strict=True)
+        for it in run.checkpoints
+    ]
+    if not rows:
+        return None
+    if len(runs) == 1:
+        return grid(["step", "directory", "size"], [row[1:] for row in rows])
+    return grid(["run", "step", "directory", "size"], rows)
+
+
+def _plain(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}\n... ({len(text):,} characters)"
 
 
 def report_page(runs: list[RunFiles]) -> str:
@@ -32,14 +222,14 @@ def report_page(runs: list[RunFiles]) -> str:
     charts, data = _charts(runs, Names(names))
     parts = [
         _header(runs, title),
-        sections.problems(runs, names),
-        sections.tiles(summaries[0]) if is_single else sections.comparison(runs, names, summaries),
-        sections.section("Curves", charts, id_="curves"),
-        *_per_run("Values", runs, names, [_listed(sections.values(*it)) for it in zip(runs, summaries, strict=True)]),
-        *_per_run("Samples", runs, names, [sections.samples(run) for run in runs]),
-        sections.section("Config", *sections.configs(runs, names), id_="config"),
-        sections.section("Environment", sections.environments(runs, names), id_="environment"),
-        sections.section("Checkpoints", sections.checkpoints(runs, names), id_="checkpoints"),
+        problems(runs, names),
+        tiles(summaries[0]) if is_single else comparison(runs, names, summaries),
+        section("Curves", charts, id_="curves"),
+        *_per_run("Values", runs, names, [_listed(values(*it)) for it in zip(runs, summaries, strict=True)]),
+        *_per_run("Samples", runs, names, [samples(run) for run in runs]),
+        section("Config", *configs(runs, names), id_="config"),
+        section("Environment", environments(runs, names), id_="environment"),
+        section("Checkpoints", checkpoints(runs, names), id_="checkpoints"),
         tag("footer", f"burnlike {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
     ]
     body = tag("body", tag("main", *parts), _data(data), tag("script", Html(_asset("report.js"))))
@@ -69,7 +259,7 @@ def _header(runs: list[RunFiles], title: str) -> Html:
     said += [] if run.seconds is None else [format_elapsed(run.seconds)]
     started = str(run.environment.get("started", ""))[:16].replace("T", " ")
     said += [f"started {started} UTC"] if started else []
-    return tag("header", tag("h1", title, " ", sections.badge(run)), tag("p", " · ".join(said)))
+    return tag("header", tag("h1", title, " ", badge(run)), tag("p", " · ".join(said)))
 
 
 def _charts(runs: list[RunFiles], names: Names) -> tuple[Html | None, dict[str, Any]]:
@@ -81,7 +271,7 @@ def _charts(runs: list[RunFiles], names: Names) -> tuple[Html | None, dict[str, 
     drawn = [chart(curves, names, steps, number) for number, curves in enumerate(found)]
     legend = None
     if not names.is_single:
-        items = [tag("li", sections.swatch(place), name) for place, name in enumerate(names.runs)]
+        items = [tag("li", swatch(place), name) for place, name in enumerate(names.runs)]
         legend = tag("ul", *items, class_="legend")
     note = (
         None
@@ -101,9 +291,9 @@ def _data(data: dict[str, Any]) -> Html:
 def _per_run(title: str, runs: list[RunFiles], names: list[str], found: list[list[Html]]) -> list[Html | None]:
     """A section with a part for each run that has one, folded where there are several."""
     if len(runs) == 1:
-        return [sections.section(title, *found[0], id_=title.lower())]
+        return [section(title, *found[0], id_=title.lower())]
     parts = [tag("details", tag("summary", name), *it) for name, it in zip(names, found, strict=True) if it]
-    return [sections.section(title, *parts, id_=title.lower())]
+    return [section(title, *parts, id_=title.lower())]
 
 
 def _listed(content: Html | None) -> list[Html]:

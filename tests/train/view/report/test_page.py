@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from burnlike.train import read_run
-from burnlike.train.runs.metrics_log import write_results
+from burnlike.train.runs.logs import write_results
 from burnlike.train.view.report.page import report_page
 
 from ...runs.test_run_files import make_run

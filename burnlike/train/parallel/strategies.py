@@ -1,7 +1,7 @@
-"""FSDP2: each process has a part of each parameter (`torch.distributed.fsdp.fully_shard`)."""
+"""Several processes train one model: DDP, each with the whole model, and FSDP2, each with a part of each parameter."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +11,51 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from ...errors import ConfigError
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from .distributed import SeveralProcesses
+from .single_process import Step
+
+_UNUSED = "Expected to have finished reduction in the prior iteration"
+"""What DistributedDataParallel says in the step after one in which a parameter got no gradient."""
+
+
+class _Forward(nn.Module):
+    """What DistributedDataParallel wraps: its forward is a task's step, which may call the model as it likes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, step: Step, batch: Any) -> Any:
+        return step(self.model, batch)
+
+
+class Ddp(SeveralProcesses):
+    """Each process has the whole model; gradients are averaged by DistributedDataParallel."""
+
+    def prepare(self, model: nn.Module, optimizer: Any) -> None:
+        """Wrap the model; it stays what it is for everyone else, with its names and ids."""
+        super().prepare(model, optimizer)
+        self._wrapped = nn.parallel.DistributedDataParallel(_Forward(model))
+
+    def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
+        return self._wrapped(step, batch)
+
+    @contextmanager
+    def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
+        with super().accumulating(model, is_last, counts), nullcontext() if is_last else self._wrapped.no_sync():
+            yield
+
+    @contextmanager
+    def others_alive(self) -> Iterator[None]:
+        with super().others_alive():
+            try:
+                yield
+            except RuntimeError as error:
+                if _UNUSED not in str(error):
+                    raise
+                raise ConfigError(
+                    "distributed.strategy: with ddp every parameter that is trained must get a gradient in every step,"
+                    " and some got none; freeze them (requires_grad=False), or use them in the loss"
+                ) from error
 
 
 class Fsdp2(SeveralProcesses):
