@@ -12,6 +12,7 @@ from .registry import TAG_FIELD, ConfigType, default_of, fields_of, inlined_in, 
 from .scalars import ScalarError, resolve
 
 _WIDTH = 110
+_MAP = "tag:yaml.org,2002:map"
 
 
 def to_plain(value: Any) -> Any:
@@ -89,14 +90,10 @@ def _style(text: str) -> str | None:
         return "|"
     if not text.isprintable():
         return '"'
-    return None if _is_plain(text) else "'"
-
-
-def _is_plain(text: str) -> bool:
     try:
-        return resolve(text) == text
+        return None if resolve(text) == text else "'"
     except ScalarError:
-        return False
+        return "'"
 
 
 def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
@@ -104,10 +101,6 @@ def _list(dumper: yaml.SafeDumper, items: list[Any]) -> yaml.SequenceNode:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=in_one_line)
 
 
-def _mapping(dumper: yaml.SafeDumper, items: dict[str, Any]) -> yaml.MappingNode:
-    return dumper.represent_mapping("tag:yaml.org,2002:map", items.items(), flow_style=not items)
-
-
 _Dumper.add_representer(str, _string)
 _Dumper.add_representer(list, _list)
-_Dumper.add_representer(dict, _mapping)
+_Dumper.add_representer(dict, lambda dumper, it: dumper.represent_mapping(_MAP, it.items(), flow_style=not it))

@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec.inspect as mi
@@ -50,11 +50,7 @@ _FILES = {
 _SHAPE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]}
 _INPUTS = {
     "description": "What `burnlike check --shapes` runs the model with: sizes, or a text such as `int64:8,128`.",
-    "anyOf": [
-        *_SHAPE["anyOf"],
-        {"type": "array", "items": _SHAPE},
-        {"type": "object", "additionalProperties": _SHAPE},
-    ],
+    "anyOf": [*_SHAPE["anyOf"], {"type": "array", "items": _SHAPE}, {"type": "object", "additionalProperties": _SHAPE}],
 }
 _SHORT = 80
 
@@ -92,13 +88,10 @@ class _Definitions:
     """The schemas of structs by class name, each made once, so that types may hold themselves."""
 
     def __init__(self, schemas: dict[str, Schema], root: ConfigType, whole: "_Definitions | None" = None) -> None:
-        """Start without any.
+        """Start without any, and add them to `schemas`; keys for anchors may stand in the `root` of the file.
 
-        Args:
-            schemas: where they are added.
-            root: of the file, where keys for anchors may stand.
-            whole: the definitions of whole files, for those of a file that has `defaults` and need not be whole: no key
-                is required, and what is the same refers to these.
+        With the definitions of `whole` files, those of a file that has `defaults` and need not be whole: no key is
+        required, and what is the same refers to these.
         """
         self.schemas = schemas
         self.names: dict[ConfigType, str] = {}
@@ -125,11 +118,8 @@ class _Definitions:
         return {"$ref": f"#/definitions/{self.names[cls]}"}
 
     def _below(self, cls: ConfigType) -> list[Schema]:
-        below = [other for other in imported(cls).values() if other is not cls]
-        return [self._with_keys(self._define(other, self._struct), [TAG_FIELD]) for other in below]
-
-    def _with_keys(self, schema: Schema, keys: list[str]) -> Schema:
-        return schema if self.whole else {"allOf": [schema, {"required": keys}]}
+        below = [self._define(it, self._struct) for it in imported(cls).values() if it is not cls]
+        return below if self.whole else [{"allOf": [it, {"required": [TAG_FIELD]}]} for it in below]
 
     def _role(self, cls: ConfigType) -> Schema:
         schema = {"title": cls.__name__, "description": _documentation(cls)[0], "type": "object"}
@@ -220,11 +210,10 @@ class _Definitions:
                 return {"type": "boolean"}
             case mi.NoneType():
                 return {"type": "null"}
-            case mi.LiteralType():
-                return {"enum": [*wanted.values, *_other_names(wanted.values)]}
-            case mi.EnumType():
-                values = [member.value for member in wanted.cls]
-                return {"enum": [*values, *_other_names(values)]}
+            case mi.LiteralType() | mi.EnumType():
+                values = wanted.values if isinstance(wanted, mi.LiteralType) else [it.value for it in wanted.cls]
+                others = [it for it in map(other_name, (it for it in values if isinstance(it, str))) if it]
+                return {"enum": [*values, *(it for it in others if it not in values)]}  # of element types
             case mi.ListType() | mi.VarTupleType():
                 sizes = {"minItems": wanted.min_length, "maxItems": wanted.max_length}
                 return {"type": "array", "items": self._or_reference(wanted.item_type)} | _given(sizes)
@@ -245,11 +234,6 @@ def _default(field: mi.Field) -> Schema:
     except ValueError:
         return {}
     return {"default": plain}
-
-
-def _other_names(values: Iterable[Any]) -> list[str]:
-    """The other names of those values that are element types."""
-    return [name for value in values if isinstance(value, str) and (name := other_name(value)) and name not in values]
 
 
 def _given(values: Schema) -> Schema:

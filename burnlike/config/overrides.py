@@ -1,6 +1,6 @@
 """`--set a.b=c` and `--set ~a.b`: replaces, adds or deletes values of a config before it is read."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -23,18 +23,13 @@ class Option(str):
     shown: str
 
     def __new__(cls, text: str, shown: str) -> "Option":
-        """Make the text `a.b=c` that messages call `shown`."""
         option = super().__new__(cls, text)
         option.shown = shown
         return option
 
 
 def reading(read: Callable[[list[str]], T], overrides: Iterable[str]) -> T:
-    """The result of `read(overrides)`. A mistake that goes away without one of the options is reported there.
-
-    Raises:
-        ConfigError: what `read` raises, with the options in the places of their mistakes.
-    """
+    """The result of `read(overrides)`. A mistake that goes away without one of the options is reported there."""
     options = [*overrides]
     try:
         return read(options)
@@ -45,21 +40,16 @@ def reading(read: Callable[[list[str]], T], overrides: Iterable[str]) -> T:
         now = {_key(it) for it in error.problems}
         left = [it for it in error.problems if it.source not in given]
         for place, text in enumerate(options if left else ()):
-            before = _mistakes(read, [*options[:place], *options[place + 1 :]])
-            known = {_key(it) for it in before}
+            try:
+                read([*options[:place], *options[place + 1 :]])
+                known = set[tuple[str, str]]()
+            except ConfigError as before:
+                known = {_key(it) for it in before.problems}
             if known - now:
                 continue  # something else is wrong without it, behind which this mistake may be hidden
             for problem in [it for it in left if _key(it) not in known]:
                 left[left.index(problem)] = Problem(problem.message, problem.path, _source(text))
         raise type(error).of([*left, *(it for it in error.problems if it.source in given)]) from error
-
-
-def _mistakes(read: Callable[[list[str]], Any], options: list[str]) -> Sequence[Problem]:
-    try:
-        read(options)
-    except ConfigError as error:
-        return error.problems
-    return ()
 
 
 def _key(problem: Problem) -> tuple[str, str]:
@@ -75,9 +65,6 @@ def apply(root: Node, overrides: Iterable[str]) -> Node:
 
     A key that the tree lacks is added, and so are mappings on the way to it. Whether the config has such a key, and
     whether the value fits, is for the reader to say: the new nodes have the option's text as their place.
-
-    Raises:
-        ConfigError: one has not this form, or leads through a plain value or past the end of a list.
     """
     problems: list[Problem] = []
     for text in overrides:

@@ -21,10 +21,7 @@ def plain_value(node: Node, wanted: mi.Type) -> Any:
     """The value of `node` as the type `wanted`, or INVALID.
 
     An int is taken for a float; a bool is never a number; a float is never an int, whatever its value. Numbers of other
-    libraries (NumPy's) become Python's.
-
-    Raises:
-        TypeError: the class's author gave a field a type that configs can't have.
+    libraries (NumPy's) become Python's. A type that configs can't have is a TypeError.
     """
     value = node.value
     match wanted:
@@ -34,10 +31,8 @@ def plain_value(node: Node, wanted: mi.Type) -> Any:
             return None if value is None else INVALID
         case mi.BoolType():
             return value if isinstance(value, bool) else INVALID
-        case mi.IntType():
-            return _int(value, wanted)
-        case mi.FloatType():
-            return _float(value, wanted)
+        case mi.IntType() | mi.FloatType():
+            return _number(value, wanted)
         case mi.StrType():
             return _string(value, wanted)
         case mi.LiteralType():
@@ -72,37 +67,25 @@ def _choice(value: Any, options: Iterable[Any]) -> Any:
     return INVALID
 
 
-def _int(value: Any, wanted: mi.IntType) -> Any:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        return INVALID
-    number = int(value)
-    return number if _in_range(number, wanted) else INVALID
-
-
-def _float(value: Any, wanted: mi.FloatType) -> Any:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+def _number(value: Any, wanted: mi.IntType | mi.FloatType) -> Any:
+    kind, made = (numbers.Integral, int) if isinstance(wanted, mi.IntType) else (numbers.Real, float)
+    if isinstance(value, bool) or not isinstance(value, kind):
         return INVALID
     try:
-        number = float(value)
+        number = made(value)
     except OverflowError:
         return INVALID
-    return number if _in_range(number, wanted) else INVALID
-
-
-def _in_range(number: float, wanted: mi.IntType | mi.FloatType) -> bool:
-    return (
+    is_in_range = (
         (wanted.ge is None or number >= wanted.ge)
         and (wanted.gt is None or number > wanted.gt)
         and (wanted.le is None or number <= wanted.le)
         and (wanted.lt is None or number < wanted.lt)
-        and (wanted.multiple_of is None or _is_multiple(number, wanted.multiple_of))
     )
-
-
-def _is_multiple(number: float, of: float) -> bool:
+    of = wanted.multiple_of
     if isinstance(number, int) and isinstance(of, int):
-        return number % of == 0
-    return math.isfinite(number) and math.fmod(number, of) == 0
+        return number if is_in_range and number % of == 0 else INVALID
+    is_multiple = of is None or (math.isfinite(number) and math.fmod(number, of) == 0)
+    return number if is_in_range and is_multiple else INVALID
 
 
 def _string(value: Any, wanted: mi.StrType) -> Any:
@@ -133,12 +116,10 @@ def _member(value: Any, cls: type[enum.Enum]) -> Any:
 def _anything(node: Node) -> Any:
     """Whatever YAML can hold; an object of any other class is INVALID."""
     value = node.value
-    if node.is_map:
-        value = {key: _anything(entry.value) for key, entry in value.items()}
-        return INVALID if any(item is INVALID for item in value.values()) else value
-    if node.is_list:
-        value = [_anything(item) for item in value]
-        return INVALID if any(item is INVALID for item in value) else value
+    if node.is_map or node.is_list:
+        parts = [_anything(it.value if node.is_map else it) for it in (value.values() if node.is_map else value)]
+        whole = dict(zip(value, parts, strict=True)) if node.is_map else parts
+        return INVALID if any(it is INVALID for it in parts) else whole
     if type(value) in (str, FromEnvironment):
         return value if is_unicode(value) else INVALID
     return value if type(value) in (type(None), bool, int, float) else INVALID

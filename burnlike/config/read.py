@@ -13,20 +13,14 @@ from burnlike.errors import ConfigError, Problem, nearest
 
 from .node import Entries, Location, MappingEntry, Node, child, find, report
 from .plain import INVALID, plain_value, string_options
-from .registry import (
-    TAG_FIELD,
-    ConfigType,
-    DuplicateTypeError,
-    fields_of,
-    inlined_in,
-    is_role,
-    lookup,
-    tag_of,
-)
+from .registry import TAG_FIELD, ConfigType, DuplicateTypeError, fields_of, inlined_in, is_role, lookup, tag_of
 from .torch_names import OUR_NAMES
 from .tree import DEFAULTS
 from .type_words import LONGEST_NAME, expected, mapping_of, missing_type, near_option, path_elsewhere, unknown_type
 from .words import describe, excess, got, hint, show_text
+
+_LISTS = (mi.ListType, mi.VarTupleType, mi.TupleType)
+_CONTAINERS = (mi.StructType, mi.DictType, *_LISTS)
 
 
 class NodeReader:
@@ -38,14 +32,7 @@ class NodeReader:
         self._beside: dict[str, list[str]] = {}  # the keys that may stand beside those of the inlined config at a path
 
     def report(self, place: Location, path: str, message: str) -> Any:
-        """Note a mistake.
-
-        Returns:
-            INVALID, for the caller to hand on.
-
-        Raises:
-            ConfigError: it was one too many to be worth reading on.
-        """
+        """Note a mistake; gives INVALID, for the caller to hand on."""
         report(self.problems, place, path, message)
         return INVALID
 
@@ -75,7 +62,12 @@ class NodeReader:
         if node.value is INVALID:
             return INVALID
         if isinstance(node.value, cls):
-            return node.value if _has_type(node.value, cls) else self._untagged(node, path)
+            # YAML can name the type of an instance made in Python, or need not.
+            kind, name = type(node.value), type(node.value).__name__
+            if tag_of(kind) is not None or (kind is cls and not is_role(cls)) or getattr(kind, "unwritable", ""):
+                return node.value
+            message = f'{name} has no type that YAML could name; write `class {name}(..., tag="{name}")`'
+            return self.report(node.place, path, message)
         if inlined_in(cls) and isinstance(node.value, msgspec.Struct):
             return cls(**{inlined_in(cls): node.value})
         if not node.is_map:
@@ -128,9 +120,11 @@ class NodeReader:
                 if key == inlined_in(cls):
                     below, self._beside[path] = path, [name for name in fields if name != key]
                 values[fields[key].name] = self.read(entry.value, fields[key].type, below)
-            elif key == TAG_FIELD and tag_of(cls):
+            if key in fields or (key == TAG_FIELD and tag_of(cls)):
                 continue
-            elif not _is_left_over(entry, role, key):
+            # It may have been written for the type that the mapping had before.
+            old = lookup(role, entry.written_for) if entry.written_for is not None else None
+            if old is None or key not in fields_of(old):
                 meant.add(self._unknown_key(node, cls, key, absent, path))
         for key, field in fields.items():
             if key in absent - meant and field.required:
@@ -171,7 +165,7 @@ class NodeReader:
         members = [member.type if isinstance(member, mi.Metadata) else member for member in wanted.types]
         if not (node.is_map or node.is_list):
             for member in sorted(members, key=lambda it: isinstance(it, mi.FloatType)):  # 1 is an int first
-                value = plain_value(node, member) if not _is_container(member) else INVALID
+                value = plain_value(node, member) if not isinstance(member, _CONTAINERS) else INVALID
                 if isinstance(member, mi.StructType) and isinstance(node.value, member.cls):
                     value = self.struct(node, member.cls, path)
                 if value is not INVALID:
@@ -180,7 +174,7 @@ class NodeReader:
             if len(structs) == 1 and all(isinstance(it, mi.StructType | mi.NoneType) for it in members):
                 return self._no_mapping(node, structs[0], path, or_null=len(members) > 1)
             return self._wrong(node, wanted, path)
-        shape = (mi.StructType, mi.DictType) if node.is_map else (mi.ListType, mi.VarTupleType, mi.TupleType)
+        shape = (mi.StructType, mi.DictType) if node.is_map else _LISTS
         fitting = [member for member in members if isinstance(member, shape)]
         if len(fitting) == 1:
             return self.read(node, fitting[0], path)
@@ -230,11 +224,6 @@ class NodeReader:
             node.place, path, f"expected {mapping_of(cls)}{' or null' * or_null}, got {got(node)}{remedy}"
         )
 
-    def _untagged(self, node: Node, path: str) -> Any:
-        name = type(node.value).__name__
-        message = f'{name} has no type that YAML could name; write `class {name}(..., tag="{name}")`'
-        return self.report(node.place, path, message)
-
     def _wrong(self, node: Node, wanted: mi.Type, path: str) -> Any:
         if too_large := excess(node, wanted):
             return self.report(node.place, path, too_large)
@@ -259,28 +248,9 @@ def _outlined(node: Node, cls: ConfigType) -> Node:
     return replace(node, value=Entries({inlined: MappingEntry(node.place, beside), **own}))
 
 
-def _has_type(value: Any, cls: ConfigType) -> bool:
-    """Whether YAML can name the type of an instance made in Python where `cls` is expected, or need not."""
-    kind = type(value)
-    return tag_of(kind) is not None or (kind is cls and not is_role(cls)) or bool(getattr(kind, "unwritable", ""))
-
-
-def _is_left_over(entry: MappingEntry, role: ConfigType, key: str) -> bool:
-    """Whether the key was written for the type that the mapping had before."""
-    old = lookup(role, entry.written_for) if entry.written_for is not None else None
-    return old is not None and key in fields_of(old)
-
-
 def _has_wrong_reference(node: Node) -> bool:
-    parts = [node]
-    for part in parts:  # grows as it goes
-        if part.is_map or part.is_list:
-            parts.extend(entry.value for entry in part.value.values()) if part.is_map else parts.extend(part.value)
-    return any(part.value is INVALID for part in parts)
-
-
-def _is_container(wanted: mi.Type) -> bool:
-    return isinstance(wanted, mi.StructType | mi.DictType | mi.ListType | mi.VarTupleType | mi.TupleType)
+    parts = [entry.value for entry in node.value.values()] if node.is_map else node.value if node.is_list else ()
+    return node.value is INVALID or any(map(_has_wrong_reference, parts))
 
 
 def _has_size(count: int, wanted: Any) -> bool:

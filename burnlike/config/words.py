@@ -30,8 +30,11 @@ _MEANT_AS_REFERENCE = re.compile(r"\$[A-Za-z_][\w.\[\]]*")
 def describe(wanted: mi.Type) -> str:
     """The values that a type allows, with an article."""
     match wanted:
+        case mi.Metadata() if _reason(wanted):
+            finite = sys.float_info.max if isinstance(wanted.type, mi.FloatType) else None
+            return describe(msgspec.structs.replace(wanted.type, le=finite))
         case mi.Metadata():
-            return describe(_without_reasoned_bound(wanted))
+            return describe(wanted.type)
         case mi.UnionType():
             return " or ".join(map(describe, sorted(wanted.types, key=lambda it: isinstance(it, mi.NoneType))))
         case mi.IntType():
@@ -46,7 +49,7 @@ def describe(wanted: mi.Type) -> str:
         case mi.NoneType():
             return "null"
         case mi.LiteralType():
-            return choices([show(value) for value in wanted.values])
+            return choices([*map(show, wanted.values)])
         case mi.EnumType():
             return choices([show(member.value) for member in wanted.cls])
         case mi.ListType() | mi.VarTupleType():
@@ -84,7 +87,10 @@ def excess(node: Node, wanted: mi.Type) -> str:
     value = node.value
     for member in members_of(wanted):
         reason, number = _reason(member), member.type if isinstance(member, mi.Metadata) else member
-        if not (reason and isinstance(number, mi.IntType | mi.FloatType) and _fits_kind(value, number)):
+        if not (reason and isinstance(number, mi.IntType | mi.FloatType)):
+            continue
+        kind = numbers.Integral if isinstance(number, mi.IntType) else numbers.Real
+        if not isinstance(value, kind) or isinstance(value, bool):
             continue
         if number.le is not None and number.le < value < math.inf:
             return f"expected at most {number.le} ({reason}), got {got(node, wanted)}"
@@ -95,18 +101,6 @@ def excess(node: Node, wanted: mi.Type) -> str:
 
 def _reason(wanted: mi.Type) -> str:
     return (wanted.extra or {}).get("reason", "") if isinstance(wanted, mi.Metadata) else ""
-
-
-def _fits_kind(value: Any, wanted: mi.IntType | mi.FloatType) -> bool:
-    kind = numbers.Integral if isinstance(wanted, mi.IntType) else numbers.Real
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _without_reasoned_bound(wanted: mi.Metadata) -> mi.Type:
-    if not _reason(wanted):
-        return wanted.type
-    finite = sys.float_info.max if isinstance(wanted.type, mi.FloatType) else None
-    return msgspec.structs.replace(wanted.type, le=finite)
 
 
 def hint(wanted: mi.Type, node: Node) -> str:
@@ -121,8 +115,11 @@ def hint(wanted: mi.Type, node: Node) -> str:
     elif any(isinstance(kind, mi.IntType | mi.FloatType) for kind in kinds) and isinstance(value, int | float | str):
         advice = _number_advice(value, text, kinds)
     elif any(isinstance(kind, mi.BoolType) for kind in kinds) and isinstance(value, str):
-        spelled = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
-        advice = f"write {found}" if (found := spelled.get(value.lower(), _lower_bool(value))) else ""
+        spelled = {
+            **dict.fromkeys(("yes", "on", "y", "true"), "true"),
+            **dict.fromkeys(("no", "off", "n", "false"), "false"),
+        }
+        advice = f"write {found}" if (found := spelled.get(value.lower())) else ""
     elif any(isinstance(kind, mi.StrType) for kind in kinds) and text and not isinstance(value, str):
         advice = f'put it in quotes: "{show_text(text)}"'
     elif any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds) and text:
@@ -180,10 +177,9 @@ def _is_of_kind(value: Any, wanted: mi.Type) -> bool:
             return isinstance(value, int | float)
         case mi.StrType():
             return isinstance(value, str)
-        case mi.LiteralType():
-            return type(value) in {type(option) for option in wanted.values}
-        case mi.EnumType():
-            return type(value) in {type(member.value) for member in wanted.cls}
+        case mi.LiteralType() | mi.EnumType():
+            options = wanted.values if isinstance(wanted, mi.LiteralType) else [it.value for it in wanted.cls]
+            return type(value) in map(type, options)
     return False
 
 
@@ -209,31 +205,19 @@ def _is_taken(value: Any, kinds: Sequence[mi.Type]) -> bool:
     return any(plain_value(Node(value), kind) is not INVALID for kind in numbers_only)
 
 
-def _lower_bool(value: str) -> str:
-    return value.lower() if value.lower() in ("true", "false") else ""
-
-
 def _range(wanted: mi.IntType | mi.FloatType) -> str:
-    parts = []
     bounds = {">=": wanted.ge, ">": wanted.gt, "<=": wanted.le, "<": wanted.lt}
     said = {sign: bound for sign, bound in bounds.items() if bound is not None and abs(bound) not in _UNSAID}
-    if said.keys() == {">=", "<="}:
-        parts.append(f"from {wanted.ge} to {wanted.le}")
-    else:
-        parts.append(" and ".join(f"{sign} {bound}" for sign, bound in said.items()))
-    if wanted.multiple_of is not None:
-        parts.append(f"that is a multiple of {wanted.multiple_of}")
-    return "".join(f" {part}" for part in parts if part)
+    text = " and ".join(f"{sign} {bound}" for sign, bound in said.items())
+    text = f"from {wanted.ge} to {wanted.le}" if said.keys() == {">=", "<="} else text
+    multiple = "" if wanted.multiple_of is None else f" that is a multiple of {wanted.multiple_of}"
+    return (f" {text}" if text else "") + multiple
 
 
 def _size(wanted: Any, unit: str) -> str:
     low, high = wanted.min_length, wanted.max_length
     if low is None and high is None:
         return ""
-    if high is None:
-        size, last = f"at least {low}", low
-    elif not low:
-        size, last = f"at most {high}", high
-    else:
-        size, last = (f"{low}" if low == high else f"{low} to {high}"), high
-    return f" of {size} {unit}{'s' * (last != 1)}"
+    size = f"at least {low}" if high is None else f"at most {high}" if not low else f"{low} to {high}"
+    size = f"{low}" if low == high else size
+    return f" of {size} {unit}{'s' * ((low if high is None else high) != 1)}"
