@@ -15,7 +15,7 @@ from burnlike.errors import ArgumentError, RecordFormatError, RecordIOError
 from burnlike.module import params
 from burnlike.optim import AdamWConfig
 from burnlike.record import BFloat16Precision, DistributedRecorder, Record, load, open_record, save
-from burnlike.record.distributed.tensors import DistributedTensors
+from burnlike.record.distributed.recorder import DistributedTensors
 from burnlike.record.files.reading import read_outline
 from burnlike.record.tools.comparison import compare
 

@@ -1,9 +1,8 @@
 """Records of sharded modules (`fully_shard`), through `torch.distributed.checkpoint`.
 
 Each process writes the parts that it holds, as safetensors files that torch's HuggingFaceStorageWriter lays out;
-nothing is pickled. A file without tensors beside them, `record.safetensors`, has what burnlike adds: ids, aliases,
-states, values. On loading, torch's planner reads, from whichever files hold them, the parts that the module's own
-sharding needs.
+nothing is pickled. A file without tensors beside them, `record.safetensors`, has what burnlike adds. On loading,
+torch's planner reads, from whichever files hold them, the parts that the module's own sharding needs.
 """
 
 import hashlib
@@ -15,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -28,6 +28,8 @@ from ..bytes.json_scan import texts_of
 from ..bytes.source import FileSource
 from ..dtypes import file_dtype, shown
 from ..files.sharded import DETAILS
+from ..files.stored_tensors import ShardedTensors
+from ..formats import DEFAULT_EXTENSION
 from ..outline import Outline, TensorEntry
 from ..precision import PrecisionRule, stored_dtype_of
 from ..record import Record
@@ -38,7 +40,6 @@ from ..saving.writing import plain_tensor
 from ..state_dict.entries import entries_of
 from ..state_dict.saved_forms import kept_tensors
 from .shared_directory import fingerprint, not_one_directory, not_the_same_files
-from .tensors import DistributedTensors
 
 T = TypeVar("T")
 
@@ -46,13 +47,60 @@ _FILES = "burnlike.files"
 _NAME_BYTES = 200
 
 
+class DistributedTensors(ShardedTensors):
+    """Name -> tensor of a directory that `DistributedRecorder` wrote; each access reads the whole tensor."""
+
+    def __init__(self, path: str, budget: Budget) -> None:
+        self._metadata = _read_metadata(path, budget)
+        super().__init__(path, self._metadata.state_dict_metadata)
+
+    def dtype(self, name: str) -> torch.dtype:
+        return self._entries[name].properties.dtype
+
+    def shape(self, name: str) -> torch.Size:
+        return self._entries[name].size
+
+    def entries(self) -> dict[str, TensorEntry]:
+        return {name: TensorEntry(name, file_dtype(self.dtype(name), name), tuple(self.shape(name))) for name in self}
+
+    def read_into(self, targets: Mapping[str, Tensor]) -> None:
+        from torch.distributed.checkpoint import state_dict_loader
+        from torch.distributed.checkpoint.api import CheckpointException
+        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
+        reader = HuggingFaceStorageReader(self.path)
+        reader.read_metadata = lambda: self._metadata  # every file's header has been read
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+                state_dict_loader.load(dict(targets), storage_reader=reader, no_dist=True)
+        except (Exception, CheckpointException) as error:  # whatever torch raises for files that are cut or gone
+            raise RecordIOError(f"{self.path}: reading failed: {error}") from error
+
+
+def _read_metadata(path: str, budget: Budget) -> Any:
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
+    if not os.path.exists(path):
+        raise RecordIOError(f"{path}: no such directory")
+    if not os.path.isfile(os.path.join(path, DETAILS)):
+        raise RecordFormatError(
+            f"{path}: expected a directory that DistributedRecorder wrote, it has no file {DETAILS}"
+        )
+    try:
+        for name in sorted(os.listdir(path)):
+            if name.endswith(DEFAULT_EXTENSION) and name != DETAILS:
+                read_header(FileSource(os.path.join(path, name), budget))  # torch's reader trusts what is there
+        return HuggingFaceStorageReader(path).read_metadata()
+    except Exception as error:
+        raise RecordFormatError(f"{path}: its files can't be read: {error}") from error
+
+
 class DistributedRecorder(Recorder):
     """Saves and loads records whose tensors are DTensors, each process its own parts; where there is one, all.
 
-    `save` and `load` are called by all processes of the default group. A directory is there whole or not at all.
-
-    Args:
-        precision: types to store in; None stores each tensor as it is. Converted parts take memory meanwhile.
+    `save` and `load` are called by all processes of the default group. A directory is there whole or not at all. Parts
+    that are converted to a precision take memory meanwhile; None stores each tensor as it is.
     """
 
     def __init__(self, precision: PrecisionRule | None = None) -> None:
@@ -79,7 +127,12 @@ class DistributedRecorder(Recorder):
                 tensors = {
                     name: self._stored(names[name], tensor, name in kept) for name, tensor in record.tensors.items()
                 }
-                _take_apart(tensors)
+                taken: set[int] = set()
+                for name, tensor in tensors.items():  # safetensors' own writer takes none that share memory
+                    address = _local(tensor).untyped_storage().data_ptr()
+                    if address in taken and address:
+                        tensors[name] = tensor.clone()
+                    taken.add(address)
             together.check_alike(_facts(record, tensors))
             directory = None
             with together:
@@ -97,16 +150,16 @@ class DistributedRecorder(Recorder):
             with together:
                 if directory is not None:
                     _write_details(partial, record, tensors)
-                    _sync_files(partial)
+                    for name in os.listdir(partial):
+                        with open(partial / name, "rb") as file:
+                            os.fsync(file.fileno())
                     directory.commit()
         return os.fspath(path)
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         """The record in the directory `path`; of its tensors, what a process needs is read when it is asked for.
 
-        Raises:
-            RecordIOError: it can't be read.
-            RecordFormatError: it is no such directory, or damaged.
+        Raises RecordIOError if it can't be read, RecordFormatError if it is damaged, or no such directory.
         """
         budget = Budget(os.fspath(path))
         tensors = DistributedTensors(os.fspath(path), budget)
@@ -138,20 +191,9 @@ def _local(tensor: Any) -> Tensor:
 def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """The facts about tensors and entries in which all processes must agree; those of optimizers have ids as names."""
     facts = {
-        name: f"{shown(tensor.dtype, tensor.shape)} with the ParamId {record.ids.get(name)}"
-        for name, tensor in tensors.items()
+        name: f"{shown(it.dtype, it.shape)} with the ParamId {record.ids.get(name)}" for name, it in tensors.items()
     }
     return {**facts, **{name: f"{facts.get(name, '')} {tree!r}".strip() for name, tree in entries_of(record.values)}}
-
-
-def _take_apart(tensors: dict[str, Tensor]) -> None:
-    """Replace what shares memory with another tensor by a copy, since safetensors' own writer takes none."""
-    taken: set[int] = set()
-    for name, tensor in tensors.items():
-        address = _local(tensor).untyped_storage().data_ptr()
-        if address in taken and address:
-            tensors[name] = tensor.clone()
-        taken.add(address)
 
 
 def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, str]:
@@ -201,15 +243,6 @@ def _check_files(source: FileSource, text: str) -> None:
         raise RecordFormatError(
             f"{source.path}: of its files, {', '.join(missing[:10])} is missing; fetch the directory again"
         )
-
-
-def _sync_files(directory: Path) -> None:
-    for file in directory.iterdir():
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _several() -> bool:

@@ -12,19 +12,15 @@ from typing import Any
 from ..._regular_file import open_regular
 from ..safetensors.header import LENGTH_BYTES
 
-_WAITS_S = (0.0, 0.1, 0.4, 1.5, 3.0)
-"""Before each look: a network file system may show what another node wrote some seconds later."""
-
+_WAITS_S = (0.0, 0.1, 0.4, 1.5, 3.0)  # before each look: a network file system may show what is new seconds later
 _REMEDY = "all nodes need one file system, such as NFS, that has this directory at the same path; put it there"
 
 
 def not_one_directory(directory: str | os.PathLike[str], rank: int, gather: Callable[[Any], list[Any]]) -> str:
-    """Find out whether all processes see what rank 0 writes to `directory`; all must ask.
+    """Where processes look in vain for what rank 0 writes to `directory`, the same text on all; empty where all see it.
 
-    The directory is made if it is not there; nothing stays in it. `gather` gives the values of all processes, by rank.
-
-    Returns:
-        Empty where they do; else a text that is the same on all processes: where each of them looked in vain.
+    All must ask. The directory is made if it is not there; nothing stays in it. `gather` gives the values of all
+    processes, by rank.
     """
     marker, written, problem = Path(directory, f".seen-{os.urandom(12).hex()}"), "", ""
     try:

@@ -1,10 +1,9 @@
 """Compares two records, tensor by tensor, in a few megabytes of memory."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +11,8 @@ from torch import Tensor
 from ..dtypes import file_dtype, kind_of
 from ..files.stored_tensors import LazyTensors, dtype_in, shape_in
 from ..record import Record
+
+T = TypeVar("T")
 
 _CHUNK_ELEMENTS = 1 << 15  # few enough for torch to compute with one thread, and for a cache to hold
 _EXACT = 2.0**52  # below it, float64 tells neighbouring integers apart
@@ -41,7 +42,6 @@ class TensorDifference:
     """The differences between two tensors of one name; a pair for each fact that differs.
 
     Attributes:
-        name: their name.
         ids: texts of the ids, None for none.
         dtypes: names as safetensors has them.
         shapes: both shapes; the values are not compared then.
@@ -58,9 +58,7 @@ class TensorDifference:
 
     @property
     def is_equal(self) -> bool:
-        return not any((self.ids, self.dtypes, self.shapes, self.tied_to)) and (
-            self.values is None or not self.values.count
-        )
+        return not any((self.ids, self.dtypes, self.shapes, self.tied_to, self.values and self.values.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +93,11 @@ class Comparison:
 
 
 class _Missing:
-    """Stands where a record has no value."""
-
     def __repr__(self) -> str:
         return "missing"
 
 
-MISSING = _Missing()
-"""In the place of a plain value that only the other record has."""
+MISSING = _Missing()  # in the place of a plain value that only the other record has
 
 
 def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: bool = True) -> Comparison:
@@ -116,11 +111,9 @@ def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: 
     pairs = {(names.tensors[it], others.tensors[it]): it for it in reversed(names.tensors) if it in others.tensors}
     found = []
     for (at, at_other), name in reversed(pairs.items()):
-        difference = _compare_tensors(name, (one.tensors, at), (other.tensors, at_other), tolerance)
-        both = names.ids.get(name), others.ids.get(name)
-        ties = names.stored_as[name], others.stored_as[name]
-        difference = replace(difference, ids=both if ids and both[0] != both[1] else None)
-        found.append(replace(difference, tied_to=ties if ties[0] != ties[1] else None))
+        both = _if_other(names.ids.get(name), others.ids.get(name)) if ids else None
+        ties = _if_other(names.stored_as[name], others.stored_as[name])
+        found.append(_compare_tensors(name, (one.tensors, at), (other.tensors, at_other), tolerance, both, ties))
     return Comparison(
         missing=[name for name in others.tensors if name not in names.tensors],
         extra=[name for name in names.tensors if name not in others.tensors],
@@ -130,27 +123,30 @@ def compare(one: Record, other: Record, tolerance: float | None = None, *, ids: 
     )
 
 
-Stored = tuple[Mapping[str, Tensor], str]
-"""The tensors of a record, and a name in them."""
-
-Reader = Callable[[int, int], Tensor]
-"""Reads the elements from one index to another, flat."""
+def _if_other(one: T, other: T) -> tuple[T, T] | None:
+    return (one, other) if one != other else None
 
 
-def _compare_tensors(name: str, one: Stored, other: Stored, tolerance: float | None) -> TensorDifference:
-    dtype, other_dtype = dtype_in(*one), dtype_in(*other)
-    shape, other_shape = tuple(shape_in(*one)), tuple(shape_in(*other))
-    same_kind = kind_of(dtype) == kind_of(other_dtype)
-    strict = dtype != other_dtype and (tolerance is None or not same_kind)
-    values = None
-    if shape == other_shape and same_kind:
-        values = _compare_elements(_reader(*one), _reader(*other), prod(shape), tolerance or 0.0)
-    return TensorDifference(
-        name,
-        dtypes=(file_dtype(dtype, name), file_dtype(other_dtype, name)) if strict else None,
-        shapes=(shape, other_shape) if shape != other_shape else None,
-        values=values,
-    )
+Stored = tuple[Mapping[str, Tensor], str]  # the tensors of a record, and a name in them
+Reader = Callable[[int, int], Tensor]  # reads the elements from one index to another, flat
+
+
+def _compare_tensors(
+    name: str,
+    one: Stored,
+    other: Stored,
+    tolerance: float | None,
+    ids: tuple[str | None, str | None] | None,
+    ties: tuple[str, str] | None,
+) -> TensorDifference:
+    dtypes, values = _if_other(dtype_in(*one), dtype_in(*other)), None
+    shapes = _if_other(tuple(shape_in(*one)), tuple(shape_in(*other)))
+    same_kind = not dtypes or kind_of(dtypes[0]) == kind_of(dtypes[1])
+    if not shapes and same_kind:
+        values = _compare_elements(_reader(*one), _reader(*other), prod(shape_in(*one)), tolerance or 0.0)
+    is_strict = tolerance is None or not same_kind
+    names = (file_dtype(dtypes[0], name), file_dtype(dtypes[1], name)) if dtypes and is_strict else None
+    return TensorDifference(name, ids, names, shapes, ties, values)
 
 
 def _reader(tensors: Mapping[str, Tensor], name: str) -> Reader:
@@ -204,27 +200,17 @@ def _compare_values(one: Any, other: Any, path: str) -> Iterator[tuple[str, tupl
     elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
         for index, (item, partner) in enumerate(zip(one, other, strict=True)):
             yield from _compare_values(item, partner, f"{path}[{index}]")
-    elif not _same_value(one, other):
+    elif not (type(one) is type(other) and (one == other or (one != one and other != other))):
         yield path, (one, other)
 
 
-def _same_value(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return one == other or (math.isnan(one) and math.isnan(other))
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return False  # of other lengths
-    return type(one) is type(other) and one == other
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names by which a record's parts are compared.
+class Names(NamedTuple):
+    """The names by which a record's parts are compared, and by them its plain `values`.
 
     Attributes:
         tensors: name -> where it is stored; tied tensors are under each of their names.
         stored_as: name -> the name of what is stored there.
         ids: name -> text of its id, if it has one.
-        values: the plain values, named likewise.
     """
 
     tensors: dict[str, str]

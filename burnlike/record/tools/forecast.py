@@ -9,21 +9,15 @@ from ..outline import ChecksumSlot, Outline
 from ..saving.device_copy import RANGE_BYTES
 from ..saving.writing import CHUNK_BYTES, TEXT_BYTES
 
-_DEFLATE_BLOCK = 16_383
-"""Bytes that zlib puts at least into a block of data that it can't compress; such a block takes 5 bytes more."""
-
-_GZIP_BYTES = 18
-"""What begins and ends a gzip stream."""
-
-_CUDA_BLOCK = 512
-"""torch's CUDA allocator rounds each tensor up to a multiple of it."""
+_DEFLATE_BLOCK = 16_383  # bytes that zlib puts at least into a block that it can't compress; it takes 5 more
+_GZIP_BYTES = 18  # what begins and ends a gzip stream
+_CUDA_BLOCK = 512  # torch's CUDA allocator rounds each tensor up to a multiple of it
 
 
 class FileSize(NamedTuple):
-    """Length of a file.
+    """Length of a file, or the most that it can be.
 
     Attributes:
-        bytes: its length, or the most that it can be.
         exact: whether it is just that long: text and compressed data depend on the values.
         longest_number: characters that a byte of a tensor takes at most, 0 where it is not written as text.
     """
