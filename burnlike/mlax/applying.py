@@ -18,11 +18,10 @@ def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None
     """Compute `module(x)` on a view of it with a state of its own: `(y, view)`; `module` is as it was.
 
     The view shares the weights, and has its own buffers, hyperparameters (lists, dicts and sets are copied) and
-    submodules to assign to. `forward` may return `y`, or MLAX's pair `(y, self)`.
+    submodules to assign to. `forward` may return `y`, or MLAX's pair `(y, self)`. Of wrappers (DDP, torch.compile) the
+    inner module is called.
 
     Args:
-        module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is called.
-        x: the input.
         rng: a Key, a `torch.Generator`, or None; passed on if `forward` has an argument of this name.
         inference_mode: passed on if `forward` has an argument of this name, and what `training` says is the opposite
             during the call, in the whole tree; None is `not module.training`.
@@ -50,19 +49,15 @@ def apply(module: M, x: Any, rng: Any = None, inference_mode: bool | None = None
 
 def set_mode(module: nn.Module, inference_mode: bool | None) -> list[nn.Module]:
     """Let the whole tree have the mode that a call is given; returns the modules that had the other one."""
-    changed: list[nn.Module] = []
-    if inference_mode is not None:
-        _set_mode(module, not inference_mode, changed)
-    return changed
-
-
-def _set_mode(module: nn.Module, training: bool, changed: list[nn.Module]) -> None:
-    if module.training is not training:
-        module.__dict__["training"] = training
-        changed.append(module)
+    if inference_mode is None:
+        return []
+    changed = [module] if module.training is inference_mode else []
+    if changed:
+        module.__dict__["training"] = not inference_mode
     for child in module._modules.values():
         if child is not None:
-            _set_mode(child, training, changed)
+            changed += set_mode(child, inference_mode)
+    return changed
 
 
 def restore_mode(changed: list[nn.Module], inference_mode: bool | None) -> None:

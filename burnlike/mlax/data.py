@@ -46,12 +46,8 @@ def as_data(value: Any, where: str = "data") -> Any:
             f" {type(value).__name__}; keep modules and texts as attributes of their own"
         )
     by_text = level.type is dict or level.names != tuple(map(str, range(len(level.names))))
-    return level.holding(
-        [
-            as_data(item, f"{where}[{name!r}]" if by_text else f"{where}[{name}]")
-            for name, item in zip(level.names, level.items, strict=True)
-        ]
-    )
+    places = [f"{where}[{name!r}]" if by_text else f"{where}[{name}]" for name in level.names]
+    return level.holding(list(map(as_data, level.items, places)))
 
 
 def tensors_in(data: Any) -> Iterator[Tensor]:
@@ -85,10 +81,8 @@ class TreeForm(NamedTuple):
 
 
 class DataTree(nn.Module):
-    """The data of one Parameter that is a pytree of tensors: one level of it.
-
-    Args:
-        level: whose form it has; its items are tensors or further levels.
+    """The data of one Parameter that is a pytree of tensors: one level of it; the items are tensors or further
+    levels.
     """
 
     _burnlike_ordered = True
@@ -111,13 +105,8 @@ class DataTree(nn.Module):
         return content
 
     def _item(self, key: str) -> Any:
-        if key in self._parameters:
-            return self._parameters[key]
-        if key in self._buffers:
-            return self._buffers[key]
-        child = self._modules[key]
-        assert isinstance(child, DataTree)
-        return child.value()
+        held = {**self._parameters, **self._buffers, **self._modules}[key]
+        return held.value() if isinstance(held, DataTree) else held
 
     def static_key(self) -> tuple[Any, ...]:
         """Its form, all levels of it."""

@@ -29,33 +29,33 @@ class _Layered(Module):
         """The key for each layer: made from its position, so that other layers don't change it."""
         return [rng.fold_in(index) if isinstance(rng, Key) else rng for index in range(len(self.layers))]
 
-    def _call(self, index: int, x: Any, rng: Any, inference_mode: bool | None) -> Any:
-        """Call one layer; the updated one takes its place."""
-        layer = self.layers[index]
-        mode = not self.training if inference_mode is None else inference_mode
-        output, updated = unpaired(layer(x, **call_options(layer, rng, mode, f"layer {index} ")), layer)
-        if updated is not layer:
-            self.layers[index] = updated
-        return output
+    def _called(self, inputs: list[Any] | None, x: Any, rng: Any, inference_mode: bool | None) -> list[Any]:
+        """The output of each layer, for its item of `inputs`, or, without them, the output of the one before.
 
-    def _in_series(self, x: Any, rng: Any, inference_mode: bool | None) -> Any:
-        changed = set_mode(self, inference_mode)
-        try:
-            for index, key in enumerate(self._keys(rng)):
-                x = self._call(index, x, key, inference_mode)
-        finally:
-            restore_mode(changed, inference_mode)
-        return x
-
-    def _in_parallel(self, x: Any, rng: Any, inference_mode: bool | None) -> list[Any]:
-        inputs, keys = list(x), self._keys(rng)
-        if len(inputs) != len(keys):
+        Updated layers take their places.
+        """
+        keys, outputs = self._keys(rng), []
+        if inputs is not None and len(inputs) != len(keys):
             raise ArgumentError(f"{type(self).__name__}: {len(keys)} layers need as many inputs, got {len(inputs)}")
         changed = set_mode(self, inference_mode)
         try:
-            return [self._call(index, inputs[index], key, inference_mode) for index, key in enumerate(keys)]
+            for index, key in enumerate(keys):
+                layer = self.layers[index]
+                mode = not self.training if inference_mode is None else inference_mode
+                given = x if inputs is None else inputs[index]
+                x, updated = unpaired(layer(given, **call_options(layer, key, mode, f"layer {index} ")), layer)
+                outputs.append(x)
+                if updated is not layer:
+                    self.layers[index] = updated
         finally:
             restore_mode(changed, inference_mode)
+        return outputs
+
+    def _in_series(self, x: Any, rng: Any, inference_mode: bool | None) -> Any:
+        return [x, *self._called(None, x, rng, inference_mode)][-1]
+
+    def _in_parallel(self, x: Any, rng: Any, inference_mode: bool | None) -> list[Any]:
+        return self._called(list(x), None, rng, inference_mode)
 
 
 class _SplitKeys(_Layered):
@@ -70,10 +70,9 @@ class _SplitKeys(_Layered):
 
 
 class Series(_Layered):
-    """Layers one after the other. Each that takes a key gets that of its position, `rng.fold_in(index)`.
+    """Layers, any iterable, one after the other. Each that takes a key gets that of its position, `rng.fold_in(index)`.
 
-    Args:
-        layers: modules; any iterable. A forward may return `y` or `(y, self)`.
+    A forward may return `y` or `(y, self)`.
     """
 
     def forward(self, x: Any, rng: Any = None, inference_mode: bool | None = None) -> tuple[Any, "Series"]:
@@ -82,17 +81,14 @@ class Series(_Layered):
 
 
 class Parallel(_Layered):
-    """Layers side by side, each with an input of its own. Keys are given as by `Series`.
+    """Layers, any iterable, side by side, each with an input of its own. Keys are given as by `Series`.
 
-    Args:
-        layers: modules; any iterable. A forward may return `y` or `(y, self)`.
+    A forward may return `y` or `(y, self)`.
     """
 
     def forward(self, x: Iterable[Any], rng: Any = None, inference_mode: bool | None = None) -> Any:
-        """The outputs as a list, and this module with updated layers.
-
-        Raises:
-            ValueError: there are more or fewer inputs than layers.
+        """The outputs as a list, and this module with updated layers; ValueError for more or fewer inputs than
+        layers.
         """
         return self._in_parallel(x, rng, inference_mode), self
 

@@ -26,11 +26,10 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
     """A new module with what `f` gives for each parameter, which shares no memory with those it was given; ids stay.
 
     Args:
-        module: any `nn.Module`; it is untouched.
         f: called once with each Parameter (a tied one counts once; the data is whole). It returns new data, or a
             Parameter, whose trainability and label are taken over too. A ModuleMapper instead sees each tensor.
-        rest: modules of the same structure: a function gets the Parameter of each of them too. What is a hole in one
-            of them stays as it is.
+        rest: modules of the same structure: a function gets the Parameter of each of them too. What is a hole in one of
+            them stays as it is.
         with_path: a function gets the path first.
         include_empty: call the function for holes too.
 

@@ -193,10 +193,8 @@ class Module(BaseModule):
     def apply(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, x: Any, rng: Any = None, inference_mode: bool | None = None
     ) -> Any:
-        """Compute purely: `(y, module)`; see `burnlike.mlax.apply`. A function is called with each module, as in torch.
-
-        Returns:
-            `(y, module)`; of a function, this module.
+        """Compute purely: `(y, module)`; see `burnlike.mlax.apply`. A function is called with each module, as in
+        torch.
         """
         if isinstance(x, FunctionType | MethodType | partial):
             return super().apply(x)

@@ -38,18 +38,6 @@ class Operators:
         return self.tensor.__array__(*args, **options)
 
 
-def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda handle: function(_operand(handle))
-
-
-def _binary(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda handle, other: function(_operand(handle), _operand(other))
-
-
-def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda handle, other: function(_operand(other), _operand(handle))
-
-
 def _operand(value: Any) -> Any:
     if not isinstance(value, Operators):
         return value
@@ -57,14 +45,32 @@ def _operand(value: Any) -> Any:
     return value.val()
 
 
-for _name in ("neg", "pos", "abs", "invert", "index"):
-    setattr(Operators, f"__{_name}__", _unary(getattr(operator, _name)))
+def _add(name: str, function: Callable[..., Any], reflected: bool = False) -> None:
+    def method(handle: Operators, *others: Any) -> Any:
+        operands = [_operand(it) for it in (handle, *others)]
+        return function(*(reversed(operands) if reflected else operands))
+
+    setattr(Operators, f"__{name}__", method)
+
+
+for _name in ("neg", "pos", "abs", "invert", "index", "lt", "le", "gt", "ge"):
+    _add(_name, getattr(operator, _name))
 for _type in (bool, int, float, complex):
-    setattr(Operators, f"__{_type.__name__}__", _unary(_type))
-for _name in ("lt", "le", "gt", "ge"):
-    setattr(Operators, f"__{_name}__", _binary(getattr(operator, _name)))
-_BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift"
-for _name in _BINARY.split():
-    _plain = _name.rstrip("_")
-    setattr(Operators, f"__{_plain}__", _binary(getattr(operator, _name)))
-    setattr(Operators, f"__r{_plain}__", _reflected(getattr(operator, _name)))
+    _add(_type.__name__, _type)
+for _name in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "and_",
+    "or_",
+    "xor",
+    "lshift",
+    "rshift",
+):
+    _add(_name.rstrip("_"), getattr(operator, _name))
+    _add(f"r{_name.rstrip('_')}", getattr(operator, _name), reflected=True)

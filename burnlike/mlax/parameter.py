@@ -62,15 +62,10 @@ class Parameter(Operators, Param):
         self.bind(((declared(trainable, data, name, kind, id), "value"),))
 
     @classmethod
-    def at(
-        cls,
-        owners: tuple[tuple[nn.Module, str], ...],
-        path: str | None = None,
-        aliases: tuple[str, ...] = (),
-        home: tuple[nn.Module, str] | None = None,
-    ) -> "Parameter":
+    def at(cls, *place: Any) -> "Parameter":
+        """The handle of what `place` says, as `bind` takes it."""
         handle = object.__new__(cls)
-        handle.bind(owners, path, aliases, home)
+        handle.bind(*place)
         return handle
 
     def bind(
@@ -88,8 +83,7 @@ class Parameter(Operators, Param):
 
     @property
     def id(self) -> ParamId:  # pyright: ignore[reportIncompatibleVariableOverride]
-        known = id_at(*self.home)
-        if known is None:
+        if (known := id_at(*self.home)) is None:
             ensure_id(*self.home)
             known = id_at(*self.home)
         assert known is not None
@@ -103,12 +97,9 @@ class Parameter(Operators, Param):
     def data(self) -> Any:
         """The tensor, or list, tuple or dict of tensors, that the module holds; tracked by autograd.
 
-        None for a hole and for an uninitialized parameter. Assigning replaces it, also where it is tied within what
-        was walked; nothing is written in place.
-
-        Raises:
-            EmptyParamError: a hole is assigned to.
-            TypeError: the new data can't be a parameter's.
+        None for a hole and for an uninitialized parameter. Assigning replaces it, also where it is tied within what was
+        walked; nothing is written in place. It is an EmptyParamError to assign to a hole, a TypeError if it can't be a
+        parameter's.
         """
         found = content(*self.owners[0])
         return found.value() if isinstance(found, DataTree) else found

@@ -1,30 +1,29 @@
 """Takes modules apart into views with holes, and puts such parts together."""
 
-import itertools
 from collections.abc import Sequence
 from typing import TypeVar
 
 from torch import Tensor, nn
 
 from ..errors import ArgumentError, ConflictError, MissingParamError
-from .filters import Filter, Predicate, as_predicate, is_trainable
+from .filters import Filter, as_predicate, is_trainable
 from .guards import guard_holes
 from .holding import is_hole, share
 from .parameter import Parameter
 from .static_part import check_same_structure
-from .structure import LeafSlot, at_same_places, by_position, leaves, places, punch, update_references, view
+from .structure import at_same_places, by_position, leaves, places, punch, update_references, view
 
 M = TypeVar("M", bound=nn.Module)
 
 
 def filter(module: M, f: Filter, *rest: nn.Module, inverse: bool = False, with_path: bool = False) -> M:
-    """A view of `module` that keeps what `f` selects; the rest are holes.
+    """A view of `module` that keeps what `f` selects; the rest are holes. `module` is untouched, and shares the
+    tensors.
 
     Args:
-        module: any `nn.Module`; it is untouched, and shares the tensors.
         f: what to keep. A function gets each Parameter once, never a hole.
-        rest: modules of the same structure: a function gets the Parameter of each of them too. What is a hole in one
-            of them is not selected.
+        rest: modules of the same structure: a function gets the Parameter of each of them too. What is a hole in one of
+            them is not selected.
         inverse: keep what `f` does not select.
         with_path: a function gets the path first.
 
@@ -43,16 +42,14 @@ def partition(module: M, f: Filter = is_trainable, *rest: nn.Module, with_path: 
     `f` is asked once for each parameter; see `filter`.
     """
     found = leaves(module)
-    chosen = _choose(module, found, [f], rest, with_path)
-    selected = [number == 0 for number in chosen]
+    selected = [number == 0 for number in _choose(module, found, [f], rest, with_path)]
     return _keep(module, found, selected), _keep(module, found, [not it for it in selected])
 
 
 def split(module: M, *filters: Filter, with_path: bool = False) -> tuple[M, ...]:
     """One view of `module` for each of `filters`: each parameter goes to the first that selects it.
 
-    Raises:
-        ArgumentError: a parameter is selected by none; `...` as the last filter takes all the others.
+    If none does it is an ArgumentError; `...` as the last filter takes all the others.
     """
     found = leaves(module)
     chosen = _choose(module, found, filters, (), with_path)
@@ -72,17 +69,12 @@ def _choose(
         check_same_structure(module, other)
     predicates = [as_predicate(f, module, with_path) for f in filters]
     others = [at_same_places(module, other) for other in rest]
-    rows = zip(*others, strict=True) if others else itertools.repeat(())
-    return [_first(predicates, leaf, row) for leaf, row in zip(found, rows, strict=False)]
-
-
-def _first(predicates: list[Predicate], leaf: Parameter, rest: Sequence[Parameter]) -> int | None:
-    if rest and any(other.is_hole for other in rest):
-        return None
-    for index, predicate in enumerate(predicates):
-        if predicate(leaf, *rest):
-            return index
-    return None
+    chosen: list[int | None] = []
+    for index, leaf in enumerate(found):
+        row = [column[index] for column in others]
+        asked = [] if any(other.is_hole for other in row) else predicates
+        chosen.append(next((number for number, predicate in enumerate(asked) if predicate(leaf, *row)), None))
+    return chosen
 
 
 def _keep(module: M, found: list[Parameter], kept: list[bool]) -> M:
@@ -101,12 +93,8 @@ def _keep(module: M, found: list[Parameter], kept: list[bool]) -> M:
 def combine(module: M, *rest: nn.Module, strict: bool = False) -> M:
     """A new module that has, of each parameter, the first that is not a hole: of `module`, then of `rest` in order.
 
-    It shares the tensors of those it is made of. Hyperparameters are those of `module`, which all must have.
-
-    Args:
-        module: a module or part of one.
-        rest: modules or parts of the same structure.
-        strict: accept only parts that fit exactly.
+    It shares the tensors of those it is made of. Hyperparameters are those of `module`, which all must have. `strict`
+    accepts only parts that fit exactly.
 
     Raises:
         StructureMismatchError: the modules differ in class, fields or hyperparameters.
@@ -119,8 +107,7 @@ def combine(module: M, *rest: nn.Module, strict: bool = False) -> M:
 def overlay(module: M, *patches: nn.Module) -> M:
     """A new module that has, of each parameter, the last that is not a hole: of `patches`, or else of `module`.
 
-    Raises:
-        StructureMismatchError: the modules differ in class, fields or hyperparameters.
+    It is a StructureMismatchError if the modules differ in class, fields or hyperparameters.
     """
     return _combine(module, [*reversed(patches), module], False)
 
@@ -135,7 +122,8 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     copies = view(base)
     replaced: dict[Tensor, Tensor] = {}
     for position, (_, owner, name, before) in own.items():
-        winner = _first_there(columns, position)
+        there = (column[position] for column in columns)
+        winner = next((place for place in there if not is_hole(place.owner, place.name)), None)
         if winner is None or winner.owner is owner:
             continue
         share(winner.owner, winner.name, copies.of(owner), name)
@@ -144,14 +132,6 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     update_references(copies.parts, replaced)
     guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]
-
-
-def _first_there(columns: list[dict[str, LeafSlot]], position: str) -> LeafSlot | None:
-    for column in columns:
-        place = column[position]
-        if not is_hole(place.owner, place.name):
-            return place
-    return None
 
 
 def _check_exact(found: list[dict[str, Parameter]]) -> None:

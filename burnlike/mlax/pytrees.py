@@ -14,13 +14,9 @@ from ..module.tree.param_values import differentiable
 
 
 class Level(NamedTuple):
-    """The outermost level of some data.
+    """The outermost level of some data: its type, and the names and items of what it holds.
 
-    Attributes:
-        type: of the data.
-        names: of what it holds.
-        items: what it holds.
-        node: what torch's tree functions know it by, and what else there is to it; None for lists, tuples and dicts.
+    `node` is what torch's tree functions know it by, and what else there is to it; None for lists, tuples and dicts.
     """
 
     type: type
@@ -70,15 +66,7 @@ def map_items(data: Any, function: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True)
 class ParameterForm:
-    """A Parameter without its data; equal for those that can be mapped together.
-
-    Attributes:
-        trainable: the intent; None for a hole.
-        name: the label.
-        filled: whether there is data.
-        kind: `weight` or `state`.
-        id: the identity.
-    """
+    """A Parameter without its data; equal for those that can be mapped together. Without trainability it is a hole."""
 
     trainable: bool | None
     name: str | None
@@ -88,12 +76,8 @@ class ParameterForm:
 
 
 class DataOf:
-    """The result of a tree function for a Parameter when its results can't be data: shapes, None.
-
-    Attributes:
-        made: the class of the handle.
-        form: of the Parameter.
-        data: with those results.
+    """The result of a tree function for a Parameter, with `data` that can't be data: shapes, None; `made` is its
+    class.
     """
 
     __slots__ = ("data", "form", "made")

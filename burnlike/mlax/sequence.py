@@ -58,13 +58,7 @@ class ModuleSeq(MixedSeq):
     """A list of modules and Parameters; a list assigned to a Module becomes one.
 
     Names in `state_dict` are the indices; ids go along when items are inserted and removed. A slice is a ModuleSeq that
-    shares the items.
-
-    Args:
-        submodules: modules and Parameters; any iterable.
-
-    Raises:
-        TypeError: an item is neither; the message has its index.
+    shares the items. It is a TypeError, with the index, if an item is neither.
     """
 
     def __init__(self, submodules: Iterable[Any] = ()) -> None:

@@ -53,11 +53,8 @@ def _copied(value: Any) -> Any:
 def static_key(module: nn.Module) -> tuple[Any, ...]:
     """The static part of a tree as a key: equal for modules that a function compiled for one of them also fits.
 
-    It has the classes, the hyperparameters with their types, and of each parameter trainability, label and kind;
-    no values, and no plain tensors.
-
-    Raises:
-        TypeError: a hyperparameter can't be hashed; the message names it.
+    It has the classes, the hyperparameters with their types, and of each parameter trainability, label and kind; no
+    values, and no plain tensors. It is a TypeError that names it if a hyperparameter can't be hashed.
     """
     flags = [(place.position, Parameter.at(((place.owner, place.name),))) for place in places(module)]
     return (

@@ -80,9 +80,7 @@ def awaits(module: nn.Module, name: str) -> bool:
 def leaves(module: nn.Module, holes: bool = False) -> list[Parameter]:
     """Handles on the parameters of `module`, in order of declaration, each tied one and each shared module's once.
 
-    Args:
-        module: any `nn.Module`.
-        holes: list what was filtered out too.
+    With `holes`, what was filtered out too.
 
     Raises:
         DuplicateParamIdError: two different parameters carry one id.
@@ -142,7 +140,11 @@ def _handles(root: nn.Module, groups: list[list[LeafSlot]]) -> list[Parameter]:
         handles.append(Parameter.at(tuple(dict.fromkeys(owners)), paths[0], paths[1:], homes[0][1]))
     if not torch.compiler.is_compiling() and _same_id(handles):  # compiled code is not to depend on ids
         params(root)  # gives an id of its own to what was tied before a tool of torch replaced its tensor
-        _check_ids(handles)
+        if found := _same_id(handles):
+            raise DuplicateParamIdError(
+                f"'{found[0].path}' and '{found[1].path}' are different parameters with one ParamId ({found[0].id}), as"
+                " a copy of a layer has; copy it by clone(new_ids=True)"
+            )
     return handles
 
 
@@ -176,24 +178,11 @@ def _same_id(handles: list[Parameter]) -> tuple[Parameter, Parameter] | None:
     return None
 
 
-def _check_ids(handles: list[Parameter]) -> None:
-    found = _same_id(handles)
-    if found is not None:
-        raise DuplicateParamIdError(
-            f"'{found[0].path}' and '{found[1].path}' are different parameters with one ParamId ({found[0].id}), as a"
-            " copy of a layer has; copy it by clone(new_ids=True)"
-        )
-
-
 def view(module: nn.Module, state: Callable[[Tensor], Tensor] | None = None) -> Copies:
     """A new tree that shares tensors, hyperparameters and ids with `module`; what is assigned to one stays there.
 
-    Args:
-        module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is taken.
-        state: makes the new tree's buffers from those of `module`, each distinct one once; None shares them.
-
-    Raises:
-        ModuleTreeError: the tree is sharded by `fully_shard`.
+    Of wrappers (DDP, torch.compile) the inner module is taken. `state` makes the new tree's buffers, each distinct one
+    once; None shares them. It is a ModuleTreeError if the tree is sharded by `fully_shard`.
     """
 
     def place(owner: nn.Module, name: str, kind: Kind, tensor: Tensor) -> Tensor:
@@ -213,8 +202,8 @@ def update_references(parts: Iterable[nn.Module], replaced: dict[Tensor, Tensor]
     """Let the attributes of `parts` that refer to tensors of their tree follow; `replaced` maps old tensors to new."""
     for part in parts:
         if replaced:
-            rebind_attributes(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
-            rebind_hooks(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
+            for rebind in (rebind_attributes, rebind_hooks):
+                rebind(part, lambda value: replaced.get(value, value) if isinstance(value, Tensor) else value)
         if isinstance(part, nn.RNNBase):  # computes with a list of its own
             refresh_rnn(part)
 
