@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from ..module import Module
-from ..nn.attention.caches import KeyValueCache
+from ..nn.attention.attend import KeyValueCache
 from ..nn.attention.configs import CausalAttentionConfig
 from ..nn.attention.rotary_encoding import RotaryEncoding
 from ..nn.dropout.configs import DropoutConfig
@@ -18,8 +18,7 @@ from ..nn.linear.configs import LinearConfig
 from ..nn.norm.configs import LayerNormConfig, RmsNormConfig
 from ..nn.torch_counterpart import AnyLibrary
 from ..nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
-from ..nn.transformer.feed_forward import GatedFeedForward
-from ..nn.transformer.mixture_of_experts import MixtureOfExperts
+from ..nn.transformer.feed_forward import GatedFeedForward, MixtureOfExperts
 from ..tensor.torch_bridge.torch_function import lift
 from .language_configs import DecoderLmConfig, ExpertsPart, GatedPart, PlainPart
 

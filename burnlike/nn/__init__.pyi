@@ -62,7 +62,7 @@ from .activation.elementwise import (
     ThresholdedRelu as ThresholdedRelu,
 )
 from .activation.gated import GLU as GLU, GatedLinear as GatedLinear, SwiGlu as SwiGlu
-from .attention.caches import KeyValueCache as KeyValueCache
+from .attention.attend import KeyValueCache as KeyValueCache
 from .attention.causal_attention import CausalAttention as CausalAttention
 from .attention.configs import (
     CausalAttentionConfig as CausalAttentionConfig,
@@ -72,13 +72,14 @@ from .attention.configs import (
     RelativePositionBiasConfig as RelativePositionBiasConfig,
     RotaryEncodingConfig as RotaryEncodingConfig,
 )
-from .attention.cross_attention import CrossAttention as CrossAttention, CrossAttentionCache as CrossAttentionCache
 from .attention.masks import (
     GeneratePaddingMask as GeneratePaddingMask,
     generate_autoregressive_mask as generate_autoregressive_mask,
     generate_padding_mask as generate_padding_mask,
 )
 from .attention.multi_head_attention import (
+    CrossAttention as CrossAttention,
+    CrossAttentionCache as CrossAttentionCache,
     MhaCache as MhaCache,
     MhaOutput as MhaOutput,
     MultiHeadAttention as MultiHeadAttention,
@@ -97,6 +98,8 @@ from .attention.scaling_configs import (
     YarnScaling as YarnScaling,
 )
 from .blocks.blocks import (
+    BasicBlock as BasicBlock,
+    Bottleneck as Bottleneck,
     ConvNorm2d as ConvNorm2d,
     DepthwiseSeparableConv2d as DepthwiseSeparableConv2d,
     LayerScale as LayerScale,
@@ -112,7 +115,6 @@ from .blocks.configs import (
     PatchEmbeddingConfig as PatchEmbeddingConfig,
     SqueezeExciteConfig as SqueezeExciteConfig,
 )
-from .blocks.residual import BasicBlock as BasicBlock, Bottleneck as Bottleneck
 from .containers.configs import (
     GraphConfig as GraphConfig,
     NodeConfig as NodeConfig,
@@ -142,8 +144,8 @@ from .conv.conv import (
     ConvTranspose1d as ConvTranspose1d,
     ConvTranspose2d as ConvTranspose2d,
     ConvTranspose3d as ConvTranspose3d,
+    DeformConv2d as DeformConv2d,
 )
-from .conv.deform_conv2d import DeformConv2d as DeformConv2d
 from .conv.windows import (
     Fold4d as Fold4d,
     PixelShuffle as PixelShuffle,
@@ -196,10 +198,14 @@ from .loss.configs import (
     TripletMarginLossConfig as TripletMarginLossConfig,
 )
 from .loss.cross_entropy import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss, CrossEntropyLoss as CrossEntropyLoss
-from .loss.likelihoods import (
+from .loss.elementwise import (
     GaussianNLLLoss as GaussianNLLLoss,
+    HuberLoss as HuberLoss,
     KLDivLoss as KLDivLoss,
+    LpLoss as LpLoss,
+    MseLoss as MseLoss,
     PoissonNllLoss as PoissonNllLoss,
+    SmoothL1Loss as SmoothL1Loss,
 )
 from .loss.margins import (
     CosineEmbeddingLoss as CosineEmbeddingLoss,
@@ -209,7 +215,6 @@ from .loss.margins import (
     SoftMarginLoss as SoftMarginLoss,
     TripletMarginLoss as TripletMarginLoss,
 )
-from .loss.residuals import HuberLoss as HuberLoss, LpLoss as LpLoss, MseLoss as MseLoss, SmoothL1Loss as SmoothL1Loss
 from .loss.sequences import CTCLoss as CTCLoss, RNNTLoss as RNNTLoss
 from .norm.batch_norm import BatchNorm as BatchNorm
 from .norm.configs import (
@@ -267,25 +272,21 @@ from .operations.configs import (
     SubtractConfig as SubtractConfig,
     SumConfig as SumConfig,
 )
-from .operations.joining import (
+from .operations.shapes import (
     Add as Add,
     Concat as Concat,
-    Multiply as Multiply,
-    Stack as Stack,
-)
-from .operations.reshaping import (
     Flatten as Flatten,
-    Pad as Pad,
-    Permute as Permute,
-    Reshape as Reshape,
-)
-from .operations.selecting import (
     Max as Max,
     Mean as Mean,
     Min as Min,
+    Multiply as Multiply,
+    Pad as Pad,
+    Permute as Permute,
+    Reshape as Reshape,
     Select as Select,
     Slice as Slice,
     Split as Split,
+    Stack as Stack,
     Sum as Sum,
 )
 from .padding import (
@@ -339,9 +340,10 @@ from .transformer.configs import (
 )
 from .transformer.feed_forward import (
     GatedFeedForward as GatedFeedForward,
+    MixtureOfExperts as MixtureOfExperts,
+    MixtureOutput as MixtureOutput,
     PositionWiseFeedForward as PositionWiseFeedForward,
 )
-from .transformer.mixture_of_experts import MixtureOfExperts as MixtureOfExperts, MixtureOutput as MixtureOutput
 from .transformer.transformer import (
     TransformerDecoder as TransformerDecoder,
     TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,

@@ -21,43 +21,26 @@ class Relu6Config(ActivationConfig["elementwise.Relu6"], tag="Relu6"):
 
 
 class LeakyReluConfig(ActivationConfig["elementwise.LeakyRelu"], tag="LeakyRelu"):
-    """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013).
-
-    Attributes:
-        negative_slope: of the line below 0.
-    """
+    """x where x >= 0, negative_slope * x elsewhere (Maas et al. 2013)."""
 
     negative_slope: Finite = 0.01
 
 
 class ThresholdedReluConfig(ActivationConfig["elementwise.ThresholdedRelu"], tag="ThresholdedRelu"):
-    """x where x > alpha, 0 elsewhere.
-
-    Attributes:
-        alpha: what x has to exceed.
-    """
+    """x where x > alpha, 0 elsewhere."""
 
     alpha: Finite = 1.0
 
 
 class ThresholdConfig(ActivationConfig["elementwise.Threshold"], tag="Threshold"):
-    """x where x > threshold, value elsewhere.
-
-    Attributes:
-        threshold: what x has to exceed.
-        value: the result elsewhere.
-    """
+    """x where x > threshold, value elsewhere."""
 
     threshold: Finite
     value: Finite
 
 
 class EluConfig(ActivationConfig["elementwise.Elu"], tag="Elu"):
-    """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15).
-
-    Attributes:
-        alpha: minus the limit for small x.
-    """
+    """x where x > 0, alpha * (e^x - 1) elsewhere (Clevert et al. 2016, eq. 15)."""
 
     alpha: Finite = 1.0
 
@@ -67,11 +50,7 @@ class SeluConfig(ActivationConfig["elementwise.Selu"], tag="Selu"):
 
 
 class CeluConfig(ActivationConfig["elementwise.Celu"], tag="Celu"):
-    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)) (Barron 2017, eq. 2).
-
-    Attributes:
-        alpha: minus the limit for small x; not 0.
-    """
+    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)), alpha not 0 (Barron 2017, eq. 2)."""
 
     alpha: Finite = 1.0
 
@@ -143,12 +122,7 @@ class TanhConfig(ActivationConfig["elementwise.Tanh"], tag="Tanh"):
 
 
 class HardtanhConfig(ActivationConfig["elementwise.Hardtanh"], tag="Hardtanh"):
-    """x, at least min_val and at most max_val.
-
-    Attributes:
-        min_val: the smallest result.
-        max_val: the largest result.
-    """
+    """x, at least min_val and at most max_val."""
 
     min_val: Finite = -1.0
     max_val: Finite = 1.0
@@ -167,32 +141,19 @@ class TanhshrinkConfig(ActivationConfig["elementwise.Tanhshrink"], tag="Tanhshri
 
 
 class HardShrinkConfig(ActivationConfig["elementwise.HardShrink"], tag="HardShrink"):
-    """x where |x| > lambd, 0 elsewhere.
-
-    Attributes:
-        lambd: what |x| has to exceed.
-    """
+    """x where |x| > lambd, 0 elsewhere."""
 
     lambd: NotNegative = 0.5
 
 
 class SoftShrinkConfig(ActivationConfig["elementwise.SoftShrink"], tag="SoftShrink"):
-    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere.
-
-    Attributes:
-        lambd: what |x| has to exceed.
-    """
+    """x moved by lambd towards 0 where |x| > lambd, 0 elsewhere."""
 
     lambd: NotNegative = 0.5
 
 
 class ShrinkConfig(ActivationConfig["elementwise.Shrink"], tag="Shrink"):
-    """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX).
-
-    Attributes:
-        lambd: what |x| has to exceed.
-        bias: what is taken from |x|.
-    """
+    """x - sign(x) * bias where |x| > lambd, 0 elsewhere (ONNX)."""
 
     lambd: NotNegative = 0.5
     bias: Finite = 0.5
@@ -211,12 +172,7 @@ class PReluConfig(ActivationConfig["elementwise.PRelu"], tag="PRelu"):
 
 
 class RReluConfig(ActivationConfig["elementwise.RRelu"], tag="RRelu"):
-    """x where x >= 0, a slope that is random in training times x elsewhere (Xu et al. 2015, eq. 3).
-
-    Attributes:
-        lower: the smallest slope.
-        upper: the largest slope.
-    """
+    """x where x >= 0, elsewhere x times a slope in lower..upper, random in training (Xu et al. 2015, eq. 3)."""
 
     lower: Finite = 1 / 8
     upper: Finite = 1 / 3
@@ -227,11 +183,7 @@ class RReluConfig(ActivationConfig["elementwise.RRelu"], tag="RRelu"):
 
 
 class GLUConfig(ActivationConfig["gated.GLU"], tag="GLU"):
-    """a * sigmoid(b), a and b the halves of x along a dimension (Dauphin et al. 2017, eq. 1).
-
-    Attributes:
-        dim: that is halved; negative ones count from the last.
-    """
+    """a * sigmoid(b), a and b the halves of x along the dimension dim (Dauphin et al. 2017, eq. 1)."""
 
     dim: Dimension
 

@@ -12,8 +12,7 @@ from ..call_types import KeepsType
 from ..layer import expect_shape
 from ..linear.configs import LinearConfig
 from ..norm.configs import RmsNormConfig
-from .attend import attend_visible, split_heads
-from .caches import KeyValueCache
+from .attend import KeyValueCache, attend_visible, split_heads
 from .configs import CausalAttentionConfig
 from .masks import causally_visible, hidden_keys
 from .rotary_encoding import RotaryEncoding

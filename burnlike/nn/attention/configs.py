@@ -11,7 +11,7 @@ from .scaling_configs import RotaryScaling
 if TYPE_CHECKING:
     import torch
 
-    from . import causal_attention, cross_attention, multi_head_attention, positions, rotary_encoding
+    from . import causal_attention, multi_head_attention, positions, rotary_encoding
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 Buckets = Annotated[int, Meta(ge=2), at_most(2**20, "each is a row of a table")]
@@ -146,7 +146,7 @@ class MultiHeadAttentionConfig(ModuleConfig["multi_head_attention.MultiHeadAtten
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 
 
-class CrossAttentionConfig(ModuleConfig["cross_attention.CrossAttention"], tag="CrossAttention"):
+class CrossAttentionConfig(ModuleConfig["multi_head_attention.CrossAttention"], tag="CrossAttention"):
     """Attention from one sequence to another, each head of keys and values for a group of heads of queries.
 
     Attributes:

@@ -14,7 +14,7 @@ from ..padding import PaddingConfig2d, Size2d
 from ..roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from . import blocks, residual
+    from . import blocks
 
 HE_NORMAL = KaimingNormal(gain=2**0.5, fan_out_only=True)
 """For convolutions before a ReLU (He et al. 2015, eq. 14)."""
@@ -122,7 +122,7 @@ class DepthwiseSeparableConv2dConfig(ModuleConfig["blocks.DepthwiseSeparableConv
         yield from misfits(self.norm, *self.channels)
 
 
-class BasicBlockConfig(ModuleConfig["residual.BasicBlock"], tag="BasicBlock"):
+class BasicBlockConfig(ModuleConfig["blocks.BasicBlock"], tag="BasicBlock"):
     """Two convolutions of 3 x 3 and a shortcut (He et al. 2016, figure 5 left).
 
     Attributes:
@@ -145,7 +145,7 @@ class BasicBlockConfig(ModuleConfig["residual.BasicBlock"], tag="BasicBlock"):
         yield from misfits(self.norm, self.channels[1])
 
 
-class BottleneckConfig(ModuleConfig["residual.Bottleneck"], tag="Bottleneck"):
+class BottleneckConfig(ModuleConfig["blocks.Bottleneck"], tag="Bottleneck"):
     """Convolutions of 1 x 1, 3 x 3 and 1 x 1, few channels in the middle, and a shortcut (He et al. 2016, figure 5).
 
     Attributes:

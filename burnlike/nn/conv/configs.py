@@ -21,7 +21,7 @@ from ..padding import (
 )
 
 if TYPE_CHECKING:
-    from . import conv, deform_conv2d, windows
+    from . import conv, windows
 
 
 class _ConvConfig(ModuleConfig[Built]):
@@ -164,7 +164,7 @@ class ConvTranspose3dConfig(_ConvTransposeConfig["conv.ConvTranspose3d"], tag="C
     padding_out: SizeOrZero3d = 0
 
 
-class DeformConv2dConfig(_ConvConfig["deform_conv2d.DeformConv2d"], tag="DeformConv2d"):
+class DeformConv2dConfig(_ConvConfig["conv.DeformConv2d"], tag="DeformConv2d"):
     """Convolution that reads at moved places (Dai et al. 2017; with masks, Zhu et al. 2018).
 
     Attributes:
@@ -240,20 +240,12 @@ class Fold4dConfig(ModuleConfig["windows.Fold4d"], tag="Fold4d"):
 
 
 class PixelShuffleConfig(ModuleConfig["windows.PixelShuffle"], tag="PixelShuffle"):
-    """Groups of channels as the pixels of a larger image (Shi et al. 2016).
-
-    Attributes:
-        upscale_factor: of height and width.
-    """
+    """Groups of channels as the pixels of an image upscale_factor times as high and wide (Shi et al. 2016)."""
 
     upscale_factor: Size
 
 
 class PixelUnshuffleConfig(ModuleConfig["windows.PixelUnshuffle"], tag="PixelUnshuffle"):
-    """Squares of pixels as channels of a smaller image, the inverse of PixelShuffle (Shi et al. 2016).
-
-    Attributes:
-        downscale_factor: by which height and width are divided.
-    """
+    """Squares of pixels as channels, of a height and width divided by downscale_factor: PixelShuffle undone."""
 
     downscale_factor: Size

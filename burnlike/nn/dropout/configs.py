@@ -10,30 +10,18 @@ if TYPE_CHECKING:
 
 
 class DropoutConfig(ModuleConfig["dropout.Dropout"], tag="Dropout"):
-    """Zero values at random in training (Srivastava et al. 2014).
-
-    Attributes:
-        prob: probability of zeroing a value; the others are scaled by 1 / (1 - prob).
-    """
+    """Zero values with the probability prob in training, scale the rest by 1 / (1 - prob) (Srivastava et al. 2014)."""
 
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
 
 class DropPathConfig(ModuleConfig["dropout.DropPath"], tag="DropPath"):
-    """Zero items of the batch at random in training (stochastic depth, Huang et al. 2016).
-
-    Attributes:
-        prob: probability of zeroing an item; the others are scaled by 1 / (1 - prob).
-    """
+    """Zero each item of the batch with the probability prob in training, scale the rest (Huang et al. 2016)."""
 
     prob: Annotated[float, Meta(ge=0, lt=1)]
 
 
 class GaussianNoiseConfig(ModuleConfig["dropout.GaussianNoise"], tag="GaussianNoise"):
-    """Add normal noise in training.
-
-    Attributes:
-        std: standard deviation of the noise.
-    """
+    """Add noise of N(0, std^2) in training."""
 
     std: NotNegative

@@ -6,7 +6,7 @@ from ...config import Meta, ModuleConfig
 from ...config.bounds import Finite, NotNegative, Positive, at_most
 
 if TYPE_CHECKING:
-    from . import cross_entropy, likelihoods, margins, residuals, sequences
+    from . import cross_entropy, elementwise, margins, sequences
 
 Reduction = Literal["mean", "sum", "batch_mean", "auto"]
 """How the values of a loss become one: their mean, their sum, their sum divided by the first size, or as the loss has
@@ -49,61 +49,45 @@ class BinaryCrossEntropyLossConfig(ModuleConfig["cross_entropy.BinaryCrossEntrop
     logits: bool = False
 
 
-class MseLossConfig(ModuleConfig["residuals.MseLoss"], tag="MseLoss"):
+class MseLossConfig(ModuleConfig["elementwise.MseLoss"], tag="MseLoss"):
     """The squared difference."""
 
 
-class HuberLossConfig(ModuleConfig["residuals.HuberLoss"], tag="HuberLoss"):
-    """Squared near 0, linear beyond (Huber 1964).
-
-    Attributes:
-        delta: where the two meet.
-    """
+class HuberLossConfig(ModuleConfig["elementwise.HuberLoss"], tag="HuberLoss"):
+    """Squared up to delta, linear beyond (Huber 1964)."""
 
     delta: Positive
 
 
-class SmoothL1LossConfig(ModuleConfig["residuals.SmoothL1Loss"], tag="SmoothL1Loss"):
-    """Huber's loss divided by beta (Girshick 2015, eq. 3).
-
-    Attributes:
-        beta: where the squared and the linear part meet.
-    """
+class SmoothL1LossConfig(ModuleConfig["elementwise.SmoothL1Loss"], tag="SmoothL1Loss"):
+    """Huber's loss whose delta is beta, divided by beta (Girshick 2015, eq. 3)."""
 
     beta: Positive = 1.0
 
 
-class LpLossConfig(ModuleConfig["residuals.LpLoss"], tag="LpLoss"):
-    """The absolute difference to a power.
-
-    Attributes:
-        p: the power.
-    """
+class LpLossConfig(ModuleConfig["elementwise.LpLoss"], tag="LpLoss"):
+    """The absolute difference to the power p."""
 
     p: Positive
 
     @classmethod
-    def l1(cls) -> "residuals.LpLoss":
+    def l1(cls) -> "elementwise.LpLoss":
         """The loss of the absolute difference."""
         return cls(p=1.0).init()
 
     @classmethod
-    def l2(cls) -> "residuals.LpLoss":
+    def l2(cls) -> "elementwise.LpLoss":
         """The loss of the squared difference."""
         return cls(p=2.0).init()
 
 
-class KLDivLossConfig(ModuleConfig["likelihoods.KLDivLoss"], tag="KLDivLoss"):
-    """The Kullback-Leibler divergence of predictions, given as logarithms, from targets.
-
-    Attributes:
-        log_target: whether the targets are logarithms, too.
-    """
+class KLDivLossConfig(ModuleConfig["elementwise.KLDivLoss"], tag="KLDivLoss"):
+    """The Kullback-Leibler divergence of predictions from targets: logarithms, the targets with log_target, too."""
 
     log_target: bool = False
 
 
-class PoissonNllLossConfig(ModuleConfig["likelihoods.PoissonNllLoss"], tag="PoissonNllLoss"):
+class PoissonNllLossConfig(ModuleConfig["elementwise.PoissonNllLoss"], tag="PoissonNllLoss"):
     """Minus the logarithm of the likelihood of counts under a Poisson distribution.
 
     Attributes:
@@ -117,7 +101,7 @@ class PoissonNllLossConfig(ModuleConfig["likelihoods.PoissonNllLoss"], tag="Pois
     eps: Positive = 1e-8
 
 
-class GaussianNLLLossConfig(ModuleConfig["likelihoods.GaussianNLLLoss"], tag="GaussianNLLLoss"):
+class GaussianNLLLossConfig(ModuleConfig["elementwise.GaussianNLLLoss"], tag="GaussianNLLLoss"):
     """Minus the logarithm of the likelihood under normal distributions (Nix & Weigend 1994).
 
     Attributes:
@@ -166,32 +150,19 @@ class CosineEmbeddingLossConfig(ModuleConfig["margins.CosineEmbeddingLoss"], tag
 
 
 class HingeEmbeddingLossConfig(ModuleConfig["margins.HingeEmbeddingLoss"], tag="HingeEmbeddingLoss"):
-    """Distances of pairs: small if they belong together, at least a margin if not.
-
-    Attributes:
-        margin: distance from which pairs are apart enough.
-    """
+    """Distances of pairs: small if they belong together, at least the margin if not."""
 
     margin: Finite = 1.0
 
 
 class MarginRankingLossConfig(ModuleConfig["margins.MarginRankingLoss"], tag="MarginRankingLoss"):
-    """Which of two scores is to be the larger one.
-
-    Attributes:
-        margin: by how much it is to be larger.
-    """
+    """Which of two scores is to be the larger one, by the margin."""
 
     margin: NotNegative = 0.0
 
 
 class MultiMarginLossConfig(ModuleConfig["margins.MultiMarginLoss"], tag="MultiMarginLoss"):
-    """The score of the target class is to exceed the others by a margin.
-
-    Attributes:
-        margin: by how much it is to exceed them.
-        p: power of what is missing, 1 or 2.
-    """
+    """The score of the target class is to exceed the others by the margin; what is missing counts to the power p."""
 
     margin: NotNegative = 1.0
     p: Literal[1, 2] = 1
@@ -202,12 +173,7 @@ class SoftMarginLossConfig(ModuleConfig["margins.SoftMarginLoss"], tag="SoftMarg
 
 
 class TripletMarginLossConfig(ModuleConfig["margins.TripletMarginLoss"], tag="TripletMarginLoss"):
-    """An anchor is to be nearer to one vector than to another (Balntas et al. 2016).
-
-    Attributes:
-        margin: by how much it is to be nearer.
-        p: of the norm that measures distances.
-    """
+    """An anchor is to be nearer to one vector than to another, by the margin in the p-norm (Balntas et al. 2016)."""
 
     margin: Finite = 1.0
     p: Positive = 2.0

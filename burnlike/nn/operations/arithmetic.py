@@ -12,7 +12,7 @@ from ..call_types import ChangesRank, KeepsType
 from ..layer import ConfiguredLayer, Layer, OfEachElement, shape_error
 from ..torch_counterpart import AnyLibrary
 from .configs import ConstantTensorConfig, ParameterConfig, SoftmaxConfig
-from .joining import expect_alike, expect_dim
+from .shapes import expect_alike, expect_dim
 
 
 class _OfTwo(KeepsType, AnyLibrary, ConfiguredLayer):

@@ -9,32 +9,28 @@ from ...config.roles import Built
 from ..initializers.configs import Initializer, Normal
 
 if TYPE_CHECKING:
-    from . import arithmetic, joining, reshaping, selecting
+    from . import arithmetic, shapes
 
 _Dimensions = Annotated[tuple[Dimension, ...], Meta(min_length=1, max_length=64)]
 _Index = Annotated[int, Meta(ge=-(2**31)), at_most(2**31 - 1, "no dimension is larger")]
 _NewSize = Annotated[int, Meta(ge=-1), at_most(2**31 - 1, "no dimension is larger")]
 
 
-class AddConfig(ModuleConfig["joining.Add"], tag="Add"):
+class AddConfig(ModuleConfig["shapes.Add"], tag="Add"):
     """The sum of two or more tensors, element by element."""
 
 
-class MultiplyConfig(ModuleConfig["joining.Multiply"], tag="Multiply"):
+class MultiplyConfig(ModuleConfig["shapes.Multiply"], tag="Multiply"):
     """The product of two or more tensors, element by element."""
 
 
-class ConcatConfig(ModuleConfig["joining.Concat"], tag="Concat"):
-    """Two or more tensors one after the other in one dimension.
-
-    Attributes:
-        dim: in which they follow each other; negative ones count from the last.
-    """
+class ConcatConfig(ModuleConfig["shapes.Concat"], tag="Concat"):
+    """Two or more tensors one after the other in the dimension dim."""
 
     dim: Dimension
 
 
-class SplitConfig(ModuleConfig["selecting.Split"], tag="Split"):
+class SplitConfig(ModuleConfig["shapes.Split"], tag="Split"):
     """One tensor as several: the parts of one dimension, in order.
 
     Attributes:
@@ -46,29 +42,20 @@ class SplitConfig(ModuleConfig["selecting.Split"], tag="Split"):
     dim: Dimension = -1
 
 
-class SelectConfig(ModuleConfig["selecting.Select"], tag="Select"):
-    """The elements at one index of a dimension, which is left out: the first position, the last step.
-
-    Attributes:
-        dim: that is left out; negative ones count from the last.
-        index: in it; negative ones count from the end.
-    """
+class SelectConfig(ModuleConfig["shapes.Select"], tag="Select"):
+    """The elements at an index of the dimension dim, which is left out: the first position, the last step."""
 
     dim: Dimension
     index: _Index
 
 
-class StackConfig(ModuleConfig["joining.Stack"], tag="Stack"):
-    """Two or more tensors of one shape as one, side by side in a new dimension.
-
-    Attributes:
-        dim: of the result, in which they follow each other; negative ones count from its last.
-    """
+class StackConfig(ModuleConfig["shapes.Stack"], tag="Stack"):
+    """Two or more tensors of one shape as one, side by side in a new dimension dim."""
 
     dim: Dimension
 
 
-class SliceConfig(ModuleConfig["selecting.Slice"], tag="Slice"):
+class SliceConfig(ModuleConfig["shapes.Slice"], tag="Slice"):
     """A part of one dimension, which stays.
 
     Attributes:
@@ -84,7 +71,7 @@ class SliceConfig(ModuleConfig["selecting.Slice"], tag="Slice"):
     step: Size = 1
 
 
-class PadConfig(ModuleConfig["reshaping.Pad"], tag="Pad"):
+class PadConfig(ModuleConfig["shapes.Pad"], tag="Pad"):
     """More elements at the two ends of one dimension.
 
     Attributes:
@@ -114,19 +101,19 @@ class ReductionConfig(ModuleConfig[Built]):
     keep_dims: bool = False
 
 
-class MeanConfig(ReductionConfig["selecting.Mean"], tag="Mean"):
+class MeanConfig(ReductionConfig["shapes.Mean"], tag="Mean"):
     """The mean over dimensions."""
 
 
-class SumConfig(ReductionConfig["selecting.Sum"], tag="Sum"):
+class SumConfig(ReductionConfig["shapes.Sum"], tag="Sum"):
     """The sum over dimensions."""
 
 
-class MaxConfig(ReductionConfig["selecting.Max"], tag="Max"):
+class MaxConfig(ReductionConfig["shapes.Max"], tag="Max"):
     """The largest element over dimensions."""
 
 
-class MinConfig(ReductionConfig["selecting.Min"], tag="Min"):
+class MinConfig(ReductionConfig["shapes.Min"], tag="Min"):
     """The smallest element over dimensions."""
 
 
@@ -142,7 +129,7 @@ class ParameterConfig(ModuleConfig["arithmetic.Parameter"], tag="Parameter"):
     initializer: Initializer = Normal(std=0.02)
 
 
-class FlattenConfig(ModuleConfig["reshaping.Flatten"], tag="Flatten"):
+class FlattenConfig(ModuleConfig["shapes.Flatten"], tag="Flatten"):
     """Several dimensions in a row as one.
 
     Attributes:
@@ -154,7 +141,7 @@ class FlattenConfig(ModuleConfig["reshaping.Flatten"], tag="Flatten"):
     end_dim: Dimension = -1
 
 
-class ReshapeConfig(ModuleConfig["reshaping.Reshape"], tag="Reshape"):
+class ReshapeConfig(ModuleConfig["shapes.Reshape"], tag="Reshape"):
     """The same elements in another shape.
 
     Attributes:
@@ -168,7 +155,7 @@ class ReshapeConfig(ModuleConfig["reshaping.Reshape"], tag="Reshape"):
             yield "shape", f"expected at most one -1, got {list(self.shape)}"
 
 
-class PermuteConfig(ModuleConfig["reshaping.Permute"], tag="Permute"):
+class PermuteConfig(ModuleConfig["shapes.Permute"], tag="Permute"):
     """The dimensions in another order.
 
     Attributes:
@@ -211,20 +198,12 @@ class SqrtConfig(ModuleConfig["arithmetic.Sqrt"], tag="Sqrt"):
 
 
 class SoftmaxConfig(ModuleConfig["arithmetic.Softmax"], tag="Softmax"):
-    """exp(x) over its sum in one dimension.
-
-    Attributes:
-        dim: in which the results add up to 1; negative ones count from the last.
-    """
+    """exp(x) over its sum in the dimension dim."""
 
     dim: Dimension = -1
 
 
 class ConstantTensorConfig(ModuleConfig["arithmetic.ConstantTensor"], tag="Constant"):
-    """A number as a tensor, for operations between tensors: of size 1 in each dimension of its input.
-
-    Attributes:
-        value: the number.
-    """
+    """A number as a tensor, for operations between tensors: of size 1 in each dimension of its input."""
 
     value: Finite

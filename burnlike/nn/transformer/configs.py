@@ -13,7 +13,7 @@ from ..norm.configs import LayerNormConfig
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from . import feed_forward, mixture_of_experts, transformer
+    from . import feed_forward, transformer
 
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 
@@ -65,7 +65,7 @@ class GatedFeedForwardConfig(ModuleConfig["feed_forward.GatedFeedForward"], tag=
         return GatedLinearConfig(**sizes, activation=self.activation, bias=self.bias, initializer=self.initializer)
 
 
-class MixtureOfExpertsConfig(ModuleConfig["mixture_of_experts.MixtureOfExperts"], tag="MixtureOfExperts"):
+class MixtureOfExpertsConfig(ModuleConfig["feed_forward.MixtureOfExperts"], tag="MixtureOfExperts"):
     """Gated feed-forward parts, of which each position takes a few (Shazeer et al. 2017; Jiang et al. 2024).
 
     Attributes:

@@ -1,15 +1,19 @@
-"""The feed-forward parts of transformers, with and without a gate."""
+"""The feed-forward parts of transformers: with and without a gate, and mixtures of several."""
+
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ...module import Content
+from ..._torch_compat.transforms import transforming
+from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
+from ..joint_batch import JointLayer
 from ..layer import Layer, expect_shape
 from ..linear.configs import LinearConfig
-from .configs import GatedFeedForwardConfig, PositionWiseFeedForwardConfig
+from .configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
 
 
 class PositionWiseFeedForward(KeepsType, Layer):
@@ -59,3 +63,89 @@ class GatedFeedForward(KeepsType, Layer):
     def custom_content(self, content: Content) -> Content:
         d_ff, d_model = content.shape("linear.weight")
         return content.add("d_model", d_model).add("d_ff", d_ff).add("gate", self.gate)
+
+
+class MixtureOutput(NamedTuple):
+    """What experts make of each position, and how evenly they were chosen.
+
+    Attributes:
+        output: `[..., d_model]`.
+        balance: scalar `[]`, n_experts * sum_i f_i P_i (Fedus et al. 2021, eq. 4, without alpha): f_i the positions
+            for which expert i was chosen, P_i its mean probability. `n_selected` when all are chosen alike, else more.
+    """
+
+    output: Tensor
+    balance: Tensor
+
+
+class MixtureOfExperts(KeepsType, JointLayer, Module):
+    """sum_i p_i expert_i(x) over the `n_selected` experts of the largest p = softmax(router(x)) (Jiang et al. 2024).
+
+    Eager code computes the chosen experts only. Which those are is in the data, so compiled and exported code,
+    torch.func's transforms and the meta device compute all experts for all positions, with a weight of 0 for those that
+    were not chosen: the same numbers, for `n_experts / n_selected` times the work.
+
+    Torch: -.
+    """
+
+    def __init__(self, config: MixtureOfExpertsConfig, device: torch.device | str | None = None) -> None:
+        super().__init__()
+        self.router = LinearConfig(
+            d_input=config.d_model, d_output=config.n_experts, bias=False, initializer=config.initializer
+        ).init(device)
+        expert = GatedFeedForwardConfig(
+            d_model=config.d_model,
+            d_ff=config.d_ff,
+            activation=config.activation,
+            initializer=config.initializer,
+            output_initializer=config.output_initializer,
+        )
+        self.experts = nn.ModuleList(expert.init(device) for _ in range(config.n_experts))
+        self.n_selected = config.n_selected
+        self.normalized = config.normalized
+
+    @lift
+    def forward(self, x: Tensor) -> Tensor:
+        """`[..., d_model] -> [..., d_model]`. Raises ShapeError if the last dimension of x is not `d_model`."""
+        return self._forward(x).output
+
+    @lift
+    def forward_balance(self, x: Tensor) -> MixtureOutput:
+        """As `forward`, with what a training adds to its loss, times a small factor, so that all experts are used."""
+        return self._forward(x)
+
+    def _forward(self, x: Tensor) -> MixtureOutput:
+        expect_shape(self, x, "...", self.router.weight.shape[0])
+        flat = x.flatten(0, -2)
+        # In float32 at least: rounded probabilities would be equal.
+        probabilities = self.router(flat).softmax(-1, dtype=torch.promote_types(x.dtype, torch.float32))
+        weights, chosen = probabilities.topk(self.n_selected, -1)
+        if self.normalized:
+            weights = weights / weights.sum(-1, keepdim=True)
+        fractions, means = self._means(torch.zeros_like(probabilities).scatter(-1, chosen, 1.0), probabilities)
+        balance = len(self.experts) * (fractions * means).sum()
+        known = not (torch.compiler.is_compiling() or transforming() or x.is_meta)
+        mixed = (self._of_chosen if known else self._of_all)(flat, chosen, weights.to(x.dtype))
+        return MixtureOutput(mixed.unflatten(0, x.shape[:-1]), balance)
+
+    def _of_chosen(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        # Choices sorted by expert: rows of an expert lie together, and each position's outputs are summed in the order
+        # of their weights. CUDA is waited for once, for the counts.
+        expert_of = chosen.flatten()
+        order = expert_of.argsort(stable=True)
+        counts = expert_of.bincount(minlength=len(self.experts)).tolist()
+        rows = x.index_select(0, order.div(self.n_selected, rounding_mode="floor")).split(counts)
+        outputs = torch.cat([expert(part) for expert, part in zip(self.experts, rows, strict=True)])
+        by_position = outputs.index_select(0, order.argsort()).unflatten(0, chosen.shape)
+        return (by_position * weights[..., None]).sum(1).to(x.dtype)
+
+    def _of_all(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        every = x.new_zeros(x.shape[0], len(self.experts)).scatter(-1, chosen, weights)
+        mixed = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            mixed = mixed + expert(x) * every[:, index, None]
+        return mixed
+
+    def custom_content(self, content: Content) -> Content:
+        content = content.add("n_selected", self.n_selected).add("normalized", self.normalized)
+        return content.add("router", self.router).add("experts", self.experts)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
-from ..attention.caches import TensorCache
+from ..attention.attend import TensorCache
 from ..attention.multi_head_attention import MhaCache
 from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
