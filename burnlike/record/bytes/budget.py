@@ -29,17 +29,12 @@ CONTAINER, NUMBER, TEXT = 240, 32, 64
 
 
 class TensorCost(NamedTuple):
-    """The time and memory that the readers of a format take for one tensor with a long name.
-
-    Attributes:
-        memory: bytes, as the reader counts them.
-        steps: of time.
-        file_bytes: least bytes that a tensor with values takes in a file.
-    """
+    """The bytes of memory and steps of time that the readers of a format count for one tensor with a long name."""
 
     memory: float
     steps: float
     file_bytes: int
+    """The least that a tensor with values takes in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +74,8 @@ class ReadLimits:
 
     def times(self, factor: float) -> "ReadLimits":
         """Limits that are `factor` times as high."""
-        return ReadLimits(
-            self.seconds * factor,
-            self.bytes_per_second / factor,
-            self.memory_bytes * factor,
-            self.memory_per_byte * factor,
-        )
+        more = {name: getattr(self, name) * factor for name in ("seconds", "memory_bytes", "memory_per_byte")}
+        return ReadLimits(bytes_per_second=self.bytes_per_second / factor, **more)
 
     def __enter__(self) -> Self:
         _limits.set((*_limits.get(), self))

@@ -79,14 +79,13 @@ class PartSums:
         self._blocks[part].append((first, len(data), crc32(data)))
 
     def text(self) -> bytes:
-        return b"".join(b"%08x" % self._sum(blocks) for blocks in self._blocks)
-
-    @staticmethod
-    def _sum(blocks: list[tuple[int, int, int]]) -> int:
-        total = 0
-        for _, count, checksum in sorted(blocks):
-            total = combined(total, checksum, count) if total else checksum
-        return total
+        found = b""
+        for blocks in self._blocks:
+            total = 0
+            for _, count, checksum in sorted(blocks):
+                total = combined(total, checksum, count) if total else checksum
+            found += b"%08x" % total
+        return found
 
 
 def checksum_of(source: Source, start: int, count: int) -> int:

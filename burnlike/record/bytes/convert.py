@@ -89,9 +89,16 @@ def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FL
     Such a value is finite and became inf, nan or (where torch saturates) the largest value; or is inf where the type
     has none.
     """
-    if source.numel() == 0 or _surely_fits(source, converted):
+    if source.numel() == 0:
         return
     limits = torch.finfo(converted.dtype)
+    if converted.dtype in _SUMMABLE:  # one fast pass is enough in nearly every case
+        fits = bool(converted.sum().isfinite().item())  # a sum is finite only if all its terms are
+    else:
+        low, high = _wide(source).aminmax()
+        fits = -limits.max <= low.item() and high.item() <= limits.max
+    if fits:
+        return
     half_step = limits.eps * 2.0 ** math.floor(math.log2(limits.max)) / 2
     before, after = _wide(source), _wide(converted)
     lost = before.isfinite() & (~after.isfinite() | (before.abs() > limits.max + half_step))
@@ -103,20 +110,15 @@ def check_floats(name: str, source: Tensor, converted: Tensor, remedy: str = _FL
         )
 
 
-def _surely_fits(source: Tensor, converted: Tensor) -> bool:
-    """One fast pass, which is enough in nearly every case."""
-    if converted.dtype in _SUMMABLE:
-        return bool(converted.sum().isfinite().item())  # a sum is finite only if all its terms are
-    low, high = _wide(source).aminmax()
-    return -torch.finfo(converted.dtype).max <= low.item() and high.item() <= torch.finfo(converted.dtype).max
-
-
 def check_ints(name: str, source: Tensor, target: torch.dtype, remedy: str = _INT_REMEDY) -> None:
     """Raise if a value of the integer tensor `source` does not fit `target`."""
     if source.numel() == 0:
         return
     limits = torch.iinfo(target)
-    for value in _extremes(source):
+    # torch has no ordering of uint64: with the top bit turned over, int64's order is the same.
+    wide = source.dtype == torch.uint64
+    ordered = source.view(torch.int64) ^ -(2**63) if wide else source.to(torch.int64)
+    for value in (int(it.item()) + (2**63 if wide else 0) for it in ordered.aminmax()):
         if not limits.min <= value <= limits.max:
             raise PrecisionError(
                 f"'{name}': {value} does not fit {plain(target)} ({limits.min} to {limits.max}); {remedy}"
@@ -125,12 +127,3 @@ def check_ints(name: str, source: Tensor, target: torch.dtype, remedy: str = _IN
 
 def _wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype in _SUMMABLE else tensor.float()
-
-
-def _extremes(source: Tensor) -> tuple[int, int]:
-    if source.dtype != torch.uint64:
-        low, high = source.to(torch.int64).aminmax()
-        return int(low.item()), int(high.item())
-    # torch has no ordering of uint64: with the top bit turned over, int64's order is the same.
-    low, high = (source.view(torch.int64) ^ -(2**63)).aminmax()
-    return int(low.item()) + 2**63, int(high.item()) + 2**63

@@ -39,7 +39,8 @@ class GzipSource(Source):
         self._lock = threading.RLock()
         self._seen = 0
         self._length: int | None = None  # of what is unpacked, once the end was seen
-        self._rewind()
+        self._window, self._begin = b"", 0
+        self._begin_stream(0)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         with self._lock:
@@ -57,18 +58,15 @@ class GzipSource(Source):
         """See `Source.has`; unpacks up to there."""
         stop = offset + count
         with self._lock:
-            if stop <= self._seen:
-                return True
-            return self._length is None and self._reach(stop - 1)
+            return stop <= self._seen or (self._length is None and self._reach(stop - 1))
 
     def check_length(self) -> None:
         self._packed.check_length()
 
     def verify(self) -> bool:
         with self._lock:
-            if self._length is None:
-                while self._reach(self._begin + len(self._window)):
-                    pass
+            while self._length is None:
+                self._reach(self._begin + len(self._window))
         return True
 
     def read(self, offset: int, count: int) -> bytes:
@@ -81,10 +79,6 @@ class GzipSource(Source):
                 found += piece
         return bytes(found)
 
-    def _rewind(self) -> None:
-        self._window, self._begin = b"", 0
-        self._begin_stream(0)
-
     def _begin_stream(self, offset: int) -> None:
         self.budget.take(0, _STREAM_STEPS)
         self._unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
@@ -94,7 +88,8 @@ class GzipSource(Source):
         """Unpack until the window holds `offset`; False if the data ends before."""
         if offset < self._begin:
             self.restarts += 1
-            self._rewind()
+            self._window, self._begin = b"", 0
+            self._begin_stream(0)
         while offset >= self._begin + len(self._window):
             piece = self._unpack()
             if not piece:
@@ -119,7 +114,16 @@ class GzipSource(Source):
                         f"{self.path}: bytes lie behind its compressed data, at byte {end}; save or fetch it again"
                     )
                 self._begin_stream(end)
-            packed = self._unpacker.unconsumed_tail or self._next_input()
+            packed = self._unpacker.unconsumed_tail
+            if not packed:
+                packed = self._packed.read_some(self._input_offset, self._input_bytes)
+                if not packed:
+                    raise RecordFormatError(
+                        f"{self.path}: truncated within its compressed data; save or fetch it again"
+                    )
+                self._input_offset += len(packed)
+                # Small at first: streams of a few bytes that follow each other must not be read again for each.
+                self._input_bytes = min(2 * self._input_bytes, _INPUT_BYTES)
             try:
                 piece = self._unpacker.decompress(packed, _OUTPUT_BYTES)
             except zlib.error as error:
@@ -128,12 +132,3 @@ class GzipSource(Source):
                 ) from error
         self.budget.take(0, len(piece) / _BYTES_PER_STEP)
         return piece
-
-    def _next_input(self) -> bytes:
-        found = self._packed.read_some(self._input_offset, self._input_bytes)
-        if not found:
-            raise RecordFormatError(f"{self.path}: truncated within its compressed data; save or fetch it again")
-        self._input_offset += len(found)
-        # Small at first: streams of a few bytes that follow each other must not be read again for each.
-        self._input_bytes = min(2 * self._input_bytes, _INPUT_BYTES)
-        return found

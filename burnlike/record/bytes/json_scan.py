@@ -46,31 +46,28 @@ def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[s
     """
     count = _quotes(text) // 4
     budget.take(count * pair_bytes, count * _PAIR_STEPS + len(text) / 64)
-    at, last = _begin(text, _MAP)
-    while last == b",":
-        found = _USUAL_PAIR.match(text, at) or _PAIR.match(text, at)
-        if found is None:
-            break
-        key, value, last = found.groups()
-        at = found.end()
-        yield _decoded(key, text), _decoded(value, text)
-    if last != b"}" or at != len(text):
-        raise NotThisError(why_not(text, at))
+    for found in _entries(text, _MAP, b"}", _USUAL_PAIR, _PAIR):
+        yield _decoded(found[1], text), _decoded(found[2], text)
 
 
 def texts_of(text: bytes, budget: Budget, item_bytes: int) -> Iterator[str]:
     """The items of a list of texts, in order; see `text_pairs`."""
     count = _quotes(text) // 2
     budget.take(count * item_bytes, count * _ITEM_STEPS + len(text) / 64)
-    at, last = _begin(text, _LIST)
-    while last == b",":
-        found = _ITEM.match(text, at)
-        if found is None:
-            break
-        item, last = found.groups()
-        at = found.end()
-        yield _decoded(item, text)
-    if last != b"]" or at != len(text):
+    for found in _entries(text, _LIST, b"]", _ITEM, _ITEM):
+        yield _decoded(found[1], text)
+
+
+def _entries(
+    text: bytes, opening: re.Pattern[bytes], end: bytes, usual: re.Pattern[bytes], form: re.Pattern[bytes]
+) -> Iterator[re.Match[bytes]]:
+    """The entries of a map or list, each of the usual form or of any; the last group is a comma or the end."""
+    begin = opening.match(text)
+    at, last = (0, b"") if begin is None else (begin.end(), b"," if begin[1] is None else end)
+    while last == b"," and (found := usual.match(text, at) or form.match(text, at)):
+        at, last = found.end(), found[found.lastindex or 0]
+        yield found
+    if last != end or at != len(text):
         raise NotThisError(why_not(text, at))
 
 
@@ -79,14 +76,6 @@ def _decoded(raw: bytes, text: bytes) -> str:
         return text_of(raw)
     except ValueError as error:
         raise NotThisError(f"is not valid JSON of UTF-8 ({error})" if text.isascii() else why_not(text, 0)) from error
-
-
-def _begin(text: bytes, opening: re.Pattern[bytes]) -> tuple[int, bytes]:
-    """The place behind the beginning of a map or list; and a comma as before each entry, or its end if it is empty."""
-    found = opening.match(text)
-    if found is None:
-        return 0, b""
-    return found.end(), b"," if found[1] is None else found[1][:1]
 
 
 def _quotes(text: bytes) -> int:

@@ -18,7 +18,7 @@ _WINDOW_BYTES = 1 << 16
 
 
 class Source(ABC):
-    """Bytes with positions.
+    """Bytes with positions. Reading raises RecordFormatError where there are fewer, RecordIOError where it fails.
 
     Attributes:
         path: what messages call it.
@@ -39,62 +39,35 @@ class Source(ABC):
 
     @abstractmethod
     def read_into(self, offset: int, into: memoryview) -> None:
-        """Fill `into` with the bytes from `offset` on.
-
-        Raises:
-            RecordFormatError: there are fewer.
-            RecordIOError: reading fails.
-        """
+        """Fill `into` with the bytes from `offset` on."""
 
     def has(self, offset: int, count: int) -> bool:
         """Whether there are `count` bytes from `offset` on; reads no more than it has to."""
         return offset + count <= self.stored_bytes
 
     def read(self, offset: int, count: int) -> bytes:
-        """`count` bytes from `offset` on; takes no memory for bytes that are not there.
-
-        Raises:
-            RecordFormatError: there are fewer.
-            RecordIOError: reading fails.
-        """
+        """`count` bytes from `offset` on; takes no memory for bytes that are not there."""
         self.require(offset, count)
         found = bytearray(count)
         self.read_into(offset, memoryview(found))
         return bytes(found)
 
     def read_some(self, offset: int, most: int) -> bytes:
-        """Some of the bytes from `offset` on, at most `most`; none at the end.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
+        """Some of the bytes from `offset` on, at most `most`; none at the end."""
         while most and not self.has(offset, most):
             most //= 2
         return self.read(offset, most) if most else b""
 
     def check_length(self) -> None:
-        """Raise if what the bytes come from was cut since it was opened.
-
-        Raises:
-            RecordIOError: it was.
-        """
+        """Raise RecordIOError if what the bytes come from was cut since it was opened."""
         return
 
     def verify(self) -> bool:
-        """Compare the bytes with the checksum that they have, beside those of tensors; whether they have one.
-
-        Raises:
-            RecordFormatError: they differ.
-            RecordIOError: reading fails.
-        """
+        """Compare the bytes with the checksum that they have, beside those of tensors; whether they have one."""
         return False
 
     def require(self, offset: int, count: int) -> None:
-        """Check that there are `count` bytes from `offset` on.
-
-        Raises:
-            RecordFormatError: there are fewer.
-        """
+        """Check that there are `count` bytes from `offset` on."""
         if not self.has(offset, count):
             raise RecordFormatError(
                 f"{self.path}: truncated: {count} bytes expected at byte {offset}; save or fetch it again"
@@ -161,10 +134,6 @@ class Cursor:
         """The next `count` bytes."""
         first = self.position - self._begin
         if first < 0 or first + count > len(self._window):
-            if count > self._window_bytes:
-                found = self.source.read(self.position, count)
-                self.position += count
-                return found
             self._fill(count)
             first = 0
         self.position += count
@@ -187,10 +156,9 @@ class Cursor:
         return not self.source.has(self.position, 1)
 
     def _fill(self, least: int) -> None:
-        found = self.source.read_some(self.position, self._window_bytes)
-        if len(found) < least:
-            found = self.source.read(self.position, least)
-        self._window, self._begin = found, self.position
+        found = self.source.read_some(self.position, self._window_bytes) if least <= self._window_bytes else b""
+        self._window = found if len(found) >= least else self.source.read(self.position, least)
+        self._begin = self.position
 
 
 def open_file(path: str | os.PathLike[str]) -> int:

@@ -31,13 +31,8 @@ def run_steps(
     """Do every step, begun in the order of the list, by several threads if there are several steps.
 
     If no thread can be started, the caller's does them all: Python 3.12 starts none once the program has begun to end.
-    If a step raises, no further one begins, and the first error is raised.
-
-    Args:
-        steps: what there is to do.
-        do: does one step; the buffer is its thread's own.
-        buffer_bytes: length of a buffer, a power of two; those of threads begin at a multiple of it.
-        most_workers: how many threads there may be.
+    If a step raises, no further one begins, and the first error is raised. `do` gets a step and a buffer of its
+    thread's own, of `buffer_bytes`, a power of two; those of threads begin at a multiple of it.
     """
     workers = min(most_workers, len(steps))
     threads: list[threading.Thread] = []
@@ -45,7 +40,13 @@ def run_steps(
     try:
         if workers > 1:
             with _one_torch_thread_each():
-                threads = _start(pool, _buffers(workers, buffer_bytes))
+                for number, buffer in enumerate(_buffers(workers, buffer_bytes)):
+                    thread = threading.Thread(target=pool.work, args=(number, buffer))
+                    try:
+                        thread.start()
+                    except RuntimeError:  # the system's limit, or the interpreter ends
+                        break
+                    threads.append(thread)
                 for _ in threads:
                     pool.ready.acquire()
         for thread in threads:
@@ -59,19 +60,6 @@ def run_steps(
             do(step, buffer)
     if pool.error is not None:
         raise pool.error
-
-
-def _start(pool: "_Pool", buffers: Sequence[Tensor]) -> list[threading.Thread]:
-    """Start a worker for each buffer, or as many as the system lets one start."""
-    started: list[threading.Thread] = []
-    for number, buffer in enumerate(buffers):
-        thread = threading.Thread(target=pool.work, args=(number, buffer))
-        try:
-            thread.start()
-        except RuntimeError:  # the system's limit, or the interpreter ends
-            break
-        started.append(thread)
-    return started
 
 
 class _Pool:
