@@ -12,41 +12,23 @@ from .outline import Outline, Segment
 
 
 class Format(ABC):
-    """Turns an Outline into the bytes of a file, and back.
-
-    Attributes:
-        name: what `inspect` shows.
-        extension: of such files.
-        compressed: whether the segments are gzipped on their way into the file.
-        has_names: whether a file tells the names of its tensors; else its reader needs a layout.
-        has_top_level_keys: whether `read` takes a third argument, the key of the outermost map under which to read.
-    """
+    """Turns an Outline into the bytes of a file, and back."""
 
     name: str
     extension: str
-    compressed: bool
-    has_names = True
-    has_top_level_keys = False
+    compressed: bool  # whether the segments are gzipped on their way into the file
+    has_names = True  # whether a file tells the names of its tensors; else its reader needs a layout
+    has_top_level_keys = False  # whether `read` takes a third argument, the key of the outermost map to read under
 
     @abstractmethod
     def segments(self, outline: Outline) -> Iterable[Segment]:
-        """The file's bytes, with places for the values of the tensors.
-
-        Raises:
-            RecordError: the format has no place for something that the record holds.
-        """
+        """The file's bytes, with places for the tensors' values; RecordError names what the format has no place for."""
 
     @abstractmethod
     def read(self, source: Source, layout: object = None) -> Outline:
         """Read all but the tensors' values, which become `StoredTensor`s; `source` is not compressed.
 
-        Args:
-            source: the file.
-            layout: see `burnlike.record.layout`; needed by formats that carry no names.
-
-        Raises:
-            RecordFormatError: the file is damaged or not of this format.
-            RecordIOError: reading fails.
+        Formats that carry no names need a layout. RecordFormatError says what is damaged or not of this format.
         """
 
 
@@ -71,12 +53,8 @@ _OF_TORCH = re.compile(
 )
 """Names, in lower case, that are those of files of `torch.save`: readers would take them for such."""
 
-INDEX_SUFFIX = ".index.json"
-"""What the name of the index of a sharded set ends in."""
-
+INDEX_SUFFIX = ".index.json"  # of the name of the index of a sharded set
 EXTENSIONS = tuple(_FORMATS)
-"""What the names of records' files end in."""
-
 DEFAULT_EXTENSION = ".safetensors"
 
 

@@ -28,8 +28,7 @@ from typing import Any
 
 from ..errors import RecordError, nearest
 
-Layout = Any
-"""One of the above."""
+Layout = Any  # one of the above
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,8 @@ def known_layout(layout: Layout | LayoutOf) -> Layout:
     return layout.make() if isinstance(layout, LayoutOf) else layout
 
 
-SCALARS = ("usize", "u64", "u32", "i64", "i32", "f64", "f32", "bool", "str")
-"""Leaves that are plain values."""
-
+SCALARS = ("usize", "u64", "u32", "i64", "i32", "f64", "f32", "bool", "str")  # leaves that are plain values
 LEAVES = ("param", "tensor", "constant", "unit", *SCALARS)
-"""All leaves."""
-
 _TAGS = ("$option", "$vec", "$tuple", "$enum", "$state", "$map", "$named")
 _EXTRA = {"$option": {"some"}, "$enum": {"is"}, "$state": {"rank"}}
 _MAX_DEPTH = 64
@@ -61,9 +56,7 @@ _MAX_DEPTH = 64
 
 def tag_of(layout: Layout) -> str | None:
     """The `$` word of a layout, None for leaves and structs."""
-    if isinstance(layout, Mapping):
-        return next((tag for tag in _TAGS if tag in layout), None)
-    return None
+    return next((tag for tag in _TAGS if tag in layout), None) if isinstance(layout, Mapping) else None
 
 
 def join(prefix: str, name: object) -> str:
@@ -92,10 +85,8 @@ def check_layout(layout: Layout, path: str = "", depth: int = 0) -> None:
         return
     if not isinstance(layout, Mapping) or not all(isinstance(key, str) for key in layout):
         raise RecordError(f"{place}: expected a text or a map from texts, got {layout!r:.80}")
-    tag = tag_of(layout)
-    if tag is None:
-        wrong = [key for key in layout if key.startswith("$")]
-        if wrong:
+    if (tag := tag_of(layout)) is None:
+        if wrong := [key for key in layout if key.startswith("$")]:
             raise RecordError(f"{place}: {wrong[0]!r} is none of {', '.join(_TAGS)}{nearest(wrong[0], list(_TAGS))}")
     elif extra := set(layout) - {tag} - _EXTRA.get(tag, set()):
         raise RecordError(f"{place}: {sorted(extra)} can't stand beside {tag}")

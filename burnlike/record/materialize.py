@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,17 +41,14 @@ def init_from(
         config: has `init(device)`, as a ModuleConfig; or a function without arguments that makes the module.
         source: path of a record's file; or a Record, or a part of one.
         device: where the tensors go; None is torch's default device.
-        options: of `burnlike.record.load`.
+        options: of `burnlike.record.load`, whose errors these are too.
 
     Returns:
         The module, with every tensor set and the ids of the record.
 
     Raises:
-        RecordIOError, RecordFormatError: the file can't be read.
-        RecordMismatchError: the record does not fit the module.
         RecordError: a tensor is left that nothing sets, or the module can't be built without values.
-        DeviceError: there is no such device.
-        ArgumentError: `config` makes no module, or see `burnlike.record.load`.
+        ArgumentError: `config` makes no module.
     """
     target = find_device(device)
     opening = {key: options.pop(key) for key in ("recorder", "layout", "top_level_key") if key in options}
@@ -117,10 +115,7 @@ def _rebuild(config: Any, module: nn.Module, device: torch.device) -> str:
 
 
 def computed_tensors(build: Callable[[], nn.Module]) -> dict[str, Tensor]:
-    """Build a module on the CPU and return its tensors that don't depend on random numbers, by path.
-
-    No random number is drawn, and memory that an initializer would fill is not touched.
-    """
+    """Build a module on the CPU and return its tensors that don't depend on random numbers, by path; none is drawn."""
     mode = _WithoutRandomNumbers()
     with torch.device("cpu"), torch.no_grad(), mode:
         module = build()
@@ -142,10 +137,11 @@ class _WithoutRandomNumbers(TorchDispatchMode):
         tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
         if torch.Tag.nondeterministic_seeded not in func.tags and not any(map(self.is_unknown, tensors)):
             return func(*args, **kwargs)
-        if func.is_view or torch.Tag.inplace_view in func.tags:
-            return func(*args, **kwargs)  # of the same memory
+        if func.is_view or torch.Tag.inplace_view in func.tags:  # of the same memory
+            return func(*args, **kwargs)
         if torch.Tag.data_dependent_output in func.tags:
-            if tensors[0].dtype == torch.bool and _in_torchs_initializer():
+            callers = (frame.f_globals.get("__name__") for frame, _ in traceback.walk_stack(sys._getframe()))
+            if tensors[0].dtype == torch.bool and torch.nn.init.__name__ in callers:
                 return False  # to "draw again?"
             raise RuntimeError(f"its constructor looks at random numbers, by {func}")
         schema = schema_of(func)
@@ -153,27 +149,19 @@ class _WithoutRandomNumbers(TorchDispatchMode):
             changed = [*_changed(func, args, kwargs)]
             tree_map(self._note, changed)
             return changed[0] if len(schema.returns) == 1 else tuple(changed) if schema.returns else None
-        return tree_map(self._without_values, _meta_result(func, args, kwargs))
 
-    def _without_values(self, like: Any) -> Any:
-        if not isinstance(like, Tensor):
-            return like
-        made = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
-        self._note(made)
-        return made
+        def without_values(like: Any) -> Any:
+            if not isinstance(like, Tensor):
+                return like
+            made = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
+            self._note(made)
+            return made
+
+        return tree_map(without_values, _meta_result(func, args, kwargs))
 
     def _note(self, tensor: Any) -> None:
         if isinstance(tensor, Tensor) and not tensor.is_meta:
             self._unknown.add(StorageWeakRef(tensor.untyped_storage()))
-
-
-def _in_torchs_initializer() -> bool:
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == torch.nn.init.__name__:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _changed(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:

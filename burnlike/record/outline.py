@@ -1,7 +1,4 @@
-"""Outline: a record without its tensors' values. Imports no torch.
-
-A format reads a file into an Outline and writes the Segments of one; neither looks at a value of a tensor.
-"""
+"""Outline: a record without its tensors' values, which a format reads and writes. Imports no torch."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +10,8 @@ from ..errors import RecordFormatError
 from ..module.identity.param_id import ParamId
 from .bytes.source import Source
 
+# By the names of the safetensors format, here for every format.
 DTYPE_BITS: Mapping[str, int] = {it.record: it.bits for it in DTYPES}
-"""Bits of one element of each dtype; the names are those of the safetensors format, here for every format."""
-
-
 _KINDS = {it.record: it.kind for it in DTYPES}
 
 
@@ -54,13 +49,10 @@ class TensorEntry:
 
 @dataclass(slots=True, unsafe_hash=True)
 class StoredTensor(TensorEntry):
-    """A tensor whose values lie in a source, one behind the other, little-endian and in row-major order.
+    """A tensor whose values lie in a source from byte `start` on, little-endian and in row-major order.
 
-    Attributes:
-        source: where.
-        start: offset of the first byte.
-        stored_as: the dtype of the bytes, where it is another than `dtype` (bools of four bytes).
-        crc32: checksum of the bytes; None where the file has none.
+    `stored_as` is the dtype of the bytes, where it is another than `dtype` (bools of four bytes), `crc32` their
+    checksum; None where the file has none.
     """
 
     source: Source
@@ -84,10 +76,9 @@ class StoredTensor(TensorEntry):
 
 
 class Payload(NamedTuple):
-    """The place of a tensor's values among the segments of a file.
+    """The place of a tensor's values among the segments of a file: their bytes or, by `json_indent`, a JSON array.
 
-    `json_indent` None writes the bytes themselves; else they are a JSON array of numbers: -1 writes them on one line, a
-    number of spaces (that of the array's own line) on a line each.
+    -1 writes its numbers on one line, a number of spaces (that of the array's own line) on a line each.
     """
 
     name: str
@@ -109,14 +100,9 @@ class Outline:
 
     Attributes:
         entries: its tensors by name, in their order; `StoredTensor`s where it was read.
-        ids: ParamId of those that are parameters.
-        aliases: other name of a tied tensor -> its name among `entries`.
-        values: numbers, texts, bools, None, and lists and maps of those.
-        states: names of the tensors that are running statistics or other buffers.
-        layout: how a nested format arranges it, see `burnlike.record.layout`; None where that isn't known.
+        ids, aliases, values, states, layout: as in a `Record`.
         metadata: what the file says about itself beside burnlike's own.
-        format: name of the file's format.
-        version: version of that format, None where the file has none.
+        version: of the format, None where the file has none.
         precision: in an outline that is to be written: the dtype that floats are stored in, None for as they are.
         changed: the file, of those that it was read from, whose header is not the one that was saved, as its checksum
             tells; empty for none.

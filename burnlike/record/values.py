@@ -10,22 +10,16 @@ from .bytes.budget import Budget
 from .bytes.json_scan import load_json
 from .layout import join
 
-ENTRY = "$entry"
-"""The key of a value that is an entry of a state dict; see `burnlike.record.state_dict.entries`."""
+# The keys of values that are an entry of a state dict (`state_dict.entries`), that say which class the tensors below
+# their name make (`state_dict.saved_forms`), and that are ids which a record of several records has more than once:
+# name of a tensor -> its id, as a text.
+ENTRY, PARTS, IDS = "$entry", "$parts", "$ids"
 
-PARTS = "$parts"
-"""The key of a value that says which class the tensors below its name make; see `state_dict.saved_forms`."""
-
-IDS = "$ids"
-"""The key of the ids that a record of several records has more than once: name of a tensor -> its id, as a text."""
-
-MAX_DEPTH = 64
-"""Levels that values may be nested; a limit of our own: that of Python depends on who calls."""
+MAX_DEPTH = 64  # levels that values may be nested; a limit of our own: that of Python depends on who calls
 
 _ESCAPE = "$"
 _FLOAT, _INT = "$float", "$int"
-_EVERYWHERE = range(-(2**63), 2**64)
-"""Integers that MessagePack and other readers of JSON can hold."""
+_EVERYWHERE = range(-(2**63), 2**64)  # integers that MessagePack and other readers of JSON can hold
 _SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -59,7 +53,10 @@ def to_json(value: Any, place: str, depth: int = 0) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if type(value) is int:
-        return value if value in _EVERYWHERE else {_INT: _decimal(value, place)}
+        try:
+            return value if value in _EVERYWHERE else {_INT: str(value)}
+        except ValueError as error:
+            raise RecordError(f"{place}: an integer of too many digits ({error}); store it as a text") from error
     if type(value) is float:
         return value if math.isfinite(value) else {_FLOAT: repr(value)}
     if isinstance(value, list | tuple):
@@ -113,13 +110,6 @@ def leaves(values: Any, path: str = "") -> list[tuple[str, Any]]:
     else:
         return [] if values == {} and not path else [(path, values)]
     return [pair for key, below in parts for pair in leaves(below, join(path, key))]
-
-
-def _decimal(value: int, place: str) -> str:
-    try:
-        return str(value)
-    except ValueError as error:
-        raise RecordError(f"{place}: an integer of too many digits ({error}); store it as a text") from error
 
 
 def _number(value: dict[str, Any], place: str) -> int | float:

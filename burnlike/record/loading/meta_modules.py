@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from ...module.attributes.plain_attributes import DEEPEST, plain_names, with_items
 
-RESET = "reset_non_persistent_buffers"
-"""The method of a module that computes its tensors which are in no record."""
-
+RESET = "reset_non_persistent_buffers"  # the method of a module that computes its tensors which are in no record
 Places = dict[int, tuple[nn.Module, str, str, Tensor]]
 
 
@@ -23,12 +21,7 @@ def unset_tensors(module: nn.Module) -> dict[str, Tensor]:
 def all_tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
     """Each path and tensor: parameters, buffers, and tensors in plain attributes, lists, dicts and plain objects."""
     found: list[tuple[str, Tensor]] = []
-
-    def note(path: str, tensor: Tensor) -> Tensor:
-        found.append((path, tensor))
-        return tensor
-
-    replace_tensors(module, note)
+    replace_tensors(module, lambda path, tensor: found.append((path, tensor)) or tensor)
     return found
 
 
@@ -92,17 +85,6 @@ def compute_unsaved(module: nn.Module, places: Places, device: torch.device) -> 
 
     `places` are its tensors before it was filled. Returns the paths of the tensors that still have no values.
     """
-    _follow(module, places)
-    for part in module.modules():
-        reset = getattr(part, RESET, None)
-        if reset is not None and any("." not in path for path in unset_tensors(part)):
-            with torch.device(device):
-                reset(device)
-    return [*unset_tensors(module)]
-
-
-def _follow(module: nn.Module, places: Places) -> None:
-    """Let plain attributes that refer to a parameter or buffer refer to the one that has taken its place."""
 
     def now(path: str, tensor: Tensor) -> Tensor:
         if not tensor.is_meta or id(tensor) not in places:
@@ -110,4 +92,10 @@ def _follow(module: nn.Module, places: Places) -> None:
         part, group, name, _ = places[id(tensor)]
         return getattr(part, group).get(name, tensor)
 
-    replace_tensors(module, now)
+    replace_tensors(module, now)  # plain attributes that refer to a parameter or buffer: it has been replaced
+    for part in module.modules():
+        reset = getattr(part, RESET, None)
+        if reset is not None and any("." not in path for path in unset_tensors(part)):
+            with torch.device(device):
+                reset(device)
+    return [*unset_tensors(module)]
