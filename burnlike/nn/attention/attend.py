@@ -1,7 +1,7 @@
 """Attention of projected heads, fused where only its result is asked for, and the caches of earlier positions."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ FUSED_BELOW = -1e3
 """Of a `min_float` up to this, exp(min_float - s) is 0 in every float type for scores s of a usual size."""
 
 
-class Rules(NamedTuple):
+class Rules(Protocol):
     """How scores become weights: those of hidden keys are `min_float`; the quiet softmax adds 1 to its divisor."""
 
     min_float: float
@@ -48,19 +48,12 @@ def attend(
         `[batch, queries, n_heads * d_head]`.
     """
     if need_weights or rules.min_float > FUSED_BELOW:
-        weights, context = _with_weights(query, key, value, hidden, rules)
-        weights = weights if need_weights else None
+        scores, value = _scores(query, key, value)
+        weights = rules.dropout(_weights(scores, hidden, rules))
+        context = weights @ value
     else:
         weights, context = None, _fused(query, key, value, hidden, rules)
-    return weights, context.transpose(1, 2).flatten(2)
-
-
-def _with_weights(
-    query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rules: Rules
-) -> tuple[Tensor, Tensor]:
-    scores, value = _scores(query, key, value)
-    weights = rules.dropout(_weights(scores, hidden, rules))
-    return weights, weights @ value
+    return weights if need_weights else None, context.transpose(1, 2).flatten(2)
 
 
 def _weights(scores: Tensor, hidden: Tensor | None, rules: Rules) -> Tensor:

@@ -1,5 +1,6 @@
 """Multi-head attention, and attention from one sequence to another with fewer heads of keys and values."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
 import torch
@@ -12,9 +13,12 @@ from ..dropout.configs import DropoutConfig
 from ..initializers.configs import KaimingUniform
 from ..layer import Layer, expect_shape, shape_error
 from ..linear.configs import LinearConfig
-from .attend import Rules, TensorCache, attend, split_heads
+from .attend import TensorCache, attend, split_heads
 from .configs import CrossAttentionConfig, MultiHeadAttentionConfig
 from .masks import hidden_keys
+
+Masks = tuple[Tensor | None, Tensor | None]
+"""Of padding and of attention, True where they hide."""
 
 
 class MhaOutput(NamedTuple, Generic[T]):
@@ -111,9 +115,8 @@ class MultiHeadAttention(Layer):
         Raises ShapeError if an input or a mask has another shape, DTypeError if a mask is not bool.
         """
         key, value = self._checked(query, key, value)
-        weights, context = self._attend(
-            query, key, value, mask_pad, mask_attn, cache=MhaCache(grows=False), need_weights=need_weights
-        )
+        masks, cache = (mask_pad, mask_attn), MhaCache(grows=False)
+        weights, context = self._attend(query, key, value, masks, cache, need_weights)
         return MhaOutput(weights, self.output(context))
 
     @lift
@@ -142,9 +145,7 @@ class MultiHeadAttention(Layer):
         first = 0 if need_weights else known
         if mask_attn is not None:
             mask_attn = mask_attn[:, first:]
-        weights, context = self._attend(
-            query[:, first:], key, value, mask_pad, mask_attn, cache=cache, need_weights=need_weights
-        )
+        weights, context = self._attend(query[:, first:], key, value, (mask_pad, mask_attn), cache, need_weights)
         return MhaOutput(weights, cache.output.append(self.output(context[:, known - first :]), 1))
 
     def forward_new(
@@ -166,19 +167,10 @@ class MultiHeadAttention(Layer):
             mask_attn: bool `[batch, new, keys]`.
             cache: of the calls before; it is changed.
         """
-        _, context = self._attend(query, key, value, mask_pad, mask_attn, cache=cache, need_weights=False)
-        return self.output(context)
+        return self.output(self._attend(query, key, value, (mask_pad, mask_attn), cache, need_weights=False)[1])
 
     def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask_pad: Tensor | None,
-        mask_attn: Tensor | None,
-        *,
-        cache: MhaCache,
-        need_weights: bool,
+        self, query: Tensor, key: Tensor, value: Tensor, masks: Masks, cache: MhaCache, need_weights: bool
     ) -> tuple[Tensor | None, Tensor]:
         """Weights and context of the queries, over the cached and the new keys."""
         if cache.grows:
@@ -187,22 +179,18 @@ class MultiHeadAttention(Layer):
         else:
             keys = cache.key.once(lambda: split_heads(self.key(key), self.n_heads))
             values = cache.value.once(lambda: split_heads(self.value(value), self.n_heads))
-        hidden = hidden_keys(self, mask_pad, mask_attn, query.shape[0], query.shape[1], keys.shape[2])
+        hidden = hidden_keys(self, *masks, query.shape[0], query.shape[1], keys.shape[2])
         queries = split_heads(self.query(query), self.n_heads)
-        rules = Rules(self.min_float, self.quiet_softmax, self.dropout)
-        return attend(queries, keys, values, hidden, rules, need_weights=need_weights)
+        return attend(queries, keys, values, hidden, self, need_weights=need_weights)
 
     def _checked(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor]:
         expect_shape(self, query, "batch", "queries", self.d_model, name="query")
-        if key is None:
-            key = query
-        else:
+        if key is not None:
             expect_shape(self, key, query.shape[0], "keys", self.d_model, name="key")
-        if value is None:
-            value = key
-        else:
+        key = query if key is None else key
+        if value is not None:
             expect_shape(self, value, query.shape[0], key.shape[1], self.d_model, name="value")
-        return key, value
+        return key, key if value is None else value
 
     def custom_content(self, content: Content) -> Content:
         content = content.add("d_model", self.d_model).add("n_heads", self.n_heads).add("d_k", self.d_k)
@@ -233,15 +221,11 @@ class CrossAttention(KeepsType, Module):
     def __init__(self, config: CrossAttentionConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
         heads, heads_kv = config.n_heads * config.d_head, config.n_heads_kv * config.d_head
-        initializer = KaimingUniform(gain=config.d_head**-0.5)
-
-        def linear(d_input: int, d_output: int) -> LinearConfig:
-            return LinearConfig(d_input=d_input, d_output=d_output, initializer=initializer)
-
-        self.query = linear(config.d_model, heads).init(device)
-        self.key = linear(config.d_context, heads_kv).init(device)
-        self.value = linear(config.d_context, heads_kv).init(device)
-        self.output = linear(heads, config.d_model).init(device)
+        linear = partial(LinearConfig, initializer=KaimingUniform(gain=config.d_head**-0.5))
+        self.query = linear(d_input=config.d_model, d_output=heads).init(device)
+        self.key = linear(d_input=config.d_context, d_output=heads_kv).init(device)
+        self.value = linear(d_input=config.d_context, d_output=heads_kv).init(device)
+        self.output = linear(d_input=heads, d_output=config.d_model).init(device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
         self.n_heads = config.n_heads
         self.n_heads_kv = config.n_heads_kv
@@ -275,7 +259,5 @@ class CrossAttention(KeepsType, Module):
         keys = cache.k.once(lambda: split_heads(self.key(context), self.n_heads_kv))
         values = cache.v.once(lambda: split_heads(self.value(context), self.n_heads_kv))
         hidden = hidden_keys(self, mask, None, query.shape[0], query.shape[1], keys.shape[2])
-        rules = Rules(self.min_float, self.quiet_softmax, self.dropout)
         queries = split_heads(self.query(query), self.n_heads)
-        _, attended = attend(queries, keys, values, hidden, rules, need_weights=False)
-        return self.output(attended)
+        return self.output(attend(queries, keys, values, hidden, self, need_weights=False)[1])

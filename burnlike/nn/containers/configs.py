@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...config import Config, Meta, ModuleConfig, field
 from ...config.bounds import Layers
-from ...config.key_paths import KeyPathError, joined, steps_of
+from ...config.node import KeyPathError, joined, steps_of
 from ...config.registry import tag_of
 from ...config.roles import Built
 from ...errors import ConfigError, Problem

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ...module import Content
-from ...module.adapters.lora import adapter_of
+from ...module.adapters.layers import adapter_of
 from ...ops import linear, lora_linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
