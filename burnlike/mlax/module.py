@@ -9,8 +9,7 @@ from torch import nn
 
 from .._lazy import resolve
 from ..module.attributes.constants import MarkedConstant
-from ..module.containers.assignment import holds_part
-from ..module.containers.user_containers import is_container
+from ..module.containers.user_containers import holds_part, is_container
 from ..module.groups.param_group import ParamGroup
 from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule

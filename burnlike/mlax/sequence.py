@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import nn
 
-from ..module.containers.assignment import holds_part
 from ..module.containers.mappings import ModuleDict
 from ..module.containers.sequences import Container, ModuleTuple, ModuleVec
+from ..module.containers.user_containers import holds_part
 from ..module.tree.param import Param
 from .holding import Unbound, share
 from .module import Module

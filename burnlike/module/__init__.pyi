@@ -1,13 +1,12 @@
 """The public names of `burnlike.module`: each is imported from where it is defined, at its first use."""
 
 from .adapters.configs import LoraConfig as LoraConfig
-from .adapters.lora import Lora as Lora, apply_lora as apply_lora
+from .adapters.layers import Lora as Lora, WeightNorm as WeightNorm, apply_lora as apply_lora
 from .adapters.reparameterization import (
     Reparameterization as Reparameterization,
     apply_reparameterization as apply_reparameterization,
     materialize as materialize,
 )
-from .adapters.weight_norm import WeightNorm as WeightNorm
 from .attributes.constants import constant as constant
 from .containers.mappings import ModuleDict as ModuleDict, ModuleEnum as ModuleEnum
 from .containers.sequences import ModuleArray as ModuleArray, ModuleTuple as ModuleTuple, ModuleVec as ModuleVec

@@ -126,7 +126,7 @@ class Module(ModuleMethods):
 
     def _as_module(self, name: str, value: Any) -> Any:
         """The module that a list, tuple, dict or user's container becomes as a field, or the value itself."""
-        from .containers.assignment import as_module
+        from .containers.user_containers import as_module
 
         if isinstance(getattr(type(self), name, None), property):
             return value

@@ -59,12 +59,10 @@ class Reparameterization(Module):
 def apply_reparameterization(module: M, make: Callable[[Param], Reparameterization | None]) -> M:
     """Let parameters of `module` be computed by reparameterizations, in place; returns the module.
 
+    `make` is called with each floating-point parameter; what it returns is applied, None leaves the parameter alone.
     The parameters keep their objects, ids, paths, trainability and places in every traversal. At each place of a tied
-    tensor the same reparameterization applies.
-
-    Args:
-        module: any `nn.Module`; before it is sharded or wrapped by DDP, whose gradients are of the parameters it had.
-        make: called with each floating-point parameter; what it returns is applied, None leaves the parameter alone.
+    tensor the same reparameterization applies. Call it before the module is sharded or wrapped by DDP, whose gradients
+    are of the parameters it had.
 
     Raises:
         ModuleTreeError: what `make` returned does not fit, the parameter is reparameterized or parametrized already, or
@@ -88,9 +86,8 @@ def materialize(module: M) -> M:
     own trainability (what LoRA froze stays frozen). `materialize(valid(model))` folds into a view that is made for it,
     and leaves `model` as it is, to be trained on.
 
-    Raises:
-        ModuleTreeError: the tree is sharded or wrapped by DDP, or a parametrization of torch lies above one of ours.
-            The module is as it was.
+    It is a ModuleTreeError if the tree is sharded or wrapped by DDP, or a parametrization of torch lies above one of
+    ours. The module is as it was.
     """
     _check_tree(module)
     places = {
@@ -100,7 +97,11 @@ def materialize(module: M) -> M:
     for param in found:
         _check_foldable(param)
     with torch.no_grad():
-        folded = [_own_memory(param.val(), param.tensor) for param in found]
+        effective_and_base = [(param.val().detach(), param.tensor) for param in found]
+        folded = [
+            value.clone() if value.untyped_storage().data_ptr() == base.untyped_storage().data_ptr() else value
+            for value, base in effective_and_base
+        ]
     for param, effective in zip(found, folded, strict=True):
         base = param.tensor
         base.data, base.grad = effective, None
@@ -216,9 +217,3 @@ def _check_foldable(param: Param) -> None:
 
 def _is_reparameterized(param: Param) -> bool:
     return isinstance(param.owners[0][0], ParametrizationList) and reparameterization_of(*param.home) is not None
-
-
-def _own_memory(effective: Tensor, base: Tensor) -> Tensor:
-    effective = effective.detach()
-    shared = effective.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
-    return effective.clone() if shared else effective

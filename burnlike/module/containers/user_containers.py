@@ -1,11 +1,11 @@
-"""Users' own containers of modules, and named tuples, as parts of a module tree."""
+"""Users' own containers of modules, and named tuples, as parts of a module tree; and what is assigned to a Module."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Protocol, Self, runtime_checkable
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ModuleTreeError
@@ -13,7 +13,9 @@ from ..attributes.constants import Above, MarkedConstant
 from ..attributes.plain_attributes import USER_CONTAINER
 from ..identity.field_metadata import remember_field
 from ..module import Module
-from .mappings import check_name
+from ..tree.param import Param
+from .mappings import ModuleDict, check_name
+from .sequences import ModuleTuple, ModuleVec
 
 
 @runtime_checkable
@@ -154,8 +156,6 @@ class ContainerModule(Module):
         return found.container if isinstance(found, ContainerModule) else found
 
     def _register(self, name: str, child: Any) -> None:
-        from .assignment import is_part
-
         known, where = self.__dict__["_known"], f"{type(self.container).__name__}.module_children"
         if isinstance(child, MarkedConstant):
             raise ModuleTreeError(f"{where}: '{name}' is only referred to: leave it out, and keep it in the container")
@@ -240,3 +240,46 @@ def _with_children(container: Any, changed: dict[str, Any]) -> Any:
         f"{type(container).__name__}.with_module_children gave {type(new).__name__}: expected another"
         f" {type(container).__name__}, which holds the children it is given"
     )
+
+
+_PARTS = (nn.Module, nn.Parameter, nn.Buffer, Param, MarkedConstant)
+_LOOK_INTO = (nn.Module, Tensor, Param, MarkedConstant, list, tuple, dict)
+
+
+def as_module(value: Any, where: str, current: Any = None) -> Any:
+    """The module that `value` becomes as a field, or `value` itself if it holds no part of a tree.
+
+    An empty list is one where `current`, what the field holds, is a ModuleVec. `where` is for errors.
+    """
+    if not holds_part(value):
+        kind = ModuleDict if isinstance(value, dict) else ModuleTuple if isinstance(value, list | tuple) else None
+        if kind is None or value or not isinstance(current, kind):
+            return value
+    if is_container(value):
+        return ContainerModule(value, where)
+    if isinstance(value, dict):
+        return ModuleDict(value, where=where)
+    return ModuleTuple(value) if isinstance(value, tuple) else ModuleVec(value)
+
+
+def holds_part(value: Any, around: tuple[Any, ...] = ()) -> bool:
+    """Whether `value` is a container with a part of a module tree in it; `around` it are those it lies in."""
+    if any(outer is value for outer in around):  # a constant may hold itself
+        return False
+    if is_container(value):
+        return not isinstance(value, tuple) or _any_part(value, (*around, value))
+    if isinstance(value, dict):
+        return _any_part(value.values(), (*around, value))
+    return isinstance(value, list | tuple) and _any_part(value, (*around, value))
+
+
+def is_part(value: Any, around: tuple[Any, ...] = ()) -> bool:
+    """Whether `value` is a part of a module tree, or holds one."""
+    return isinstance(value, _PARTS) or holds_part(value, around)
+
+
+def _any_part(items: Any, around: tuple[Any, ...]) -> bool:
+    # Each type once, so that long lists of numbers or texts cost little.
+    if any(issubclass(kind, _LOOK_INTO) or looks_like_container(kind) for kind in set(map(type, items))):
+        return any(is_part(item, around) for item in items)
+    return False

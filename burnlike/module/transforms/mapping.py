@@ -64,7 +64,6 @@ def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     without a copy: give a clone of one that you go on using.
 
     Args:
-        module: any `nn.Module`.
         mapper: a ModuleMapper, or a function that is called with each Param; tied tensors once.
         rest: modules with the same paths: the mapper is given the Param of each of them too.
 
@@ -156,7 +155,12 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
 def _caller(mapper: Mapping, module: nn.Module, rest: tuple[nn.Module, ...]) -> Callable[[Param], Tensor | Param]:
     """A function that calls the mapper with a Param and checks the result."""
     methods = has_methods(mapper, "map")
-    others = zip(*[_matching(module, other) for other in rest], strict=True) if rest else None
+    columns = [params(other) for other in rest]
+    for column in columns:
+        if different := first_difference((it.path for it in params(module)), (it.path for it in column)):
+            ours, theirs = different
+            raise ModuleTreeError(f"expected modules with the same parameters, got {ours} beside {theirs}")
+    others = zip(*columns, strict=True) if rest else None
 
     def call(param: Param) -> Tensor | Param:
         beside = next(others) if others is not None else ()
@@ -165,14 +169,6 @@ def _caller(mapper: Mapping, module: nn.Module, rest: tuple[nn.Module, ...]) -> 
         return param if function is None else _checked(param, kind, function(param, *beside))
 
     return call
-
-
-def _matching(module: nn.Module, other: nn.Module) -> list[Param]:
-    found = params(other)
-    if different := first_difference((param.path for param in params(module)), (param.path for param in found)):
-        ours, theirs = different
-        raise ModuleTreeError(f"expected modules with the same parameters, got {ours} beside {theirs}")
-    return found
 
 
 def _checked(param: Param, expected: str, result: Any) -> Tensor | Param:

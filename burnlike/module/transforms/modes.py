@@ -82,15 +82,13 @@ def freeze(module: M, group: ParamGroup | None = None) -> M:
         ParamPathError: the group names a path that the module does not have; nothing is changed.
         ModuleTreeError: a predicate of the group raised; nothing is changed.
     """
-    return _set_require_grad(module, group, False)
+    for param in selected(module, group):
+        param.set_require_grad(False)
+    return module
 
 
 def unfreeze(module: M, group: ParamGroup | None = None) -> M:
     """Make the parameters of `group`, or all, trainable, in place; returns the module. Errors are those of `freeze`."""
-    return _set_require_grad(module, group, True)
-
-
-def _set_require_grad(module: M, group: ParamGroup | None, require_grad: bool) -> M:
     for param in selected(module, group):
-        param.set_require_grad(require_grad)
+        param.set_require_grad(True)
     return module

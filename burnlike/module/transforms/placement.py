@@ -54,13 +54,12 @@ def fork(module: M, device: torch.device | str) -> M:
 def clone(module: M, new_ids: bool = False) -> M:
     """A copy that shares no memory with `module`, by default with the same ids; lazy parameters share their start.
 
-    Args:
-        module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is copied.
-        new_ids: for a copy that is to live in one tree with the original.
+    Of wrappers (DDP, torch.compile) the inner module is copied. `new_ids` is for a copy that is to live in one tree
+    with the original.
 
     Raises:
-        ModuleTreeError: a field holds something that can't be copied, as a database connection, a lock or an open file.
-        ModuleTreeError: the tree is sharded by `fully_shard`.
+        ModuleTreeError: a field holds something that can't be copied, as a database connection, a lock or an open file;
+            or the tree is sharded by `fully_shard`.
     """
     original = unwrap(module)
     if not new_ids:

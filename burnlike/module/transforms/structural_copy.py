@@ -39,24 +39,20 @@ def shell(module: M, place: Place) -> M:
     constants are the same objects. Where a plain tensor takes the place of an `nn.Parameter`, it stays known whether
     that required grad. torch.compile can trace it, and need not compile anew for another module of the same form.
 
-    Args:
-        module: any `nn.Module`.
-        place: the tensor for `(owner, name, kind, tensor)`, called once for each distinct tensor; None leaves the
-            name without one. Non-persistent buffers are passed too.
+    `place` gives the tensor for `(owner, name, kind, tensor)`, once for each distinct tensor, those of non-persistent
+    buffers too; None leaves the name without one.
 
     Raises:
-        ModuleTreeError: the tree is sharded by `fully_shard`, whose state belongs to the original; or compiled code
-            of a torch before 2.13 makes a copy.
+        ModuleTreeError: the tree is sharded by `fully_shard`, whose state belongs to the original; or compiled code of
+            a torch before 2.13 makes a copy.
     """
     return Copies(module, place).root  # pyright: ignore[reportReturnType]
 
 
 class Copies:
-    """A new tree as `shell` makes it, and which part of it stands for which part of the old one.
+    """A new tree, `root`, as `shell` makes it, and which part of it stands for which part of the old one.
 
-    Attributes:
-        root: the new tree.
-        parts: the modules of the new tree, each once, those that hold others first.
+    `parts` are the modules of the new tree, each once, those that hold others first.
     """
 
     def __init__(self, module: nn.Module, place: Place) -> None:

@@ -30,10 +30,8 @@ class ModuleVisitor:
     def enter_module(self, name: str, container: str) -> None:
         """A field begins, one that holds a part of the tree or a tensor; the names entered, by dots, are the path.
 
-        Args:
-            name: of the field, or its index.
-            container: what the field belongs to: `Struct:Linear`, `Vec`, `Array`, `Tuple`, `Dict`, `Enum:Head` or
-                `Reparameterization`.
+        `container` is what the field belongs to: `Struct:Linear`, `Vec`, `Array`, `Tuple`, `Dict`, `Enum:Head` or
+        `Reparameterization`.
         """
 
     def exit_module(self, name: str, container: str) -> None:
@@ -41,32 +39,24 @@ class ModuleVisitor:
 
 
 def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], T]) -> list[T]:
-    """Show `visitor` each Param of the tree, in the order of `params`; tied tensors once.
+    """Show `visitor`, a ModuleVisitor or a function, each Param of the tree, in the order of `params`; tied tensors
+    once.
+
+    It gives what the function gave for each Param, in their order; nothing of a ModuleVisitor, which keeps what it
+    finds.
 
     The tensors are the parameters themselves, and can be written to: torch has none that refuse it, and copies would
     take as much memory as the module. Who changes values uses `map_`, which undoes what was begun when something fails.
-
-    Args:
-        module: any `nn.Module`.
-        visitor: a ModuleVisitor, or a function that is called with each Param.
-
-    Returns:
-        What the function gave for each Param, in their order; nothing of a ModuleVisitor, which keeps what it finds.
 
     Raises:
         MapperError: `visitor` is neither. What the visitor itself raises passes through, with the path as a note.
     """
     found: list[T] = []
-    if not has_methods(visitor, "visit"):
+    if has_methods(visitor, "visit"):
+        methods = {kind: getattr(visitor, f"visit_{kind}", _ignore) for kind in ("float", "int", "bool")}
+        traverse(module, visitor, lambda param: methods[kind_of(param.tensor)](param))
+    else:
         traverse(module, None, lambda param: found.append(visitor(param)))  # pyright: ignore[reportCallIssue]
-        return found
-
-    methods = {kind: getattr(visitor, f"visit_{kind}", _pass) for kind in ("float", "int", "bool")}
-
-    def show(param: Param) -> None:
-        methods[kind_of(param.tensor)](param)
-
-    traverse(module, visitor, show)
     return found
 
 
@@ -116,10 +106,7 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
         raise
 
 
-def _pass(param: Param) -> None: ...
-
-
-def _ignore(name: str, container: str) -> None: ...
+def _ignore(*what: object) -> None: ...
 
 
 def kind_of(tensor: torch.Tensor) -> str:
@@ -130,11 +117,8 @@ def kind_of(tensor: torch.Tensor) -> str:
 
 
 def param_at(module: nn.Module, path: str) -> Param:
-    """The Param at a canonical path, or at another path of a tied tensor.
-
-    Raises:
-        ParamPathError: there is none; the nearest path is named.
-        TypeError: `path` is no text.
+    """The Param at a canonical path, or at another one of a tied tensor; ParamPathError, which names the nearest, if
+    none is.
     """
     if not isinstance(path, str):
         raise TypeError(f"expected the path of a parameter, as 'layers.0.weight', got {path!r}")

@@ -1,4 +1,4 @@
-"""Low-rank adapters (Hu et al. 2021, arXiv:2106.09685): a small trained addition to a frozen weight."""
+"""Low-rank adapters (Hu et al. 2021, arXiv:2106.09685), and weight normalization, as reparameterizations."""
 
 from typing import TypeVar, get_args
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ..._dtypes import FloatName
 from ..._torch_compat.modules import CALL_HOOKS
-from ...errors import ModuleTreeError
+from ...errors import ArgumentError, ModuleTreeError
 from ..torch_objects.wrappers import own_class, parametrizations_of
 from ..tree.paths import listed
 from .configs import LoraConfig
@@ -68,11 +68,8 @@ def apply_lora(module: M, config: LoraConfig) -> M:
     Every parameter is frozen, but those of reparameterizations from an earlier call. Each floating-point parameter of
     rank 2 in `config.param_group` (weights of linear layers and embeddings, in any layout) gets a `Lora`, whose factors
     are the parameters `<path>.lora.a` and `<path>.lora.b`. Nothing in the code of the module changes: it reads the
-    effective weight. A tied weight has one adapter, which applies at all its places.
-
-    Args:
-        module: any `nn.Module`; before it is sharded or wrapped by DDP.
-        config: rank, scale, and which parameters.
+    effective weight. A tied weight has one adapter, which applies at all its places. Call it before the module is
+    sharded or wrapped by DDP.
 
     Raises:
         ModuleTreeError: no matrix is in the group, one has an adapter already, or the module can't be changed any more.
@@ -92,3 +89,34 @@ def apply_lora(module: M, config: LoraConfig) -> M:
     for param in candidates(module):
         param.set_require_grad(False)
     return module
+
+
+class WeightNorm(Reparameterization):
+    """weight * g / |weight| (Salimans & Kingma 2016, arXiv:1602.07868, eq. 2): the magnitude is `g`.
+
+    Made of a weight, it starts with that weight's magnitudes, so that applying it changes nothing:
+    `apply_reparameterization(model, lambda param: WeightNorm(param.base(), 1) if param.tensor.dim() > 1 else None)`.
+
+    Attributes:
+        g: `[weight.shape[dim]]`, the Euclidean norm of each slice along `dim`.
+        dim: the dimension that counts the vectors of which each is normalized: that of the layer's outputs, 1 of
+            `burnlike.nn.Linear` and 0 of `torch.nn.Linear`.
+    """
+
+    reparameterization_name = "weight_norm"
+
+    def __init__(self, weight: Tensor, dim: int = 1) -> None:
+        """For `weight`, of any rank above 1; ArgumentError if it has no dimension `dim`."""
+        super().__init__()
+        if not 0 <= dim < weight.dim():
+            raise ArgumentError(f"expected dim to be one of the {weight.dim()} dimensions of the weight, got {dim}")
+        self.dim = dim
+        self.g = nn.Parameter(self._norm(weight.detach()).flatten())
+
+    def forward(self, base: Tensor) -> Tensor:
+        norm = self._norm(base)
+        return base * (self.g.view(norm.shape) / norm)
+
+    def _norm(self, weight: Tensor) -> Tensor:
+        others = [dim for dim in range(weight.dim()) if dim != self.dim]
+        return torch.linalg.vector_norm(weight, dim=others, keepdim=True)
