@@ -5,17 +5,16 @@ PyYAML's YAML 1.1 resolver and constructors no tag can make an object.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import yaml
 
 from burnlike.errors import ConfigError, Problem
 
-from .node import MAX_DEPTH, MAX_VALUES, Entries, Location, MappingEntry, Node, report
+from .node import MAX_DEPTH, MAX_VALUES, Entries, Location, MappingEntry, Node, Part, report
 from .plain import INVALID
 from .scalars import ScalarError, resolve
-from .source_text import check_characters, check_directives
-from .syntax import explain
+from .source_text import check_characters, check_directives, explain
 from .words import show_text
 
 EMPTY = "empty; expected a mapping of `key: value`"
@@ -57,21 +56,13 @@ def parse_plain(text: str, source: str) -> Any:
     return node.plain()
 
 
-class _Part(NamedTuple):
-    """A node, how many values it holds, itself counted, and how many levels of collections."""
-
-    node: Node
-    size: int = 1
-    height: int = 0
-
-
 class _Reader:
     """Reads the tree of a document from its events."""
 
     def __init__(self, events: Iterator[yaml.Event], source: str) -> None:
         self.events, self.source = events, source
         self.problems: list[Problem] = []
-        self.anchors: dict[str, _Part | None] = {}
+        self.anchors: dict[str, Part | None] = {}
 
     def document(self) -> Node | None:
         root = None
@@ -83,7 +74,7 @@ class _Reader:
                 self._stop(self._place(event), message)
         return root
 
-    def _part(self, event: Any, path: tuple[str, ...], depth: int, *, is_key: bool = False) -> _Part:
+    def _part(self, event: Any, path: tuple[str, ...], depth: int, *, is_key: bool = False) -> Part:
         """What begins with an event at a path, within `depth` collections."""
         place = self._place(event)
         match event:
@@ -91,7 +82,7 @@ class _Reader:
                 return self._alias(event.anchor, place, path, depth)
             case yaml.ScalarEvent():
                 self._check_tag(event, place, path)
-                part = _Part(self._scalar(event, place, path, is_key=is_key))
+                part = Part(self._scalar(event, place, path, is_key=is_key))
             case _:
                 self._check_depth(place, depth + 1)
                 self._check_tag(event, place, path)
@@ -115,7 +106,7 @@ class _Reader:
                 self._report(place, path, f"{show_text(event.value)} {error}")
         return node
 
-    def _alias(self, anchor: str, place: Location, path: tuple[str, ...], depth: int) -> _Part:
+    def _alias(self, anchor: str, place: Location, path: tuple[str, ...], depth: int) -> Part:
         if anchor not in self.anchors:
             self._stop(place, f"alias *{anchor} has no anchor &{anchor} before it", path)
         found = self.anchors[anchor]
@@ -124,7 +115,7 @@ class _Reader:
         self._check_depth(place, depth + found.height)
         return found
 
-    def _collection(self, node: Node, path: tuple[str, ...], depth: int) -> _Part:
+    def _collection(self, node: Node, path: tuple[str, ...], depth: int) -> Part:
         """Read the items of a list, or the keys and values of a mapping, into a node that is empty."""
         size, height = 1, 1
         key: Node | None = None  # the one whose value is due
@@ -152,7 +143,7 @@ class _Reader:
                     message = f"duplicate key '{step}'; it stands first in line {first.place.line}: remove one"
                     self._report(key.place, (*path, step), message)
                 key = None
-        return _Part(node, self._merged(node, merges, path, size), height)
+        return Part(node, self._merged(node, merges, path, size), height)
 
     def _merged(self, node: Node, merges: list[tuple[Location, Node]], path: tuple[str, ...], size: int) -> int:
         """Add the keys that `<<` brings, and give the size then.

@@ -5,14 +5,27 @@ its values and its text are counted as often as they are repeated.
 """
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from burnlike._env import user_variable
 from burnlike.errors import ConfigError, Problem, nearest
 
 from .emit import to_plain
-from .key_paths import APPEND, KeyPathError, steps_of
-from .node import MAX_DEPTH, MAX_VALUES, Entries, FromEnvironment, Location, Node, child, from_python, report
+from .node import (
+    APPEND,
+    MAX_DEPTH,
+    MAX_VALUES,
+    Entries,
+    FromEnvironment,
+    KeyPathError,
+    Location,
+    Node,
+    Part,
+    child,
+    from_python,
+    report,
+    steps_of,
+)
 from .plain import INVALID
 from .registry import TAG_FIELD, default_of, fields_of, of_any_role, parts_of
 from .scalars import ScalarError, resolve
@@ -29,19 +42,7 @@ _FORMS = "expected ${path.to.a.value}, ${env:NAME} or ${env:NAME,default}"
 
 
 class _WrongReference(Exception):
-    """A `${...}` that can't be put in; the value that it stands in is reported with this message."""
-
-
-class _AlreadyReported(Exception):
-    """A reference leads to a value that is wrong by itself."""
-
-
-class _Resolved(NamedTuple):
-    """A part of the tree in which no reference is left: its size in values, and its levels of collections."""
-
-    node: Node
-    size: int = 1
-    height: int = 0
+    """A `${...}` that can't be put in; the value that it stands in is reported with this message, if there is one."""
 
 
 def interpolate(root: Node) -> tuple[Node, list[Problem]]:
@@ -92,17 +93,17 @@ class _Interpolation:
     def __init__(self, root: Node) -> None:
         self.root = root
         self.problems: list[Problem] = []
-        self.done: dict[int, _Resolved] = {}
+        self.done: dict[int, Part] = {}
         self.open: dict[int, str] = {}
         """The paths of the nodes being resolved, the outermost first."""
         self.characters = 0
         self.defaults: dict[tuple[int, str], Node | None] = {}
         """What fields have that mappings leave out, by the mapping's node and the key."""
 
-    def resolved(self, node: Node, path: str) -> _Resolved:
+    def resolved(self, node: Node, path: str) -> Part:
         """The node without references; a _WrongReference where it refers to itself."""
         if not (node.is_map or node.is_list or has_reference(node)):
-            return _Resolved(node)
+            return Part(node)
         if found := self.done.get(id(node)):
             return found
         if id(node) in self.open:
@@ -118,7 +119,7 @@ class _Interpolation:
         self.done[id(node)] = result
         return result
 
-    def _collection(self, node: Node, path: str) -> _Resolved:
+    def _collection(self, node: Node, path: str) -> Part:
         prefix = f"{path}." if path else ""
         if node.is_map:
             parts = [self.resolved(entry.value, f"{prefix}{show_text(key)}") for key, entry in node.value.items()]
@@ -133,9 +134,9 @@ class _Interpolation:
             what = f"more than {MAX_VALUES} values" if size > MAX_VALUES else f"more than {MAX_DEPTH} levels"
             report(self.problems, node.place, path, f"holds {what}, those repeated by references counted")
             raise ConfigError.of(self.problems)
-        return _Resolved(node.with_value(value), size, height)
+        return Part(node.with_value(value), size, height)
 
-    def _text(self, node: Node, path: str) -> _Resolved:
+    def _text(self, node: Node, path: str) -> Part:
         """The value of a text with references, or `INVALID`."""
         text: str = node.value
         try:
@@ -143,12 +144,11 @@ class _Interpolation:
             if whole and whole[1] is not None:
                 found = self._referred(whole)
                 return found._replace(node=found.node.at(node.place, text))
-            return _Resolved(Node(self._put_together(text), node.place, reference=text))
+            return Part(Node(self._put_together(text), node.place, reference=text))
         except _WrongReference as wrong:
-            report(self.problems, node.place, path, str(wrong))
-        except _AlreadyReported:
-            pass
-        return _Resolved(Node(INVALID, node.place))
+            if str(wrong):
+                report(self.problems, node.place, path, str(wrong))
+        return Part(Node(INVALID, node.place))
 
     def _put_together(self, text: str) -> str:
         parts, end = [], 0
@@ -170,21 +170,21 @@ class _Interpolation:
         text = node.value if isinstance(node.value, str) else node.text or show(node.value)
         return FromEnvironment(text, token[0]) if node.is_secret and not isinstance(text, FromEnvironment) else text
 
-    def _referred(self, token: re.Match[str]) -> _Resolved:
+    def _referred(self, token: re.Match[str]) -> Part:
         """What one `${...}` stands for."""
         inner, spelled = token[1].strip(), show_text(token[0])
         if not token[2]:
             raise _WrongReference(f"the `${{` of {spelled!r} is not closed by `}}`; the text `${{` itself is `$${{`")
         if not inner or ":" in inner:
-            return _Resolved(_environment(inner, spelled))
+            return Part(_environment(inner, spelled))
         if _COMPUTED.search(inner):
             raise _WrongReference(f"{spelled}: nothing is computed in `${{...}}`; {_FORMS}")
         found = self._find(inner, spelled)
         if found.node.value is INVALID:
-            raise _AlreadyReported
+            raise _WrongReference  # that value is reported by itself
         return found
 
-    def _find(self, path: str, spelled: str) -> _Resolved:
+    def _find(self, path: str, spelled: str) -> Part:
         try:
             steps = steps_of(path)
         except KeyPathError as error:
@@ -195,7 +195,7 @@ class _Interpolation:
             if has_reference(node):
                 node = self.resolved(node, walked).node
             if node.value is INVALID:
-                raise _AlreadyReported
+                raise _WrongReference
             below = None if step == APPEND else child(node, str(step)) or self._default(node, str(step), walked)
             if below is None:
                 raise _WrongReference(f"{spelled}: {self._nothing_there(node, walked, step)}")

@@ -1,5 +1,9 @@
-"""The tree that configs are read from: values with their places, the same for YAML, `--set` and Python values."""
+"""The tree that configs are read from: values with their places, the same for YAML, `--set` and Python values.
 
+Paths into it are as `--set`, `--sweep` and `${...}` take them: `model.layers[2].d_output`.
+"""
+
+import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -105,6 +109,14 @@ class Node:
         return [item.plain() for item in self.value] if self.is_list else self.value
 
 
+class Part(NamedTuple):
+    """A part of a tree: how many values it has, itself counted, and how many levels of collections."""
+
+    node: Node
+    size: int = 1
+    height: int = 0
+
+
 class Tree(NamedTuple):
     """A config before it is read into a class, and the mistakes that do not stop one from reading on."""
 
@@ -145,3 +157,50 @@ def child(node: Node, key: str) -> Node | None:
     if node.is_list and len(key) < 10 and key.isascii() and key.isdigit() and int(key) < len(node.value):
         return node.value[int(key)]
     return None
+
+
+APPEND = "[+]"
+"""The step to a new item at the end of a list."""
+
+_PART = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])*)")
+_LONGEST_INDEX = 9
+
+
+class KeyPathError(ValueError):
+    """A text that is no path; the message says what is wrong with it."""
+
+
+def steps_of(text: str) -> list[str | int]:
+    """The steps of a path: the key of a mapping as text, the index in brackets as an int, `[+]` as `APPEND`.
+
+    An item of a list may also be written as a key, `layers.2`, which is a text here as it could be a mapping's.
+
+    Raises:
+        KeyPathError: a part is empty, or brackets hold no index.
+
+    Example:
+        >>> steps_of("model.layers[2].d_output")
+        ['model', 'layers', 2, 'd_output']
+    """
+    steps: list[str | int] = []
+    for part in text.split("."):
+        found = _PART.fullmatch(part.strip())
+        if found is None or not found[1].strip():
+            raise KeyPathError("a path is keys joined by dots, with indices in brackets: model.layers[2].d_output")
+        steps.append(found[1].strip())
+        steps.extend(map(_index, re.findall(r"\[([^\[\]]*)\]", found[2])))
+    return steps
+
+
+def joined(steps: list[str | int]) -> str:
+    """The path as messages write it, `model.layers.2.d_output`."""
+    return ".".join(map(str, steps))
+
+
+def _index(text: str) -> str | int:
+    text = text.strip()
+    if text == "+":
+        return APPEND
+    if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_INDEX):
+        raise KeyPathError(f"[{text}] is no index of a list; expected a number from 0, such as [2]")
+    return int(text)

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 from burnlike.errors import ConfigError, Problem, nearest
 
 from .document import parse
-from .key_paths import APPEND, KeyPathError, joined, steps_of
-from .node import MAX_DEPTH, Entries, Location, MappingEntry, Node, child
+from .node import APPEND, MAX_DEPTH, Entries, KeyPathError, Location, MappingEntry, Node, child, joined, steps_of
 from .registry import TAG_FIELD
 from .scalars import ScalarError, resolve
 from .words import got, listed, show_text

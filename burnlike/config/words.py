@@ -115,11 +115,8 @@ def hint(wanted: mi.Type, node: Node) -> str:
     elif any(isinstance(kind, mi.IntType | mi.FloatType) for kind in kinds) and isinstance(value, int | float | str):
         advice = _number_advice(value, text, kinds)
     elif any(isinstance(kind, mi.BoolType) for kind in kinds) and isinstance(value, str):
-        spelled = {
-            **dict.fromkeys(("yes", "on", "y", "true"), "true"),
-            **dict.fromkeys(("no", "off", "n", "false"), "false"),
-        }
-        advice = f"write {found}" if (found := spelled.get(value.lower())) else ""
+        spelled = {"true": ("yes", "on", "y", "true"), "false": ("no", "off", "n", "false")}
+        advice = next((f"write {ours}" for ours, theirs in spelled.items() if value.lower() in theirs), "")
     elif any(isinstance(kind, mi.StrType) for kind in kinds) and text and not isinstance(value, str):
         advice = f'put it in quotes: "{show_text(text)}"'
     elif any(isinstance(kind, mi.ListType | mi.VarTupleType) for kind in kinds) and text:

@@ -28,8 +28,6 @@ class TorchLayer:
     """What a layer of burnlike's keeps of the torch layer that it was made of, for the way back.
 
     Attributes:
-        kind: torch's class.
-        inplace: whether torch's layer writes into its input.
         options: torch's attributes that burnlike has in another form, as `padding=0` for `Valid`.
         ids: numbers of the ids of tensors that are several in burnlike, by torch's name.
     """
@@ -45,13 +43,10 @@ class Twin:
     """A layer and its twin in the other library.
 
     Attributes:
-        path: of the layer.
-        layer: to be converted.
         made: the twin, on the meta device until its tensors are made.
         recipes: how each tensor of the twin is made of the layer's.
     """
 
-    path: str
     layer: nn.Module
     made: nn.Module
     recipes: dict[str, TensorRecipe]
@@ -90,12 +85,8 @@ class FromTorch:
         """A layer of torch as `twin`, on the meta device, with nothing that a class may add."""
         return pair.build(twin, torch.device("meta"))
 
-    def twin(self, path: str, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
-        """The twin of the layer at `path` with these tensors.
-
-        Raises:
-            BurnlikeError: there is none with the layer's options.
-        """
+    def twin(self, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
+        """The twin of the layer with these tensors; a BurnlikeError if there is none with the layer's options."""
         if (known := registered(type(layer))) is not None:
             known.expect(layer)
         plain = copy.copy(layer)
@@ -114,7 +105,7 @@ class FromTorch:
             meta = meta_of(*owner_of(layer, name))
             if meta.load_mapper is not None or meta.save_mapper is not None:
                 raise NoCounterpartError(f"'{name}' has a load or save mapper; remove it before")
-        return Twin(path, layer, made, whole(places))
+        return Twin(layer, made, whole(places))
 
     def show_to(self, readers: Collection[type], made: nn.Module) -> None:
         """Let the methods of these classes read the weight of a twin in torch's layout."""
@@ -129,7 +120,7 @@ class FromTorch:
         ids_of_wholes: dict[str, int] = {}
         for path, place in pair.places(tensors_of(layer)).items():
             source, target = owner_of(layer, place.name), owner_of(made, path)
-            param_id = _known_id(*source)
+            param_id = known_id(*source, noting_at(*source))
             if not place.is_whole:
                 if param_id is not None:
                     ids_of_wholes[place.name] = param_id.value
@@ -181,7 +172,7 @@ class ToTorch:
     def plain(self, twin: nn.Module, pair: Counterpart) -> nn.Module:
         return pair.config(twin).init("meta")
 
-    def twin(self, path: str, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
+    def twin(self, layer: nn.Module, pair: Counterpart, tensors: Mapping[str, Tensor]) -> Twin:
         made = pair.build(layer, torch.device("meta"))
         recipes = pair.recipes(tensors)
         _check_names(
@@ -189,17 +180,16 @@ class ToTorch:
             tensors_of(made).keys() - recipes.keys() - {*pair.ignored, *pair.constants.values()},
             "torch",
         )
-        return Twin(path, layer, made, recipes)
+        return Twin(layer, made, recipes)
 
-    def show_to(self, readers: Collection[type], made: nn.Module) -> None:
-        pass
+    def show_to(self, readers: Collection[type], made: nn.Module) -> None: ...
 
     def finish(self, twin: Twin, pair: Counterpart) -> None:
         layer, made = twin.layer, twin.made
         origin = layer.__dict__.get(ORIGIN) or TorchLayer(type(made))
         for name, recipe in pair.recipes(tensors_of(layer)).items():
             target, sources = owner_of(made, name), [owner_of(layer, it.name) for it in recipe.sources]
-            ids = [_known_id(*source) for source in sources]
+            ids = [known_id(*source, noting_at(*source)) for source in sources]
             param_id = ids[0]
             if len(sources) > 1:
                 param_id = ParamId(origin.ids[name]) if name in origin.ids else None
@@ -265,10 +255,6 @@ def _check_names(added: Collection[str], missing: Collection[str], target: str) 
         raise NoCounterpartError(f"it lacks what {target} has as '{min(missing)}'")
 
 
-def _known_id(module: nn.Module, name: str) -> ParamId | None:
-    return known_id(module, name, noting_at(module, name))
-
-
 def _describe(source: tuple[nn.Module, str], target: tuple[nn.Module, str], param_id: ParamId | None) -> None:
     """Let the tensor `target` have what is known of `source`, and the id, if there is one."""
     meta = meta_of(*source)
@@ -280,7 +266,6 @@ def _describe(source: tuple[nn.Module, str], target: tuple[nn.Module, str], para
 
 
 def _options(layer: nn.Module) -> Mapping[str, Any]:
-    """The options of a layer of torch's."""
     return {
         name: value
         for name, value in layer.__dict__.items()

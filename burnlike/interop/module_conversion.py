@@ -52,11 +52,8 @@ def from_torch(module: nn.Module) -> Any:
     your own it is refused, unless `register_twin` names a twin of the class. An object whose `forward` is not that of
     its class is refused, too.
 
-    Args:
-        module: any `nn.Module`; of wrappers (DDP, torch.compile) the inner module is converted.
-
-    Returns:
-        burnlike's twin of a layer; else a module of the class of `module`.
+    Of a layer it gives burnlike's twin, else a module of the class of `module`. Of wrappers (DDP, torch.compile) the
+    inner module is converted.
 
     Raises:
         NoCounterpartError: layers or options of theirs have no counterpart, or can't be replaced where they are; the
@@ -71,17 +68,7 @@ def to_torch(module: nn.Module) -> Any:
 
     What `from_torch` made comes back equal to the bit, with the classes (`nn.BatchNorm1d`) and the buffers
     (`num_batches_tracked`) that only torch has. The ids of several tensors that become one of torch's are kept beside
-    it, for `from_torch`.
-
-    Args:
-        module: any `nn.Module`.
-
-    Returns:
-        torch's twin of a layer; else a module of the class of `module`.
-
-    Raises:
-        NoCounterpartError: see `from_torch`.
-        ModuleTreeError: see `from_torch`.
+    it, for `from_torch`. Errors are those of `from_torch`.
     """
     return _Conversion(module, ToTorch()).result()
 
@@ -109,21 +96,24 @@ class _Conversion:
     def result(self) -> nn.Module:
         slots_of(self._root)  # raises for a module that holds itself
         self._find(self._root, "", "root")
-        self._check_uses()
-        self._refuse()
+        target = self._direction.target
+        for first, other, *_ in (list(it.values()) for it in self._uses.values() if len(it) > 1):
+            remedy = "untie them before, by a clone of the tensor"
+            self._problems[other, f"it is tied to '{first}', but {target} has them in two layouts; {remedy}"] = None
+        if self._problems:
+            head = f"{type(self._root).__name__} can't be converted to {target}; nothing was converted"
+            error = NoCounterpartError("\n".join([head, *(f"  {path}: {why}" for path, why in self._problems)]))
+            error.problems = tuple(self._problems)
+            raise error
         for address, (twin, pair) in self._twins.items():
             self._fill(twin)
             self._direction.finish(twin, pair)
             if address in self._in_programs:
                 self._direction.show_to(self._programs, twin.made)
-        replaced: dict[int, Any] = {
-            address: twin.made for address, (twin, _) in self._twins.items() if address not in self._others
-        }
-        replaced |= {
-            id(tensor): self._made[recipe]
-            for name, tensor in self._sources.items()
-            if (recipe := TensorRecipe((TensorSource(name),))) in self._made
-        }
+        replaced: dict[int, Any] = {at: it.made for at, (it, _) in self._twins.items() if at not in self._others}
+        for name, tensor in self._sources.items():
+            if (recipe := TensorRecipe((TensorSource(name),))) in self._made:
+                replaced[id(tensor)] = self._made[recipe]
         copied = copy_with(self._root, replaced)
         for other, module in [(it, copied.get_submodule(it.path)) for it in self._others.values()]:
             other.take(module)
@@ -164,10 +154,8 @@ class _Conversion:
     def _find_inside(self, module: nn.Module, path: str, place: Place, without: nn.Module | None = None) -> None:
         """Look into a module whose tensors stay; the tensors and modules of the layer `without` are left out."""
         if name := function_around(module, self._originals):
-            remedy = "make it a method, or a functools.partial of one"
-            self._problem(
-                path, module, f"its {name} is a function around the original's layers, also in a copy; {remedy}"
-            )
+            reason = f"its {name} is a function around the original's layers, also in a copy"
+            self._problem(path, module, f"{reason}; make it a method, or a functools.partial of one")
         passed = set() if without is None else {*without._modules, *without._parameters, *without._buffers}
         for name, tensor in tensors_held(module):
             if name not in passed:
@@ -181,12 +169,9 @@ class _Conversion:
     def _find_layer(self, layer: nn.Module, path: str, place: Place, pair: Counterpart) -> None:
         if pair.call not in _CALLED_ALIKE[place]:
             twin = self._direction.twin_name(pair)
-            self._problem(
-                path,
-                layer,
-                f"{twin} is called in another way, or returns something else, than the code around it expects; convert"
-                f" this layer by itself, assign it, and change that code to {twin}'s call",
-            )
+            reason = f"{twin} is called in another way, or returns something else, than the code around it expects"
+            remedy = f"convert this layer by itself, assign it, and change that code to {twin}'s call"
+            self._problem(path, layer, f"{reason}; {remedy}")
             return
         if place == "program":
             self._in_programs.add(id(layer))
@@ -199,7 +184,7 @@ class _Conversion:
         names = None if other is None else self._direction.tensor_names(pair)
         own = {name: tensor for name, tensor in tensors_of(layer).items() if names is None or name in names}
         try:
-            twin = self._direction.twin(path, layer, pair, own)
+            twin = self._direction.twin(layer, pair, own)
             if other is not None:
                 plain = self._direction.plain(twin.made, pair)
                 self._others[id(layer)] = OtherClass(path, other, layer, twin.made, plain, pair.ignored)
@@ -238,30 +223,9 @@ class _Conversion:
             if len(values) > 1:
                 self._problem(path, layer, f"{', '.join(names)} are one tensor in {self._direction.target}, and {what}")
 
-    def _check_uses(self) -> None:
-        for places in self._uses.values():
-            if len(places) > 1:
-                first, other = list(places.values())[:2]
-                self._problems[
-                    other,
-                    f"it is tied to '{first}', but {self._direction.target} has them in two layouts; untie them"
-                    " before, by a clone of the tensor",
-                ] = None
-
     def _problem(self, path: str, layer: nn.Module, reason: str) -> None:
         kind = own_class(layer).__name__
         self._problems[f"{path} ({kind})" if path else kind, reason] = None
-
-    def _refuse(self) -> None:
-        if not self._problems:
-            return
-        lines = [f"  {path}: {reason}" for path, reason in self._problems]
-        target = self._direction.target
-        error = NoCounterpartError(
-            f"{type(self._root).__name__} can't be converted to {target}; nothing was converted\n" + "\n".join(lines)
-        )
-        error.problems = tuple(self._problems)
-        raise error
 
     def _fill(self, twin: Twin) -> None:
         """Give the twin tensors with the values of the layer's, and its modes."""

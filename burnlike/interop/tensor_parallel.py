@@ -35,12 +35,9 @@ class _OfLinear(ParallelStyle):
         output_layouts: Placement | None = None,
         use_local_output: bool = True,
     ) -> None:
-        """As of torch's style.
+        """As of torch's style: how input and output are divided, None for the style's own way.
 
-        Args:
-            input_layouts: how the input is divided; None for the style's own way.
-            output_layouts: how the output is divided, likewise.
-            use_local_output: whether the output is this process's part as a plain tensor.
+        With `use_local_output` the output is this process's part as a plain tensor.
         """
         super().__init__()
         self._options = {

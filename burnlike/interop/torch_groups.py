@@ -166,18 +166,17 @@ def with_options(rule: SimpleOptimizer[Any], given: Mapping[str, Any]) -> Simple
     missing = next((name for name in given if name not in own), None)
     if missing is not None:
         raise ConfigError(f"TorchOptimizer: {missing}: {type(rule).__name__} has none")
-    changed = {
-        name: value
-        for name, value in given.items()
-        if (tuple(value) if isinstance(value, list) else value) != own[name]
-    }
+    changed = {name: it for name, it in given.items() if (tuple(it) if isinstance(it, list) else it) != own[name]}
     if not changed:
         return rule
     config = _config_of(rule)
     fields: Options = {}
     for name, value in changed.items():
         if name == "betas":
-            fields |= _betas(value, len(own[name]), type(rule).__name__)
+            if not isinstance(value, list | tuple) or len(value) != len(own[name]):
+                expected = f"expected {len(own[name])} numbers for {type(rule).__name__}"
+                raise ConfigError(f"TorchOptimizer: betas: {expected}, got {value!r:.80}")
+            fields |= {field: _number(name, it) for field, it in zip(_BETAS, value, strict=False)}
         elif name == "momentum" and isinstance(config.momentum, MomentumConfig):
             fields[name] = config.momentum.replace(momentum=_number(name, value))
         else:
@@ -207,9 +206,3 @@ def _number(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"TorchOptimizer: {name}: expected a number, got {value!r:.80}") from error
-
-
-def _betas(values: Any, count: int, rule: str) -> Options:
-    if not isinstance(values, list | tuple) or len(values) != count:
-        raise ConfigError(f"TorchOptimizer: betas: expected {count} numbers for {rule}, got {values!r:.80}")
-    return {field: _number("betas", value) for field, value in zip(_BETAS, values, strict=False)}

@@ -20,11 +20,7 @@ from ...ops.cross_entropy import unrounded_loss
 
 
 def layer_norm(
-    input: Tensor,
-    normalized_shape: Any,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     if not takes_norm(input, normalized_shape, weight, bias):
         return F.layer_norm(input, normalized_shape, weight, bias, eps)
