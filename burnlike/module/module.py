@@ -63,9 +63,8 @@ class Module(ModuleMethods):
         super().__init_subclass__(**options)
         for base in cls.__mro__:
             slots = base.__dict__.get("__slots__", ())
-            names = [slots] if isinstance(slots, str) else [*slots]
-            names = [name for name in names if name not in ("__dict__", "__weakref__")]
-            if names:
+            slots = [slots] if isinstance(slots, str) else slots
+            if names := [name for name in slots if name not in ("__dict__", "__weakref__")]:
                 raise TypeError(
                     f"{cls.__name__} has {base.__name__}.__slots__ = {names}: fields in slots are seen by no traversal;"
                     " leave __slots__ out"
@@ -83,7 +82,11 @@ class Module(ModuleMethods):
                 self._hold(name, value)
                 return
             if isinstance(value, MarkedConstant):
-                self._refer(name, value.value)
+                for key in ("_parameters", "_buffers", "_modules"):
+                    self.__dict__.get(key, {}).pop(name, None)
+                self.__dict__.get("_non_persistent_buffers_set", set()).discard(name)
+                self.__dict__[name] = value.value
+                hold_as(self, name, "constant")
                 return
             if isinstance(value, TensorBase) and name in self.__dict__.get("_buffers", ()):
                 raise TypeError(f"cannot assign a burnlike Tensor as buffer '{name}'; assign its torch tensor, x.inner")
@@ -159,14 +162,6 @@ class Module(ModuleMethods):
             raise
         set_meta(self, name, meta_of(*param.home))
         self._note_field(name)
-
-    def _refer(self, name: str, value: Any) -> None:
-        parts = self.__dict__
-        for key in ("_parameters", "_buffers", "_modules"):
-            parts.get(key, {}).pop(name, None)
-        parts.get("_non_persistent_buffers_set", set()).discard(name)
-        parts[name] = value
-        hold_as(self, name, "constant")
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
         """As `nn.Module.register_parameter`; the name gets its ParamId."""

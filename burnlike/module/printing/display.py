@@ -57,14 +57,11 @@ DEFAULTS = DisplaySettings(
 
 
 def display(shown: nn.Module | Param, settings: DisplaySettings | None = None) -> str:
-    """A module tree, or one Param, as text.
+    """A module tree, or one Param, as text; wrappers (DDP, torch.compile) are looked through.
 
     Lazy parameters stay uninitialized, and no ids are drawn unless they are to be shown. A class chooses what is shown
-    of it by `custom_settings` and `custom_content`; otherwise it is every field but private constants.
-
-    Args:
-        shown: any `nn.Module`; wrappers (DDP, torch.compile) are looked through.
-        settings: they win over those that classes choose.
+    of it by `custom_settings`, over which `settings` win, and `custom_content`; otherwise it is every field but private
+    constants.
 
     Example:
         >>> from burnlike.nn import LinearConfig
@@ -98,7 +95,6 @@ class Content:
         self._level = level
 
     def set_top_level_type(self, name: str) -> Self:
-        """Show `name` instead of the name of the class."""
         self.top_level_type = name
         return self
 
@@ -126,11 +122,7 @@ class Content:
         return self._tensor_at(path) is not None
 
     def shape(self, path: str) -> list[int]:
-        """The shape of the tensor at `path` below the module; computes and initializes nothing.
-
-        Raises:
-            ModuleTreeError: there is none.
-        """
+        """The shape of the tensor at `path` below the module, or ModuleTreeError; computes and initializes nothing."""
         tensor = self._tensor_at(path)
         if tensor is None:
             raise ModuleTreeError(f"{type_text(self._module)} has no tensor '{path}'")
@@ -187,16 +179,13 @@ class _Display:
             return f"{type(module).__name__} (its __init__ has not run)"
         if any(other is module for other in self.above):
             return f"&{type_text(module)} (it holds itself)"
-        self.above.append(module)
-        try:
-            return self._module_text(module, passed, level)
-        finally:
-            self.above.pop()
-
-    def _module_text(self, module: nn.Module, passed: DisplaySettings, level: int) -> str:
         custom = module.custom_settings() if hasattr(type(module), "custom_settings") else None  # pyright: ignore[reportCallIssue]
         settings = custom.inherit(passed) if custom is not None else passed
-        content = self._content(module, settings, level + 1)
+        self.above.append(module)
+        try:
+            content = self._content(module, settings, level + 1)
+        finally:
+            self.above.pop()
         if content.single_item is not None:
             return content.single_item
         top = content.top_level_type or top_text(module)
@@ -204,8 +193,7 @@ class _Display:
             return top
         lines = [f"{name}: {text}" for name, text in content.attributes]
         chosen = DEFAULTS.inherit(settings)
-        count = count_params(module) if chosen.show_num_parameters and not sequence_kind(module) else 0
-        if count:
+        if chosen.show_num_parameters and not sequence_kind(module) and (count := count_params(module)):
             lines.append(f"params: {count}")
         if not chosen.new_line_after_attribute:
             return f"{top} {{{', '.join(lines)}}}"
@@ -254,11 +242,10 @@ class _Display:
     def handle_text(self, param: Param, settings: DisplaySettings, level: int) -> str:
         """The text of what the handle stands for: a tensor, or a part that holds several."""
         owner, name = param.owners[0]
-        part = owner._modules.get(name)
-        if part is not None:
+        if (part := owner._modules.get(name)) is not None:
             return self.module_text(part, settings, level)
-        missing = missing_text(owner, name)
-        return missing or param_text(param.tensor, param.kind == "weight", param.id if settings.show_param_id else None)
+        param_id = param.id if settings.show_param_id else None
+        return missing_text(owner, name) or param_text(param.tensor, param.kind == "weight", param_id)
 
     def tensor_text(self, module: nn.Module, tensor: Tensor, settings: DisplaySettings) -> str:
         """The text of a tensor that `module` shows: a parameter, a persistent buffer, or any other."""

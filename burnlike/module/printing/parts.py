@@ -27,14 +27,8 @@ def top_text(module: nn.Module) -> str:
 
 def sequence_text(kind: str, count: int) -> str:
     """The text before the braces of a `Vec`, `Array`, `Tuple` or `Dict` of `count` items."""
-    match kind:
-        case "Vec":
-            return f"Vec<0..{count}>"
-        case "Array":
-            return f"[0..{count}]"
-        case "Tuple":
-            return f"({', '.join(f'L{index}' for index in range(count))})"
-    return kind
+    names = ", ".join(f"L{index}" for index in range(count)) if kind == "Tuple" else ""
+    return {"Vec": f"Vec<0..{count}>", "Array": f"[0..{count}]", "Tuple": f"({names})"}.get(kind, kind)
 
 
 def sequence_kind(module: nn.Module) -> str:

@@ -10,13 +10,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Branch:
-    """A module in the tree.
+    """A module in the tree: the name of its class, its children by name, and the elements of its parameters, each once.
 
-    Attributes:
-        type: the name of its class.
-        tensors: its own parameters and saved buffers: name and shape, or the path of the one that it is.
-        children: by name.
-        count: elements of its parameters, each counted once.
+    `tensors` are its own parameters and saved buffers: name and shape, or the path of the one that it is.
     """
 
     type: str
@@ -53,10 +49,8 @@ def _branch(module: "nn.Module", path: str, tensors: dict[int, str], modules: di
 
 
 def tree_lines(tree: Branch, depth: int | None = None) -> Iterator[str]:
-    """The tree as lines; equal children in a row are one, `0..11: 12 x Block`.
-
-    Args:
-        depth: how many levels are shown below the model; None for all.
+    """The tree as lines, `depth` levels below the model, None for all; equal children in a row are one, `0..11: 12 x
+    Block`.
     """
     yield _label("", tree)
     yield from _lines(tree, "", depth)

@@ -8,8 +8,10 @@ import dataclasses
 import enum
 import inspect
 from collections.abc import Iterable, Mapping, Set
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache
+from itertools import islice
 from os import PathLike, fspath
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -28,9 +30,10 @@ def display_text(value: Any) -> str:
     """`value` as Rust's Display shows it; what has no such form as `debug_text`."""
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         return str(value)
-    if isinstance(value, float):
-        return _plain_decimal(value)
-    return debug_text(value)
+    if not isinstance(value, float):
+        return debug_text(value)
+    text = _shortest_decimal(value)  # Rust's `{}`: never an exponent, no `.0`
+    return text if text in ("NaN", "inf", "-inf") else format(Decimal(text), "f").removesuffix(".0")
 
 
 def debug_text(value: Any) -> str:
@@ -61,10 +64,9 @@ def optional_fields(cls: type) -> frozenset[str]:
 def _is_optional(annotation: Any) -> bool:
     if not isinstance(annotation, str):
         return get_origin(annotation) in (Union, UnionType) and NoneType in get_args(annotation)
-    try:
+    with suppress(SyntaxError):
         return _is_optional_source(ast.parse(annotation, mode="eval").body)
-    except SyntaxError:
-        return False
+    return False
 
 
 def _is_optional_source(node: ast.expr) -> bool:
@@ -118,7 +120,12 @@ def _cased(value: Any, above: tuple[int, ...]) -> str:
 
 
 def _collection(value: Any, above: tuple[int, ...]) -> str:
-    names = _struct_fields(value)
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value) if field.repr]
+    elif isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+    else:
+        names = getattr(type(value), "__struct_fields__", None)  # of a Config
     if names is not None:
         inside = _joined(f"{name}: {_debug(getattr(value, name, None), above)}" for name in names)
         return f"{type(value).__name__} {{ {inside} }}" if inside else type(value).__name__
@@ -134,38 +141,20 @@ def _collection(value: Any, above: tuple[int, ...]) -> str:
             return f"{{{len(value)} items}}"
         # Sorted, for the order of a set of texts differs from one process to the next.
         return f"{{{_joined(sorted(_debug(item, above) for item in value))}}}"
-    return _unknown(value)
-
-
-def _struct_fields(value: Any) -> Iterable[str] | None:
-    """The fields of a dataclass, a named tuple or a Config."""
-    if dataclasses.is_dataclass(value):
-        return [field.name for field in dataclasses.fields(value) if field.repr]
-    if isinstance(value, tuple):
-        return getattr(value, "_fields", None)
-    return getattr(type(value), "__struct_fields__", None)
+    text = " ".join(repr(value).split())
+    # An address says nothing to a reader and makes texts differ.
+    return type(value).__name__ if " at 0x" in text else _cut(text)
 
 
 def _joined(items: Iterable[str]) -> str:
-    shown: list[str] = []
-    for item in items:
-        if len(shown) == _MOST_ITEMS:
-            shown.append("..")
-            break
-        shown.append(item)
-    return ", ".join(shown)
+    shown = list(islice(items, _MOST_ITEMS + 1))
+    return ", ".join([*shown[:_MOST_ITEMS], ".."] if len(shown) > _MOST_ITEMS else shown)
 
 
 def _array(value: Any) -> str:
     if type(value).__module__ == "numpy" and value.shape == ():
         return debug_text(value.item())
     return tensor_text(value, "Tensor" if isinstance(value, torch.Tensor) else type(value).__name__)
-
-
-def _unknown(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    # An address says nothing to a reader and makes texts differ.
-    return type(value).__name__ if " at 0x" in text else _cut(text)
 
 
 def _quoted(text: str) -> str:
@@ -186,12 +175,3 @@ def _shortest_decimal(value: float) -> str:
         return "NaN"
     digits, exponent, power = text.partition("e")
     return f"{digits}e{int(power)}" if exponent else digits
-
-
-def _plain_decimal(value: float) -> str:
-    """Rust's `{}`: never an exponent, no `.0`."""
-    text = _shortest_decimal(value)
-    if text in ("NaN", "inf", "-inf"):
-        return text
-    plain = format(Decimal(text), "f")
-    return plain.removesuffix(".0")
