@@ -1,7 +1,6 @@
-"""Replaces a file, or makes a directory, whole or not at all.
+"""Replaces a file, or makes a directory, whole or not at all: under a temporary name, synced, and renamed.
 
-Both are written under a temporary name in the same place, synced, and renamed. The process that writes locks what it
-has not renamed yet, so others can tell it from what a killed process left.
+The process that writes locks what it has not renamed yet, so others can tell it from what a killed process left.
 """
 
 import contextlib
@@ -24,19 +23,11 @@ _HIDDEN_DIRECTORY = re.compile(r"\.(?:partial|removed)-(.+?)(?:-[0-9a-f]{12})?",
 
 
 class AtomicFile:
-    """A file that appears under its name only by `commit`.
+    """A file that appears under its name only by `commit`; `descriptor` reads and writes it.
 
     Until then it has a temporary name in the same directory, and leaving the `with` block removes it. The permissions
-    of a file that is replaced are kept; a symbolic link is followed, not replaced. Temporary files that a killed
-    process left for the same name are removed.
-
-    Args:
-        path: the file's name.
-        like: a file whose owner and permissions a new file gets, if both can be had.
-
-    Attributes:
-        path: the file that is replaced, symbolic links resolved.
-        descriptor: open for reading and writing.
+    of a file that is replaced are kept; a new one gets the owner and permissions of the file `like`, if both can be
+    had. A symbolic link is followed, not replaced. What a killed process left for the same name is removed.
     """
 
     def __init__(self, path: str | os.PathLike[str], like: str | os.PathLike[str] | None = None) -> None:
@@ -60,18 +51,15 @@ class AtomicFile:
             while not self._create(directory, name, 0o666 if present is None else 0o600):
                 pass
             if present is not None:
-                self._take_permissions(present)
+                with contextlib.suppress(OSError):  # only the superuser may give files away
+                    if (present.st_uid, present.st_gid) != (os.geteuid(), os.getegid()):
+                        os.fchown(self.descriptor, present.st_uid, present.st_gid)
+                with contextlib.suppress(OSError):  # some network file systems have no modes
+                    os.fchmod(self.descriptor, stat.S_IMODE(present.st_mode))
         except BaseException:  # an interrupt, say; `__exit__` is called only for what was entered
             self.__exit__(None, None, None)
             raise
         return self
-
-    def _take_permissions(self, present: os.stat_result) -> None:
-        with contextlib.suppress(OSError):  # only the superuser may give files away
-            if (present.st_uid, present.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(self.descriptor, present.st_uid, present.st_gid)
-        with contextlib.suppress(OSError):  # some network file systems have no modes
-            os.fchmod(self.descriptor, stat.S_IMODE(present.st_mode))
 
     def _create(self, directory: str, name: str, mode: int) -> bool:
         """Make the temporary file and mark it as in use until this process ends; False if a clean-up took it away."""
@@ -85,11 +73,7 @@ class AtomicFile:
         return False
 
     def reserve(self, file_bytes: int) -> None:
-        """Allocate the whole file's blocks at once: a full disk shows before any work, and writing becomes faster.
-
-        Raises:
-            OSError: the disk or a quota is full.
-        """
+        """Allocate the whole file's blocks at once: a full disk shows before any work, and writing becomes faster."""
         if not _fallocate(self.descriptor, file_bytes):
             os.ftruncate(self.descriptor, file_bytes)
 
@@ -110,11 +94,7 @@ class AtomicFile:
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all.
-
-    Raises:
-        OSError: nothing was changed.
-    """
+    """Write `data` to `path`, whole or not at all."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     with AtomicFile(path) as file:
@@ -127,11 +107,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
 class AtomicDirectory:
     """A new directory that appears under its name only by `commit`.
 
-    Until then it has a hidden name in the same place, and leaving the `with` block removes it. No two writers share
+    Until then it is at `path`, hidden in the same place, and leaving the `with` block removes it. No two writers share
     one. Directories that killed processes left for the same name are removed.
-
-    Attributes:
-        path: the hidden directory, to write into.
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
@@ -163,8 +140,7 @@ class AtomicDirectory:
     def commit(self) -> None:
         """Sync the directory, give it its name, and sync the one around it. Its files have been synced by the caller.
 
-        Raises:
-            FileExistsError: there is a directory of this name that is not empty.
+        FileExistsError: there is a directory of this name that is not empty.
         """
         sync_directory(self.path)
         try:
@@ -193,12 +169,7 @@ def remove_directory(directory: Path) -> None:
 
 
 def remove_abandoned_directories(parent: Path, name: str | None = None) -> None:
-    """Remove directories that killed processes left half written or half removed.
-
-    Args:
-        parent: where they are.
-        name: only those that were to be called so; None for all.
-    """
+    """Remove directories in `parent` that killed processes left half written or removed, of this `name` or of any."""
     for path in parent.iterdir() if parent.is_dir() else ():
         found = _HIDDEN_DIRECTORY.fullmatch(path.name)
         if found and name in (None, found[1]):
@@ -218,11 +189,7 @@ def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def remove_abandoned_files(directory: str, belongs: Callable[[str], bool]) -> None:
-    """Remove temporary files that no living process has locked.
-
-    Args:
-        belongs: whether those for a file of this name, cut off after 100 characters, are to be removed.
-    """
+    """Remove temporary files for names (cut off after 100 characters) that belong, unless a process has locked them."""
     try:
         names = os.listdir(directory)
     except (PermissionError, FileNotFoundError):  # a directory may be writable without being readable

@@ -3,6 +3,7 @@
 Each is read when asked for, so that a test may set it; none changes what a program computes, only how.
 """
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -124,17 +125,11 @@ def _number(name: str) -> int:
 
 def _process(number: int) -> str:
     """A process, with the machine's start and its own, since numbers of processes are used again."""
-    return f"process {number} {_process_start(number)} {_read('/proc/sys/kernel/random/boot_id').strip()}"
+    started = "".join(_text(f"/proc/{number}/stat").rpartition(")")[2].split()[19:20])
+    return f"process {number} {started} {_text('/proc/sys/kernel/random/boot_id').strip()}"
 
 
-def _process_start(number: int) -> str:
-    fields = _read(f"/proc/{number}/stat").rpartition(")")[2].split()
-    return fields[19] if len(fields) > 19 else ""
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:  # no /proc
-        return ""
+def _text(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:  # no /proc
+        return file.read()
+    return ""

@@ -36,12 +36,7 @@ def keep_freed_memory() -> bool:
     stays at its peak instead of falling between operations. `burnlike train` makes them; in a program of your own call
     this once at the start. CUDA memory is not concerned: torch caches it.
 
-    Returns:
-        Whether the settings were made: False where the C library is not glibc.
+    Returns whether the settings were made: False where the C library is not glibc.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return False
-    return bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
+    return mallopt is not None and bool(mallopt(_M_MMAP_MAX, 0)) and bool(mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))

@@ -1,4 +1,8 @@
-"""Reads files that a user names: only regular files. A pipe may block for ever, a device may never end."""
+"""Reads files that a user names: only regular files. A pipe may block for ever, a device may never end.
+
+All functions raise OSError if there is no file, it can't be read, or it is a pipe, a device or a socket (`strerror`
+says which), and IsADirectoryError if it is a directory.
+"""
 
 import errno
 import os
@@ -10,17 +14,10 @@ from typing import BinaryIO, TextIO
 def read_regular(
     path: "str | os.PathLike[str]", most: int | None = None, within: "str | os.PathLike[str] | None" = None
 ) -> bytes:
-    """The bytes of a regular file.
+    """The bytes of a regular file, at most as many as given, or else as it has when it is opened.
 
-    Args:
-        path: the file; symbolic links are followed.
-        most: how many bytes are read at most; None for as many as it has when it is opened.
-        within: a directory that the file has to lie in, after all links: for files that others sent with it.
-
-    Raises:
-        OSError: there is none, it can't be read, it is a pipe, a device or a socket, or a link leads out of `within`;
-            `strerror` says which.
-        IsADirectoryError: it is a directory.
+    Symbolic links are followed; OSError refuses one that leads out of the directory `within`: for files that others
+    sent with it.
     """
     if within is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
         raise OSError(errno.EINVAL, f"it is a link to outside of {os.fspath(within)}, and is not read", os.fspath(path))
@@ -29,30 +26,17 @@ def read_regular(
 
 
 def open_regular(path: "str | os.PathLike[str]") -> BinaryIO:
-    """Open a regular file for reading.
-
-    Raises:
-        OSError, IsADirectoryError: as `read_regular`.
-    """
     regular_size(path)  # opening a device can have effects
     return open(_descriptor(path, os.O_RDONLY), "rb")
 
 
 def writable_regular(path: "str | os.PathLike[str]") -> TextIO:
-    """Open a regular file for reading and writing, and make it where there is none; a link is not followed.
-
-    Raises:
-        OSError, IsADirectoryError: as `read_regular`.
-    """
+    """Open a regular file for reading and writing, and make it where there is none; a link is not followed."""
     return open(_descriptor(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW), "r+", encoding="utf-8")
 
 
 def appended_regular(path: "str | os.PathLike[str]") -> TextIO:
-    """Open a regular file to add text at its end, and make it where there is none; a link is not followed.
-
-    Raises:
-        OSError, IsADirectoryError: as `read_regular`.
-    """
+    """Open a regular file to add text at its end, and make it where there is none; a link is not followed."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     return open(_descriptor(path, flags), "a", encoding="utf-8", errors="backslashreplace")
 
@@ -69,11 +53,7 @@ def _descriptor(path: "str | os.PathLike[str]", flags: int) -> int:
 
 
 def regular_size(path: "str | os.PathLike[str]") -> int:
-    """Bytes of a regular file.
-
-    Raises:
-        OSError, IsADirectoryError: as `read_regular`.
-    """
+    """Bytes of a regular file."""
     return _size(os.stat(path), path)
 
 
