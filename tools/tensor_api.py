@@ -19,7 +19,7 @@ from .pages import DOCS, beside_torch, main, table
 PAGE = DOCS / "tensor_api.md"
 MODULES = ("activation", "module", "linalg", "signal", "grid", "loss")
 KINDS = ("Float", "Int", "Bool")
-RECEIVERS = {"Floats": {"Float"}, "Ints": {"Int"}, "Bools": {"Bool"}}
+RECEIVERS = {"Floats": {"Float"}, "Tracked": {"Float"}, "Ints": {"Int"}, "Bools": {"Bool"}}
 RECEIVERS |= {name: {"Float", "Int"} for name in ("Numeric", "Numbers")}
 HEAD = """# The tensor API
 
@@ -104,7 +104,7 @@ def kinds_in(annotation: str, names: dict[str, Any]) -> set[str]:
 
 def summary_of(found: Any) -> str:
     """The first paragraph of a docstring, on one line, without what torch has for it."""
-    return " ".join((inspect.getdoc(found) or "").split("\n\n")[0].split(" Torch: ")[0].split())
+    return " ".join((inspect.getdoc(found) or "").split("\n\n")[0].split()).split(" Torch: ")[0]
 
 
 def signature_of(name: str, function: Callable[..., Any], skip_first: bool) -> str:

@@ -3,7 +3,7 @@
 import torch
 
 from ..errors import TensorValueError
-from .core.axes import axis
+from .core.arguments import axis
 from .core.base import B2, E, Tensor, like, wrap
 from .core.dtypes import largest_exponent
 from .core.kinds import D1, Float
@@ -84,7 +84,6 @@ def relu6(x: "Tensor[B2, E, Float]") -> "Tensor[B2, E, Float]":
 
 def leaky_relu(x: "Tensor[B2, E, Float]", negative_slope: float) -> "Tensor[B2, E, Float]":
     """x where x >= 0, else negative_slope * x. `[..] -> [..]`. Torch: `F.leaky_relu`.
-
     Differs: the slope has no default.
     """
     spec = float_spec("leaky_relu", x)
@@ -93,7 +92,6 @@ def leaky_relu(x: "Tensor[B2, E, Float]", negative_slope: float) -> "Tensor[B2, 
 
 def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tensor") -> "Tensor[B2, E, Float]":
     """x where x >= 0, alpha * x elsewhere. `[batch, channels, ..], [1 or channels] -> [batch, channels, ..]`.
-
     Torch: `F.prelu`. Raises TensorValueError: neither 1 weight nor one for each channel.
     """
     spec = float_spec("prelu", x)
@@ -109,7 +107,6 @@ def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tenso
 
 def hard_sigmoid(x: "Tensor[B2, E, Float]", alpha: float, beta: float) -> "Tensor[B2, E, Float]":
     """alpha * x + beta, at least 0 and at most 1. `[..] -> [..]`. Torch: `F.hardsigmoid` with alpha 1/6 and beta 0.5.
-
     Differs: alpha and beta are given.
     """
     spec = float_spec("hard_sigmoid", x)
@@ -118,7 +115,6 @@ def hard_sigmoid(x: "Tensor[B2, E, Float]", alpha: float, beta: float) -> "Tenso
 
 def softplus(x: "Tensor[B2, E, Float]", beta: float) -> "Tensor[B2, E, Float]":
     """log(1 + e^(beta * x)) / beta, and x where beta * x > 20. `[..] -> [..]`. Torch: `F.softplus`.
-
     Differs: the threshold is at most what the element type can hold, see `softplus_with_threshold`.
     """
     spec = float_spec("softplus", x)
@@ -128,7 +124,6 @@ def softplus(x: "Tensor[B2, E, Float]", beta: float) -> "Tensor[B2, E, Float]":
 
 def softplus_with_threshold(x: "Tensor[B2, E, Float]", beta: float, threshold: float) -> "Tensor[B2, E, Float]":
     """log(1 + e^(beta * x)) / beta, and x where beta * x > threshold. `[..] -> [..]`. Torch: `F.softplus`.
-
     Differs: the threshold is lowered to 11 (float16), 88 (float32, bfloat16), 709 (float64): there e^x overflows.
     """
     spec = float_spec("softplus", x)
@@ -144,7 +139,6 @@ def elu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
 
 def celu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, Float]":
     """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1)). `[..] -> [..]`. Torch: `F.celu`.
-
     Differs: alpha has no default.
     """
     spec = float_spec("celu", x)
@@ -167,7 +161,6 @@ def thresholded_relu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, 
 
 def hardtanh(x: "Tensor[B2, E, Float]", min: float, max: float) -> "Tensor[B2, E, Float]":
     """x, at least `min` and at most `max`. `[..] -> [..]`. Torch: `F.hardtanh`.
-
     Differs: the gradient at the bounds is 1.
     """
     spec = float_spec("hardtanh", x)
@@ -188,7 +181,6 @@ def hard_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float
 
 def soft_shrink(x: "Tensor[B2, E, Float]", lambd: float) -> "Tensor[B2, E, Float]":
     """x moved by lambd towards 0, at most to 0. `[..] -> [..]`. Torch: `F.softshrink`.
-
     Differs: lambd has no default.
     """
     spec = float_spec("soft_shrink", x)
@@ -229,7 +221,6 @@ def quiet_softmax(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]"
 
 def glu(x: "Tensor[B2, E, Float]", dim: int) -> "Tensor[B2, E, Float]":
     """The first half along a dimension times the sigmoid of the second. `[.., 2n, ..] -> [.., n, ..]`. Torch: `F.glu`.
-
     Differs: `dim` has no default. Raises TensorValueError: the size of the dimension is odd.
     """
     spec = float_spec("glu", x)

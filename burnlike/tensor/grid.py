@@ -1,4 +1,4 @@
-"""Coordinates of grids."""
+"""Coordinates of grids, and images sampled at them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from typing import Any, Literal, TypeAlias, overload
 import torch
 
 from ..errors import TensorTypeError, TensorValueError
-from .core.base import B2, K2, Tensor, TensorBase, derive
+from .core.base import B2, K2, B, D, Floats, K, Tensor, TensorBase, derive, like
 from .core.kinds import D1, D2, D3, D4, MAX_RANK, Float
-from .core.operands import ranked_spec, tensor_operand
+from .core.operands import computed, ranked_spec, tensor_operand
 from .core.spec import Spec
+from .options import GridSampleMode, GridSampleOptions
 from .options.base import Options, one_of
 
 GridIndexing: TypeAlias = Literal["Matrix", "Cartesian"]
@@ -39,19 +40,27 @@ class GridOptions(Options):
 def meshgrid(
     tensors: "tuple[Tensor[B2, D1, K2]]", options: GridOptions | GridIndexing | GridSparsity = ...
 ) -> "list[Tensor[B2, D1, K2]]": ...
+
+
 @overload
 def meshgrid(
     tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", options: GridOptions | GridIndexing | GridSparsity = ...
 ) -> "list[Tensor[B2, D2, K2]]": ...
+
+
 @overload
 def meshgrid(
     tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2], Tensor[B2, D1, K2]]",
     options: GridOptions | GridIndexing | GridSparsity = ...,
 ) -> "list[Tensor[B2, D3, K2]]": ...
+
+
 @overload
 def meshgrid(
     tensors: "Sequence[Tensor[B2, D1, K2] | torch.Tensor]", options: GridOptions | GridIndexing | GridSparsity = ...
 ) -> "list[Tensor[B2, Any, K2]]": ...
+
+
 def meshgrid(tensors: Any, options: Any = "Dense") -> Any:
     """The coordinates of a grid's points, one tensor per dimension. `N of [n_i] -> N of [n_1, .., n_N]`.
 
@@ -69,18 +78,26 @@ def meshgrid(tensors: Any, options: Any = "Dense") -> Any:
 
 @overload
 def meshgrid_stack(tensors: "tuple[Tensor[B2, D1, K2]]", index_pos: IndexPos = ...) -> "Tensor[B2, D2, K2]": ...
+
+
 @overload
 def meshgrid_stack(
     tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", index_pos: IndexPos = ...
 ) -> "Tensor[B2, D3, K2]": ...
+
+
 @overload
 def meshgrid_stack(
     tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", index_pos: IndexPos = ...
 ) -> "Tensor[B2, D4, K2]": ...
+
+
 @overload
 def meshgrid_stack(
     tensors: "Sequence[Tensor[B2, D1, K2] | torch.Tensor]", index_pos: IndexPos = ...
 ) -> "Tensor[B2, Any, K2]": ...
+
+
 def meshgrid_stack(tensors: Any, index_pos: IndexPos = "First") -> Any:
     """The coordinates of a grid's points in one tensor. `N of [n_i] -> [N, n_1, ..]`, or `[n_1, .., N]`.
 
@@ -133,3 +150,48 @@ def _options(options: Any) -> GridOptions:
         return GridOptions(indexing=options)
     one_of("Meshgrid", "options", options, ("Dense", "Sparse", "Matrix", "Cartesian"))
     return GridOptions(sparsity=options)
+
+
+_MODES = {"Nearest": "nearest", "Bilinear": "bilinear", "Bicubic": "bicubic"}
+_PADDINGS = {"Zeros": "zeros", "Border": "border", "Reflection": "reflection"}
+
+
+class GridMethods(TensorBase[B, D, K]):
+    """Sampling."""
+
+    __slots__ = ()
+
+    def grid_sample_2d(
+        self: "Floats[B, D4]",
+        grid: "Tensor[B, D4, Float] | torch.Tensor",
+        options: GridSampleOptions | GridSampleMode | None = None,
+    ) -> "Tensor[B, D4, Float]":
+        """Values at coordinates x, y from -1 to 1. `[N, C, H, W]` at `[N, H', W', 2] -> [N, C, H', W']`.
+
+        Args:
+            grid: coordinates, x along W and y along H.
+            options: or only its mode; by default bilinear, zeros outside, corners not aligned.
+
+        Torch: `F.grid_sample`. Differs: options instead of arguments.
+        """
+        name = "grid_sample_2d"
+        spec = ranked_spec(name, self, 4)
+        places = tensor_operand(name, spec, grid)
+        chosen = _sample_options(options)
+        shape, at = self.inner.shape, places.shape
+        if at[-1] != 2 or at[0] != shape[0]:
+            raise TensorValueError(
+                "Grid Sample 2d", f"expected a grid [{shape[0]}, H, W, 2] for {list(shape)}, got {list(at)}"
+            )
+        how = _MODES[chosen.mode], _PADDINGS[chosen.padding_mode], chosen.align_corners
+        return like(computed(name, spec.module.grid_sample_2d, self.inner, places, *how), spec)
+
+
+def _sample_options(options: Any) -> GridSampleOptions:
+    if options is None:
+        return GridSampleOptions()
+    if isinstance(options, str):
+        return GridSampleOptions(options)  # pyright: ignore[reportArgumentType]
+    if not isinstance(options, GridSampleOptions):
+        raise TensorTypeError("Grid Sample 2d", f"expected GridSampleOptions or a mode, got {type(options).__name__}")
+    return options

@@ -12,7 +12,6 @@ def cross_entropy_with_logits(
     logits: "Tensor[B2, E, Float]", target_probs: "Tensor[B2, E, Float] | torch.Tensor"
 ) -> "Tensor[B2, D1, Float]":
     """Minus the mean over all rows of sum(log_softmax(logits) * target_probs). `[.., classes], same -> [1]`.
-
     Torch: `F.cross_entropy(logits, target_probs)`. Differs: classes are the last dimension (torch: dimension 1).
     """
     name = "cross_entropy_with_logits"

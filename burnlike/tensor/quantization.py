@@ -145,7 +145,6 @@ class QuantizationMethods(TensorBase[B, D, K]):
 
     def quantize_dynamic(self: "Floats[B, D]", scheme: QuantScheme) -> QTensor[B, D]:
         """`quantize` with the scales of the tensor's own range. `[..] -> QTensor [..]`. Torch: none.
-
         Differs: as `quantize`; symmetric only.
         Raises TensorValueError: sizes that the blocks don't divide, or no elements.
         """

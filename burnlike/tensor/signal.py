@@ -6,9 +6,8 @@ from typing import Any
 import torch
 
 from ..errors import TensorTypeError, TensorValueError
-from .core.axes import axis
+from .core.arguments import axis, created
 from .core.base import B2, E, Tensor, derive, wrap
-from .core.created import created
 from .core.kinds import D1, D2, D4, Float
 from .core.operands import computed, float_spec, ranked_spec, tensor_operand
 from .core.spec import Spec
@@ -118,7 +117,6 @@ def hann_window(size: int, periodic: bool, backend: B2, dtype: ElementType = Non
 
 def hamming_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
     """25/46 - 21/46 cos(2 pi n / N), N = size if `periodic`, else size - 1. `-> [size]`. Torch: `torch.hamming_window`.
-
     Differs: torch's weights are 0.54 and 0.46; `periodic` is required.
     """
     return _window("Hamming Window", _HAMMING, size, periodic, backend, dtype)
@@ -126,7 +124,6 @@ def hamming_window(size: int, periodic: bool, backend: B2, dtype: ElementType = 
 
 def blackman_window(size: int, periodic: bool, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Float]":
     """0.42 - 0.5 cos(a) + 0.08 cos(2a), a = 2 pi n / N, N = size if `periodic`, else size - 1. `-> [size]`.
-
     Torch: `torch.blackman_window`. Differs: `periodic` is required.
     """
     return _window("Blackman Window", _BLACKMAN, size, periodic, backend, dtype)

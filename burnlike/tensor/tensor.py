@@ -8,7 +8,6 @@ from ..backend import Autodiff, Cpu
 from .arithmetic.comparison import ComparisonMethods
 from .arithmetic.float_math import FloatMethods
 from .arithmetic.logic import LogicMethods
-from .arithmetic.matmul import MatmulMethods
 from .arithmetic.numeric import NumericMethods
 from .arithmetic.reductions import ReductionMethods
 from .arithmetic.stats import StatsMethods
@@ -16,21 +15,20 @@ from .core.base import B2, B, D, K
 from .core.spec import Spec, family_of
 from .creation.conversion import ConversionMethods
 from .creation.creation import CreationMethods
+from .grid import GridMethods
 from .inspection.autodiff import AutodiffMethods
 from .inspection.display import DisplayMethods
 from .inspection.metadata import MetadataMethods
 from .inspection.reading import ReadingMethods
-from .linalg.einsum import EinsumMethods
+from .linalg.einsum import EinsumMethods, MatmulMethods
 from .quantization import QuantizationMethods
 from .shape.gather_scatter import GatherScatterMethods
-from .shape.grid_sample import GridMethods
 from .shape.indexing import IndexingMethods
 from .shape.joining import JoiningMethods
 from .shape.masks import MaskMethods
 from .shape.padding import PaddingMethods
 from .shape.shape import ShapeMethods
-from .torch_bridge.interop import TorchMethods, answer_to_torch_names
-from .torch_bridge.registration import register
+from .torch_bridge.interop import TorchMethods, answer_to_torch_names, register
 
 
 class Tensor(

@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 
-from ..core.axes import axis, whole
+from ..core.arguments import axis, whole
 from ..core.base import B, D, K, Numbers, Tensor, TensorBase, wrap
 from ..core.kinds import D1, Bool, Float, Kind, X
-from ..core.numbers import unboxed
-from ..core.operands import fail, operand, scalar
+from ..core.operands import fail, operand, scalar, unboxed
 
 
 def compare_mixed(name: str, tensor: Any, other: Any) -> Any:
@@ -56,7 +55,6 @@ class ComparisonMethods(TensorBase[B, D, K]):
 
     def equal(self, other: "Tensor[B, D, K] | torch.Tensor | float") -> "Tensor[B, D, Bool]":
         """`x == y`. `[..], [..] -> [..]`, sizes equal or 1.
-
         Torch: `torch.eq` (`torch.equal` gives one bool). Differs: equal ranks, no promotion.
         """
         spec = self.spec
@@ -112,7 +110,6 @@ class ComparisonMethods(TensorBase[B, D, K]):
 
     def any_dim(self, dim: int) -> "Tensor[B, D, Bool]":
         """Whether any along `dim` is not zero. `[.., n, ..] -> [.., 1, ..]`.
-
         Torch: `torch.any(x, dim, keepdim=True)`.
         """
         spec = self.spec

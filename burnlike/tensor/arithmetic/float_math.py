@@ -72,7 +72,6 @@ class FloatMethods(TensorBase[B, D, K]):
 
     def fmod(self: "Floats[B, D]", other: "FloatOperand[B, D]") -> "Tensor[B, D, Float]":
         """x - y * trunc(x / y), with the sign of x; x where y is infinite. `[..] -> [..]`, sizes equal or 1.
-
         Torch: `torch.fmod`. Differs: equal ranks, no promotion.
         """
         return mixed("fmod", self, other)
@@ -83,7 +82,6 @@ class FloatMethods(TensorBase[B, D, K]):
 
     def hypot(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor") -> "Tensor[B, D, Float]":
         """sqrt(x^2 + y^2), no overflow. `[..] -> [..]`, sizes equal or 1. Torch: `torch.hypot`.
-
         Differs: equal ranks, no promotion.
         """
         spec = self.spec
@@ -148,7 +146,6 @@ class FloatMethods(TensorBase[B, D, K]):
 
     def atan2(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor") -> "Tensor[B, D, Float]":
         """The angle of the point (other, self), in -pi .. pi. `[..] -> [..]`, sizes equal or 1. Torch: `torch.atan2`.
-
         Differs: equal ranks, no promotion.
         """
         spec = self.spec

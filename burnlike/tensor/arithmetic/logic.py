@@ -19,7 +19,6 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bool_and(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """`x & y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_and`.
-
         Differs: equal ranks, Bool only.
         """
         spec = self.spec
@@ -33,7 +32,6 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bool_or(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """`x | y`. `[..], [..] -> [..]`, sizes equal or 1. Torch: `torch.logical_or`.
-
         Differs: equal ranks, Bool only.
         """
         spec = self.spec
@@ -47,7 +45,6 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bool_xor(self: "Bools[B, D]", other: "BoolOperand[B, D]") -> "Tensor[B, D, Bool]":
         """`x ^ y`. `[..], [..] -> [..]`, sizes equal or 1.
-
         Torch: `torch.logical_xor`. Differs: equal ranks, Bool only.
         """
         spec = self.spec
@@ -69,7 +66,6 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def nonzero(self: "Bools[B, D]") -> "list[Tensor[B, D1, Int]]":
         """`[n]` for each dimension: the coordinates of what is set, in row order. Waits for the device.
-
         Torch: `torch.nonzero(x, as_tuple=True)`. Differs: an empty list where nothing is set.
         """
         found = self.spec.int.ranks[1]
@@ -90,7 +86,6 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bitwise_and(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x & y by bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_and`.
-
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_and", self, other)
@@ -101,7 +96,6 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bitwise_or(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x | y by bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_or`.
-
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_or", self, other)
@@ -112,7 +106,6 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bitwise_xor(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x ^ y by bits. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_xor`.
-
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_xor", self, other)
@@ -123,7 +116,6 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bitwise_left_shift(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x << y. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_left_shift`.
-
         Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_left_shift", self, other)
@@ -134,14 +126,12 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bitwise_right_shift(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x >> y, with its sign. `[..] -> [..]`, sizes equal or 1.
-
         Torch: `torch.bitwise_right_shift`. Differs: equal ranks, no promotion.
         """
         return mixed("bitwise_right_shift", self, other)
 
     def bitwise_right_shift_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
         """x shifted right by a number of bits, with its sign. `[..] -> [..]`.
-
         Torch: `torch.bitwise_right_shift(x, scalar)`.
         """
         return with_scalar("bitwise_right_shift", self, scalar)

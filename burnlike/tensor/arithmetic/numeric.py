@@ -73,7 +73,6 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def div(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Quotient, element by element; Int truncates toward zero. `[..] / [..] -> [..]`, sizes equal or 1.
-
         Torch: `torch.div`, for Int with `rounding_mode="trunc"`.
         Differs: equal ranks, no promotion: Int stays Int; `scalar / x` is for Float, as `x.recip() * scalar`.
         """
@@ -96,7 +95,6 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def remainder(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Floor modulo, with the sign of the divisor. `[..] % [..] -> [..]`, sizes equal or 1.
-
         Torch: `torch.remainder`. Differs: equal ranks, no promotion.
         """
         spec = result = self.spec
@@ -118,7 +116,6 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def powi(self: "Numbers[X]", other: "Tensor[B, D, K] | torch.Tensor | X") -> "Tensor[B, D, K]":
         """Power, element by element; on Float the same as `powf`. `[..] ** [..] -> [..]`, sizes equal or 1.
-
         Torch: `torch.pow`.
         Differs: equal ranks, no promotion; an Int power with a negative exponent is truncated toward zero.
         """
@@ -170,28 +167,24 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def div_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
         """The quotient by a scalar; Int truncates toward zero. `[..] -> [..]`.
-
         Torch: `torch.div(x, scalar)`, for Int with `rounding_mode="trunc"`. Differs: no promotion: Int stays Int.
         """
         return with_scalar("div", self, scalar)
 
     def remainder_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
         """Floor modulo, with the scalar's sign. `[..] -> [..]`. Torch: `torch.remainder(x, scalar)`.
-
         Differs: no promotion.
         """
         return with_scalar("remainder", self, scalar)
 
     def powi_scalar(self: "Numbers[X]", scalar: X) -> "Tensor[B, D, K]":
         """The power with a whole number. `[..] -> [..]`. Torch: `torch.pow(x, scalar)`.
-
         Differs: Int takes negative exponents, and truncates toward zero.
         """
         return with_scalar("powi", self, scalar)
 
     def clamp(self: "Numbers[X]", min: X, max: X) -> "Tensor[B, D, K]":
         """Elements above `max` become `max`, then those below `min` become `min`. `[..] -> [..]`. Torch: `torch.clamp`.
-
         Differs: both bounds are required; where min > max the minimum wins.
         """
         spec = self.spec
@@ -212,7 +205,6 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def max_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """The larger of two, element by element. `[..] -> [..]`, sizes equal or 1. Torch: `torch.maximum`.
-
         Differs: a NaN in `other` is ignored, one in the receiver stays; of equal ones the receiver gets the gradient.
         """
         spec = self.spec
@@ -221,7 +213,6 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def min_pair(self: "Numeric[B, D]", other: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """The smaller of two, element by element. `[..] -> [..]`, sizes equal or 1. Torch: `torch.minimum`.
-
         Differs: a NaN in `other` is ignored, one in the receiver stays; of equal ones the receiver gets the gradient.
         """
         spec = self.spec

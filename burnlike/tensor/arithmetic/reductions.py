@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.axes import along, axes_of, axis, whole
+from ..core.arguments import along, axes_of, axis, whole
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, Int
 from ..core.operands import computed, fail
@@ -26,7 +26,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def sum_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Sums along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.sum(x, dim, keepdim=True)`.
-
         Differs: Int keeps its dtype.
         """
         spec = self.spec
@@ -36,7 +35,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def sum_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Sums over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.sum(x, dims, keepdim=True)`.
-
         Differs: none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
@@ -59,7 +57,6 @@ class ReductionMethods(TensorBase[B, D, K]):
     def sum_dims_squeeze(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, Any, K]": ...
     def sum_dims_squeeze(self: Any, dims: Any) -> Any:
         """Sums over `dims`, which are dropped. `[a, n, b] -> [a, b]`. Torch: `torch.sum(x, dims)`.
-
         Differs: at least one dimension stays; none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
@@ -70,7 +67,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def mean(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The mean of all elements. `[..] -> [1]`. Torch: `torch.mean(x)`.
-
         Differs: shape `[1]`; of Int the whole part.
         """
         if dim is not None or keepdim is not None:
@@ -84,7 +80,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def mean_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Means along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.mean(x, dim, keepdim=True)`.
-
         Differs: of Int the whole part, in its dtype.
         """
         spec = self.spec
@@ -96,7 +91,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def mean_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Means over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.mean(x, dims, keepdim=True)`.
-
         Differs: none given means no mean taken; of Int the whole part, one dimension after the other, in its dtype.
         """
         spec = self.spec
@@ -107,7 +101,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def prod(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The product of all elements. `[..] -> [1]`. Torch: `torch.prod(x)`.
-
         Differs: shape `[1]`; Int keeps its dtype.
         """
         if dim is not None or keepdim is not None:
@@ -119,7 +112,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def prod_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Products along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.prod(x, dim, keepdim=True)`.
-
         Differs: Int keeps its dtype.
         """
         spec = self.spec
@@ -129,7 +121,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def prod_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """Products over `dims`. `[.., n, ..] -> [.., 1, ..]`.
-
         Torch: `torch.prod(x, dim, keepdim=True)`, for one dimension after the other. Differs: Int keeps its dtype.
         """
         spec, inner = self.spec, self.inner
@@ -146,7 +137,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def cumprod(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """Running products along `dim`. `[..] -> [..]`. Torch: `torch.cumprod(x, dim)`.
-
         Differs: Int keeps its dtype.
         """
         spec = self.spec
@@ -188,7 +178,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.max(x)`.
-
         Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
         if dim is not None or keepdim is not None:
@@ -201,7 +190,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The greatest along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amax(x, dim, keepdim=True)`.
-
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -214,7 +202,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The greatest over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amax(x, dims, keepdim=True)`.
-
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -223,7 +210,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The greatest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
-
         Torch: `torch.max(x, dim, keepdim=True)`.
         """
         spec = self.spec
@@ -236,7 +222,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def min(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The smallest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.min(x)`.
-
         Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
         if dim is not None or keepdim is not None:
@@ -249,7 +234,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def min_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The smallest along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amin(x, dim, keepdim=True)`.
-
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -262,7 +246,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def min_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The smallest over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `torch.amin(x, dims, keepdim=True)`.
-
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -271,7 +254,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def min_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The smallest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
-
         Torch: `torch.min(x, dim, keepdim=True)`.
         """
         spec = self.spec
@@ -284,7 +266,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max_abs(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest magnitude of all elements, of which there is at least one. `[..] -> [1]`.
-
         Torch: `x.abs().max()`. Differs: shape `[1]`; of equal elements the first alone has a gradient.
         """
         if dim is not None or keepdim is not None:
@@ -294,7 +275,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max_abs_dim(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, K]":
         """The greatest magnitude along `dim`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dim, keepdim=True)`.
-
         Differs: of equal elements the first alone has a gradient.
         """
         spec = self.spec
@@ -304,7 +284,6 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max_abs_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The greatest magnitude over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dims, keepdim=True)`.
-
         Differs: none given means none reduced; of equal elements the first alone has a gradient.
         """
         spec = self.spec

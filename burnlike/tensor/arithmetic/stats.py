@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.axes import axis
+from ..core.arguments import axis
 from ..core.base import B, D, Floats, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import computed, fail, operand
@@ -23,7 +23,6 @@ class StatsMethods(TensorBase[B, D, K]):
 
     def var_bias(self: "Floats[B, D]", dim: int) -> "Tensor[B, D, Float]":
         """Variances along `dim`, divided by n. `[.., n] -> [.., 1]`.
-
         Torch: `torch.var(x, dim, correction=0, keepdim=True)`.
         """
         spec = self.spec
@@ -37,7 +36,6 @@ class StatsMethods(TensorBase[B, D, K]):
 
     def var_mean_bias(self: "Floats[B, D]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Float]]":
         """`var_bias` and means along `dim`. `[.., n] -> 2 of [.., 1]`.
-
         Torch: `torch.var_mean(x, dim, correction=0, keepdim=True)`.
         """
         spec = self.spec
@@ -46,14 +44,12 @@ class StatsMethods(TensorBase[B, D, K]):
 
     def median(self: "Floats[B, D]", dim: int) -> "Tensor[B, D, Float]":
         """The lower medians along `dim`: element (n - 1) // 2 in ascending order. `[.., n, ..] -> [.., 1, ..]`.
-
         Torch: `torch.median(x, dim, keepdim=True).values`. Differs: NaN counts as the greatest (torch: as the median).
         """
         return wrap(self.spec.ops.median(self.inner, _filled("Median", self, dim)), self.spec)
 
     def median_with_indices(self: "Floats[B, D]", dim: int) -> "tuple[Tensor[B, D, Float], Tensor[B, D, Int]]":
         """The lower medians along `dim`, and where they are. `[.., n, ..] -> ([.., 1, ..], [.., 1, ..])`.
-
         Torch: `torch.median(x, dim, keepdim=True)`.
         Differs: NaN counts as the greatest; any of equal elements is meant.
         """
@@ -83,7 +79,6 @@ class StatsMethods(TensorBase[B, D, K]):
 
     def cross(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor", dim: int) -> "Tensor[B, D, Float]":
         """Products of 3-vectors along `dim`. `[.., 3, ..] x [.., 3, ..] -> [.., 3, ..]`, other sizes equal or 1.
-
         Torch: `torch.linalg.cross(x, other, dim=dim)`. Differs: `dim` is required.
         """
         spec = self.spec
@@ -154,7 +149,6 @@ class StatsMethods(TensorBase[B, D, K]):
 
     def argsort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
         """The indices that sort along `dim`, descending. `[..] -> [..]`.
-
         Torch: `torch.argsort(x, dim, descending=True)`.
         """
         spec = self.spec
@@ -182,7 +176,6 @@ class StatsMethods(TensorBase[B, D, K]):
 
     def argtopk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, Int]":
         """The indices of the `k` greatest elements along `dim`, the greatest first. `[.., n, ..] -> [.., k, ..]`.
-
         Torch: `torch.topk(x, k, dim).indices`. Differs: of equal elements the first ones, in their order.
         """
         spec = self.spec

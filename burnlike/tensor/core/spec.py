@@ -17,50 +17,30 @@ from .kinds import MAX_RANK, Bool, Float, Int, Kind
 
 
 class Spec:
-    """The type of a tensor at run time.
-
-    Attributes:
-        backend: where and with which functions its operations run.
-        kind: Float, Int or Bool.
-        rank: the number of dimensions, 1 to 8.
-        dtype: the element type.
-        ops: the backend's functions for this kind, by name; a name that the kind lacks raises.
-        module: the backend's functions for layers, linear algebra and signals.
-        activation: the backend's activation functions.
-        tracks: whether the backend is an Autodiff.
-        torchs: whether the backend's functions are torch's own, so that torch's need not go through its tables.
-        tensor: the class of the tensors.
-        ranks: the Spec of each rank, all else the same.
-        family: element type -> `ranks`, all of one backend.
-        float: the Spec of this rank in the backend's float type.
-        int: the Spec of this rank in the backend's int type.
-        places: the Spec of this rank of what `argmax` gives: this one if it is of Int, else `int`.
-        index: the Spec of this rank in int64, as torch's indices are.
-        bool: the Spec of this rank of Bool.
-    """
+    """The type of a tensor at run time."""
 
     __slots__ = (
         *("activation", "backend", "bool", "dtype", "family", "float", "index", "int", "kind", "module", "ops"),
         *("places", "rank", "ranks", "tensor", "torchs", "tracks"),
     )
 
-    backend: Backend
-    kind: type[Kind]
-    rank: int
+    backend: Backend  # where and with which functions its operations run
+    kind: type[Kind]  # Float, Int or Bool
+    rank: int  # the number of dimensions, 1 to 8
     dtype: torch.dtype
-    ops: Any
-    module: Any
-    activation: Any
-    tracks: bool
-    torchs: bool
-    tensor: type[Any]
-    ranks: "tuple[Any, ...]"
-    family: "dict[torch.dtype, tuple[Any, ...]]"
-    float: "Spec"
-    int: "Spec"
-    places: "Spec"
-    index: "Spec"
-    bool: "Spec"
+    ops: Any  # the backend's functions for this kind, by name; a name that the kind lacks raises
+    module: Any  # the backend's functions for layers, linear algebra and signals
+    activation: Any  # the backend's activation functions
+    tracks: bool  # whether the backend is an Autodiff
+    torchs: bool  # whether the backend's functions are torch's own, so that torch's need not go through its tables
+    tensor: type[Any]  # the class of the tensors
+    ranks: "tuple[Any, ...]"  # the Spec of each rank, all else the same
+    family: "dict[torch.dtype, tuple[Any, ...]]"  # element type -> `ranks`, all of one backend
+    float: "Spec"  # of this rank in the backend's float type
+    int: "Spec"  # of this rank in the backend's int type
+    places: "Spec"  # of this rank of what `argmax` gives: this one if it is of Int, else `int`
+    index: "Spec"  # of this rank in int64, as torch's indices are
+    bool: "Spec"  # of this rank of Bool
 
     def __repr__(self) -> str:
         return f"Spec({self.backend!r}, {self.kind.name}, rank {self.rank}, {self.dtype})"

@@ -55,14 +55,12 @@ class ConversionMethods(TensorBase[B, D, K]):
 
     def int(self: "ConversionMethods[B, D, Float] | ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Int]":
         """Whole parts of Float, 0 and 1 of Bool, in the backend's int type. `[..] -> [..]`. Torch: `x.long()`.
-
         Differs: the backend's int type, whatever it is.
         """
         return _convert(self, Int)
 
     def float(self: "ConversionMethods[B, D, Int] | ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Float]":
         """The numbers of Int, 0 and 1 of Bool, in the backend's float type. `[..] -> [..]`. Torch: `x.float()`.
-
         Differs: the backend's float type, whatever it is.
         """
         return _convert(self, Float)
@@ -73,7 +71,6 @@ class ConversionMethods(TensorBase[B, D, K]):
 
     def to_full_precision(self: "Floats[B, D]") -> "Tensor[B, D, Float]":
         """The tensor on the backend's `full_precision()`: float32, float64 stays. `[..] -> [..]`, differentiable.
-
         Torch: `x.float()`.
         Differs: the backend changes with it; Burn had this up to 0.13, and has `cast(FloatDType::F32)` since.
         """

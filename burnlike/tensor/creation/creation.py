@@ -1,16 +1,42 @@
 """Creation: tensors made from data, from ranges, filled with one value, or random."""
 
-from collections.abc import Sequence
-from typing import Any, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, cast, overload
+
+from typing_extensions import TypeVar
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, K, Tensor, wrap
-from ..core.created import check_rank, created, sizes_of
-from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, Bool, Float, Int
+from ..core.arguments import check_rank, created, sizes_of
+from ..core.base import B2, K2, B, D, K, Tensor, wrap
+from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, Bool, Float, Int, Kind
 from ..host.data import TensorData, shape_of
 from .filled import KF, ElementType, FilledMethods
 
-Row = Sequence[float]
+V = TypeVar("V", covariant=True)
+KL = TypeVar("KL", bound=Kind)
+L1: TypeAlias = Sequence[V]
+L2: TypeAlias = Sequence[L1[V]]
+L3: TypeAlias = Sequence[L2[V]]
+L4: TypeAlias = Sequence[L3[V]]
+
+
+class FromLists(Protocol[V, KL]):
+    """A call that makes a tensor of nested lists of V: their depth is the rank."""
+
+    @overload
+    def __call__(self, data: L1[V], backend: B2) -> "Tensor[B2, D1, KL]": ...
+    @overload
+    def __call__(self, data: L2[V], backend: B2) -> "Tensor[B2, D2, KL]": ...
+    @overload
+    def __call__(self, data: L3[V], backend: B2) -> "Tensor[B2, D3, KL]": ...
+    @overload
+    def __call__(self, data: L4[V], backend: B2) -> "Tensor[B2, D4, KL]": ...
+    @overload
+    def __call__(self, data: Any, backend: B2) -> "Tensor[B2, Any, KL]": ...
+
+
+def _from_lists(_: type[V], _kind: type[K2]) -> Callable[[Callable[..., Any]], FromLists[V, K2]]:
+    return lambda function: cast(FromLists[V, K2], staticmethod(function))
 
 
 class CreationMethods(FilledMethods[B, D, K]):
@@ -20,38 +46,28 @@ class CreationMethods(FilledMethods[B, D, K]):
 
     @overload
     @staticmethod
-    def from_data(data: Row, backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D1, Float]": ...
+    def from_data(data: L1[float], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D1, Float]": ...
     @overload
     @staticmethod
-    def from_data(data: Row, backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D1, KF]": ...
+    def from_data(data: L1[float], backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D1, KF]": ...
     @overload
     @staticmethod
-    def from_data(data: Sequence[Row], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D2, Float]": ...
+    def from_data(data: L2[float], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D2, Float]": ...
     @overload
     @staticmethod
-    def from_data(
-        data: Sequence[Row], backend: B2, kind: type[KF], dtype: ElementType = ...
-    ) -> "Tensor[B2, D2, KF]": ...
+    def from_data(data: L2[float], backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D2, KF]": ...
     @overload
     @staticmethod
-    def from_data(
-        data: Sequence[Sequence[Row]], backend: B2, *, dtype: ElementType = ...
-    ) -> "Tensor[B2, D3, Float]": ...
+    def from_data(data: L3[float], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D3, Float]": ...
     @overload
     @staticmethod
-    def from_data(
-        data: Sequence[Sequence[Row]], backend: B2, kind: type[KF], dtype: ElementType = ...
-    ) -> "Tensor[B2, D3, KF]": ...
+    def from_data(data: L3[float], backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D3, KF]": ...
     @overload
     @staticmethod
-    def from_data(
-        data: Sequence[Sequence[Sequence[Row]]], backend: B2, *, dtype: ElementType = ...
-    ) -> "Tensor[B2, D4, Float]": ...
+    def from_data(data: L4[float], backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, D4, Float]": ...
     @overload
     @staticmethod
-    def from_data(
-        data: Sequence[Sequence[Sequence[Row]]], backend: B2, kind: type[KF], dtype: ElementType = ...
-    ) -> "Tensor[B2, D4, KF]": ...
+    def from_data(data: L4[float], backend: B2, kind: type[KF], dtype: ElementType = ...) -> "Tensor[B2, D4, KF]": ...
     @overload
     @staticmethod
     def from_data(data: Any, backend: B2, *, dtype: ElementType = ...) -> "Tensor[B2, Any, Float]": ...
@@ -61,74 +77,28 @@ class CreationMethods(FilledMethods[B, D, K]):
     @staticmethod
     def from_data(data: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor with a copy of nested lists, TensorData, an array or a torch tensor. `shape -> shape`.
-
         Torch: `torch.tensor`.
         Differs: the numbers are converted to the backend's dtype for `kind`, unless one is given.
         """
         return _from_data("From Data", data, backend, kind, dtype)
 
-    @overload
-    @staticmethod
-    def from_floats(data: Row, backend: B2) -> "Tensor[B2, D1, Float]": ...
-    @overload
-    @staticmethod
-    def from_floats(data: Sequence[Row], backend: B2) -> "Tensor[B2, D2, Float]": ...
-    @overload
-    @staticmethod
-    def from_floats(data: Sequence[Sequence[Row]], backend: B2) -> "Tensor[B2, D3, Float]": ...
-    @overload
-    @staticmethod
-    def from_floats(data: Sequence[Sequence[Sequence[Row]]], backend: B2) -> "Tensor[B2, D4, Float]": ...
-    @overload
-    @staticmethod
-    def from_floats(data: Any, backend: B2) -> "Tensor[B2, Any, Float]": ...
-    @staticmethod
-    def from_floats(data: Any, backend: Any) -> Any:
+    @_from_lists(float, Float)
+    def from_floats(data: Any, backend: Any) -> "Tensor[Any, Any, Float]":
         """A Float tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`.
-
         Differs: the dtype is the backend's; no digit is lost on the way to float64, where Burn passes through float32.
         """
         return _from_data("From Floats", data, backend, Float, None)
 
-    @overload
-    @staticmethod
-    def from_ints(data: Sequence[int], backend: B2) -> "Tensor[B2, D1, Int]": ...
-    @overload
-    @staticmethod
-    def from_ints(data: Sequence[Sequence[int]], backend: B2) -> "Tensor[B2, D2, Int]": ...
-    @overload
-    @staticmethod
-    def from_ints(data: Sequence[Sequence[Sequence[int]]], backend: B2) -> "Tensor[B2, D3, Int]": ...
-    @overload
-    @staticmethod
-    def from_ints(data: Sequence[Sequence[Sequence[Sequence[int]]]], backend: B2) -> "Tensor[B2, D4, Int]": ...
-    @overload
-    @staticmethod
-    def from_ints(data: Any, backend: B2) -> "Tensor[B2, Any, Int]": ...
-    @staticmethod
-    def from_ints(data: Any, backend: Any) -> Any:
+    @_from_lists(int, Int)
+    def from_ints(data: Any, backend: Any) -> "Tensor[Any, Any, Int]":
         """An Int tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`.
-
         Differs: the dtype is the backend's.
         """
         return _from_data("From Ints", data, backend, Int, None)
 
-    @overload
-    @staticmethod
-    def from_bool(data: Sequence[bool], backend: B2) -> "Tensor[B2, D1, Bool]": ...
-    @overload
-    @staticmethod
-    def from_bool(data: Sequence[Sequence[bool]], backend: B2) -> "Tensor[B2, D2, Bool]": ...
-    @overload
-    @staticmethod
-    def from_bool(data: Sequence[Sequence[Sequence[bool]]], backend: B2) -> "Tensor[B2, D3, Bool]": ...
-    @overload
-    @staticmethod
-    def from_bool(data: Any, backend: B2) -> "Tensor[B2, Any, Bool]": ...
-    @staticmethod
-    def from_bool(data: Any, backend: Any) -> Any:
+    @_from_lists(bool, Bool)
+    def from_bool(data: Any, backend: Any) -> "Tensor[Any, Any, Bool]":
         """A Bool tensor of nested lists; all but 0 is True. `shape -> shape`.
-
         Torch: `torch.tensor(data, dtype=torch.bool)`.
         """
         return _from_data("From Bool", data, backend, Bool, None)
@@ -148,7 +118,6 @@ class CreationMethods(FilledMethods[B, D, K]):
     @staticmethod
     def arange(start: int, end: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
         """`start`, .. below `end`. `-> [end - start]`. Torch: `torch.arange`.
-
         Differs: Int only; both ends are given.
         """
         return _range("Arange", start, end, 1, backend, dtype)
@@ -156,7 +125,6 @@ class CreationMethods(FilledMethods[B, D, K]):
     @staticmethod
     def arange_step(start: int, end: int, step: int, backend: B2, dtype: ElementType = None) -> "Tensor[B2, D1, Int]":
         """start, start + step, ... below `end`. `-> [n]`. Torch: `torch.arange`.
-
         Differs: Int only; `step` is 1 or more.
         """
         return _range("Arange Step", start, end, step, backend, dtype)
@@ -188,7 +156,6 @@ class CreationMethods(FilledMethods[B, D, K]):
     @staticmethod
     def cartesian_grid(shape: Any, backend: Any) -> Any:
         """The coordinates of every cell. `[a, b, ..] -> [a, b, .., rank]`.
-
         Torch: `torch.stack(torch.meshgrid(..., indexing="ij"), -1)`.
         """
         sizes = list(sizes_of("Cartesian Grid", shape))

@@ -6,8 +6,8 @@ from typing import Any, Protocol, cast, overload
 import torch
 from typing_extensions import TypeVar
 
+from ..core.arguments import created
 from ..core.base import B2, B, D, Floats, K, Tensor, TensorBase, wrap
-from ..core.created import created
 from ..core.dtypes import DType
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8, Float, Kind
 from ..core.operands import scalar
@@ -73,7 +73,6 @@ class FilledMethods(TensorBase[B, D, K]):
     @fills_shape
     def empty(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor of undefined values. `shape -> shape`. Torch: `torch.empty`.
-
         Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
         """
         spec, sizes = created("Empty", shape, backend, kind, dtype)
@@ -82,7 +81,6 @@ class FilledMethods(TensorBase[B, D, K]):
     @fills_shape
     def zeros(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor of zeros, of False for Bool. `shape -> shape`. Torch: `torch.zeros`.
-
         Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
         """
         spec, sizes = created("Zeros", shape, backend, kind, dtype)
@@ -91,7 +89,6 @@ class FilledMethods(TensorBase[B, D, K]):
     @fills_shape
     def ones(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor of ones, of True for Bool. `shape -> shape`. Torch: `torch.ones`.
-
         Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
         """
         spec, sizes = created("Ones", shape, backend, kind, dtype)
@@ -174,7 +171,6 @@ class FilledMethods(TensorBase[B, D, K]):
     @staticmethod
     def full(shape: Any, fill_value: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
         """A tensor of `fill_value`, converted to the element type. `shape -> shape`. Torch: `torch.full`.
-
         Differs: names the backend; the dtype is the backend's for `kind`, unless given, never the value's.
         """
         spec, sizes = created("Full", shape, backend, kind, dtype)
@@ -182,7 +178,6 @@ class FilledMethods(TensorBase[B, D, K]):
 
     def empty_like(self) -> "Tensor[B, D, K]":
         """Undefined values in the shape, dtype and backend of this tensor. `[..] -> [..]`.
-
         Torch: `torch.empty_like`.
         """
         return wrap(self.spec.ops.empty_like(self.inner), self.spec)
@@ -305,7 +300,6 @@ class FilledMethods(TensorBase[B, D, K]):
 
     def random_like(self: "Floats[B, D]", distribution: Distribution) -> "Tensor[B, D, Float]":
         """Random numbers in the shape and dtype of this tensor. `[..] -> [..]`.
-
         Torch: `torch.rand_like`, `torch.randn_like`.
         """
         spec = self.spec

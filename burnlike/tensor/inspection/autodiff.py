@@ -1,6 +1,6 @@
 """Tracking and gradients."""
 
-from typing import Any, Literal, Never, overload
+from typing import Any, Literal, Never, TypeAlias, overload
 
 from ...backend import Autodiff, AutodiffBackend, GradientMap, Gradients, TrackedGradients
 from ...errors import TensorTypeError, TensorValueError
@@ -9,6 +9,8 @@ from ..core.kinds import Float
 from ..core.operands import operand
 from ..core.spec import family_of
 
+Tracked: TypeAlias = TensorBase[Autodiff[B2], D, Float]
+
 
 class AutodiffMethods(TensorBase[B, D, K]):
     """Tracking and gradients."""
@@ -16,11 +18,9 @@ class AutodiffMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     @overload
-    def backward(self: "AutodiffMethods[Autodiff[B2], D, Float]") -> Gradients: ...
+    def backward(self: "Tracked[B2, D]") -> Gradients: ...
     @overload
-    def backward(
-        self: "AutodiffMethods[Autodiff[B2], D, Float]", *, create_graph: Literal[True]
-    ) -> TrackedGradients: ...
+    def backward(self: "Tracked[B2, D]", *, create_graph: Literal[True]) -> TrackedGradients: ...
     @overload
     def backward(self, *, needs_a_Float_on_the_backend_Autodiff: Never) -> Gradients: ...  # what checkers then name
     def backward(  # pyright: ignore[reportInconsistentOverload]
@@ -48,11 +48,9 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return _tracking("Backward", self).backward(self.inner, create_graph=create_graph)
 
     @overload
-    def grad(
-        self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: TrackedGradients
-    ) -> "Tensor[Autodiff[B2], D, Float] | None": ...
+    def grad(self: "Tracked[B2, D]", grads: TrackedGradients) -> "Tensor[Autodiff[B2], D, Float] | None": ...
     @overload
-    def grad(self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: Gradients) -> "Tensor[B2, D, Float] | None": ...
+    def grad(self: "Tracked[B2, D]", grads: Gradients) -> "Tensor[B2, D, Float] | None": ...
     def grad(self: Any, grads: Any) -> Any:
         """The gradient of this leaf, or None if it has none. `[..]`. Torch: `x.grad`.
 
@@ -66,16 +64,11 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return None if found is None else _gradient(self, found, grads)
 
     @overload
-    def grad_remove(
-        self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: TrackedGradients
-    ) -> "Tensor[Autodiff[B2], D, Float] | None": ...
+    def grad_remove(self: "Tracked[B2, D]", grads: TrackedGradients) -> "Tensor[Autodiff[B2], D, Float] | None": ...
     @overload
-    def grad_remove(
-        self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: Gradients
-    ) -> "Tensor[B2, D, Float] | None": ...
+    def grad_remove(self: "Tracked[B2, D]", grads: Gradients) -> "Tensor[B2, D, Float] | None": ...
     def grad_remove(self: Any, grads: Any) -> Any:
         """Take this leaf's gradient out of the container and its `.grad`, and return it; None if it has none. `[..]`.
-
         Torch: `x.grad`, then `x.grad = None`.
         """
         spec = self.spec
@@ -83,9 +76,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         found = spec.backend.grad_remove(self.inner, grads) if spec.tracks else None
         return None if found is None else _gradient(self, found, grads)
 
-    def grad_replace(
-        self: "AutodiffMethods[Autodiff[B2], D, Float]", grads: GradientMap, grad: "Tensor[B2, D, Float]"
-    ) -> None:
+    def grad_replace(self: "Tracked[B2, D]", grads: GradientMap, grad: "Tensor[B2, D, Float]") -> None:
         """Put `grad` in place of this leaf's gradient, in its `.grad` too. `[..]`. Torch: `x.grad = grad`.
 
         Raises TensorValueError: another shape than the leaf's.
@@ -106,7 +97,6 @@ class AutodiffMethods(TensorBase[B, D, K]):
     def without_autodiff(self) -> "Tensor[B, D, K]": ...
     def without_autodiff(self: Any) -> Any:
         """The same values on the inner backend, untracked; a tensor of a backend that does not track, itself. `[..]`.
-
         Torch: `x.detach()`. Differs: Burn's `inner()`; `x.inner` is the torch tensor.
         """
         spec = self.spec
@@ -131,11 +121,11 @@ class AutodiffMethods(TensorBase[B, D, K]):
         """An untracked tensor on the `Autodiff` of its backend; one that is there, itself. `[..]`. Torch: none."""
         return from_inner(tensor)
 
-    def require_grad(self: "AutodiffMethods[Autodiff[B2], D, Float]") -> "Tensor[Autodiff[B2], D, Float]":
+    def require_grad(self: "Tracked[B2, D]") -> "Tensor[Autodiff[B2], D, Float]":
         """A leaf with the same values, whose gradient the backward passes calculate; a leaf that is one, itself.
-
-        Torch: `x.requires_grad_()`. Differs: this tensor is not changed. Raises TensorTypeError: the backend does not
-        track. Raises TensorValueError: the tensor is the result of a tracked operation.
+        Torch: `x.requires_grad_()`. Differs: this tensor is not changed.
+        Raises TensorTypeError: the backend does not track.
+        Raises TensorValueError: the tensor is the result of a tracked operation.
         """
         backend = _tracking("Require Grad", self)
         if self.spec.kind is not Float:
@@ -146,14 +136,11 @@ class AutodiffMethods(TensorBase[B, D, K]):
         return self if leaf is self.inner else wrap(leaf, self.spec)  # pyright: ignore[reportReturnType]
 
     @overload
-    def set_require_grad(
-        self: "AutodiffMethods[Autodiff[B2], D, Float]", require_grad: bool
-    ) -> "Tensor[Autodiff[B2], D, Float]": ...
+    def set_require_grad(self: "Tracked[B2, D]", require_grad: bool) -> "Tensor[Autodiff[B2], D, Float]": ...
     @overload
     def set_require_grad(self: "Floats[B, D]", require_grad: Literal[False]) -> "Tensor[B, D, Float]": ...
     def set_require_grad(self: Any, require_grad: bool) -> Any:
         """`require_grad()`, or for False the same values untracked. Torch: `x.requires_grad_(flag)`.
-
         Differs: a new tensor.
         """
         if require_grad:
@@ -163,7 +150,6 @@ class AutodiffMethods(TensorBase[B, D, K]):
 
     def is_require_grad(self: "Floats[B, D]") -> bool:
         """Whether this is a leaf that was marked by `require_grad()`. Torch: `x.requires_grad and x.is_leaf`.
-
         Differs: False for results of operations.
         """
         return self.inner.requires_grad and self.inner.grad_fn is None
@@ -178,7 +164,6 @@ class AutodiffMethods(TensorBase[B, D, K]):
 
     def detach(self: "Floats[B, D]") -> "Tensor[B, D, Float]":
         """The same values without their history. A leaf that requires grad gives another leaf that does.
-
         Torch: `x.detach()`. Differs: a leaf that requires grad still requires grad.
         """
         if not self.inner.requires_grad:
@@ -188,14 +173,12 @@ class AutodiffMethods(TensorBase[B, D, K]):
 
     def gradient_checkpointing_strategy(self) -> Literal["NoCheckpointing"]:
         """The strategy that saves memory in the backward pass of this tensor's operations: none. Torch: none.
-
         Differs: `burnlike.tensor.checkpoint` recomputes a function's results in the backward pass.
         """
         return "NoCheckpointing"
 
     def with_gradient_checkpointing_strategy(self, strategy: Literal["NoCheckpointing"]) -> "Tensor[B, D, K]":
         """The tensor itself: there is one strategy. Torch: `torch.utils.checkpoint`.
-
         Differs: checkpointing is chosen by function, with `burnlike.tensor.checkpoint`, not by tensor.
         Raises TensorValueError: another strategy.
         """
@@ -208,14 +191,12 @@ class AutodiffMethods(TensorBase[B, D, K]):
 
     def is_distributed(self) -> bool:
         """Whether gradients of this tensor are reduced by the tensor itself: never, the module's wrapper does it.
-
         Torch: none. Differs: wrap the module in DistributedDataParallel or FSDP2.
         """
         return False
 
     def set_distributed(self, param_id: object) -> "Tensor[B, D, K]":
         """Refused: gradients are reduced by the module's wrapper. Torch: none.
-
         Differs: wrap the module in DistributedDataParallel or FSDP2. Raises TensorValueError: always.
         """
         raise TensorValueError(

@@ -91,7 +91,6 @@ class MetadataMethods(TensorBase[B, D, K]):
 
     def extract(self) -> Self:
         """The tensor itself. Torch: none.
-
         Differs: Burn leaves an empty tensor in the variable; here nothing changes.
         """
         return self

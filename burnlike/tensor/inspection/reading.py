@@ -47,7 +47,6 @@ class ReadingMethods(TensorBase[B, D, K]):
 
     def to_data_as(self, element: Any) -> TensorData:
         """The elements in host memory, converted to `element`. Torch: `x.to(dtype).cpu()`.
-
         Differs: NaN or a number out of range of an integer type is an error.
         Raises TensorValueError: a number that `element` does not hold.
         """

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import torch
 
 from ...errors import TensorTypeError, TensorValueError, nearest
-from ..core.axes import axes_of, axis
+from ..core.arguments import axes_of, axis
 from ..core.base import B2, E, Tensor, like
 from ..core.kinds import Float, N
 from ..core.operands import computed, float_spec, numeric_spec, tensor_operand
@@ -58,7 +58,6 @@ def exponent_of(operation: str, norm: NormLike) -> float:
 
 def vector_norm(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int) -> "Tensor[B2, E, Float]":
     """The norm along one dimension. `[.., n, ..] -> [.., 1, ..]`.
-
     Torch: `torch.linalg.vector_norm(x, p, dim, keepdim=True)`.
     Differs: the dimension is required and kept; a Norm, its name or a number says which norm.
     """
@@ -67,7 +66,6 @@ def vector_norm(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int) -> "Tensor[
 
 def vector_norm_dims(x: "Tensor[B2, E, Float]", norm: NormLike, dims: Iterable[int]) -> "Tensor[B2, E, Float]":
     """The norm along several dimensions, as of one vector; no dimensions: of each element.
-
     Torch: `torch.linalg.vector_norm(x, p, dims, keepdim=True)`. Differs: an empty list reduces nothing.
     """
     return _norm("vector_norm", x, exponent_of("Vector Norm", norm), dims)
@@ -135,7 +133,6 @@ def min_abs_norm_dims(x: "Tensor[B2, E, N]", dims: Iterable[int]) -> "Tensor[B2,
 
 def vector_normalize(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int, eps: float) -> "Tensor[B2, E, Float]":
     """Each vector along `dim` divided by its norm, or by `eps` if that is larger. `[..] -> [..]`.
-
     Torch: `F.normalize(x, p, dim, eps)`. Differs: no defaults.
     """
     spec = float_spec("vector_normalize", x)
@@ -148,7 +145,6 @@ def cosine_similarity(
     x1: "Tensor[B2, E, Float]", x2: "Tensor[B2, E, Float] | torch.Tensor", dim: int, eps: float | None = None
 ) -> "Tensor[B2, E, Float]":
     """The cosine of the angle between vectors along `dim`; norms are at least `eps`. `[.., n, ..] -> [.., 1, ..]`.
-
     Torch: `F.cosine_similarity(x1, x2, dim, eps)`.
     Differs: the dimension is kept; `eps` is the dtype's smallest normal number unless given.
     """

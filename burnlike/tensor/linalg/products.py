@@ -3,16 +3,14 @@
 import torch
 
 from ...errors import TensorValueError
-from ..core.axes import axis
+from ..core.arguments import axis, check_rank
 from ..core.base import B2, K2, Above, Below, E, Tensor, derive
-from ..core.created import check_rank
 from ..core.kinds import Float, N
 from ..core.operands import any_spec, computed, float_spec, matrix_spec, numeric_spec, tensor_operand
 
 
 def diag(tensor: "Above[Tensor[B2, E, K2]]") -> "Tensor[B2, E, K2]":
     """The main diagonals of matrices, of any kind. `[.., R, C] -> [.., min(R, C)]`.
-
     Torch: `torch.diagonal(x, dim1=-2, dim2=-1)`. Differs: never builds a matrix of a vector.
     """
     spec = matrix_spec("Diag", any_spec("diag", tensor))
@@ -21,7 +19,6 @@ def diag(tensor: "Above[Tensor[B2, E, K2]]") -> "Tensor[B2, E, K2]":
 
 def trace(tensor: "Above[Tensor[B2, E, Float]]") -> "Tensor[B2, E, Float]":
     """The sums of the main diagonals. `[.., R, C] -> [.., 1]`. Torch: `torch.trace`.
-
     Differs: any number of matrices, which need not be square; the last dimension is kept with size 1.
     """
     spec = matrix_spec("Diag", float_spec("trace", tensor))
@@ -30,7 +27,6 @@ def trace(tensor: "Above[Tensor[B2, E, Float]]") -> "Tensor[B2, E, Float]":
 
 def outer(lhs: "Below[Tensor[B2, E, N]]", rhs: "Below[Tensor[B2, E, N]] | torch.Tensor") -> "Tensor[B2, E, N]":
     """The outer products of vectors. `[.., M] and [.., N] -> [.., M, N]`, the other sizes equal or 1.
-
     Torch: `torch.outer`. Differs: any number of vectors.
     """
     return outer_dim(lhs, rhs, -1)
@@ -40,7 +36,6 @@ def outer_dim(
     lhs: "Below[Tensor[B2, E, N]]", rhs: "Below[Tensor[B2, E, N]] | torch.Tensor", dim: int
 ) -> "Tensor[B2, E, N]":
     """`[.., M, ..] and [.., N, ..] -> [.., M, N, ..]`, along `dim`.
-
     Torch: `x.unsqueeze(dim + 1) * y.unsqueeze(dim)`.
     """
     spec = numeric_spec("outer", lhs)
@@ -52,7 +47,6 @@ def outer_dim(
 
 def matvec(matrix: "Above[Tensor[B2, E, N]]", vector: "Tensor[B2, E, N] | torch.Tensor") -> "Tensor[B2, E, N]":
     """Matrices times vectors. `[.., R, C] and [.., C] -> [.., R]`, the leading sizes equal or 1.
-
     Torch: `torch.matmul(matrix, vector.unsqueeze(-1)).squeeze(-1)`.
     Differs: the vector has one rank less than the matrix.
     """

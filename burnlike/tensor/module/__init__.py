@@ -12,13 +12,13 @@ from .convolutions import (
     fold4d as fold4d,
     unfold4d as unfold4d,
 )
-from .interpolation import interpolate as interpolate
 from .layers import (
     BatchNormOutput as BatchNormOutput,
     batch_norm as batch_norm,
     batch_norm_train as batch_norm_train,
     ctc_loss as ctc_loss,
     embedding as embedding,
+    interpolate as interpolate,
     layer_norm as layer_norm,
     linear as linear,
 )

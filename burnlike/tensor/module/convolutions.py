@@ -20,7 +20,6 @@ def conv1d(
     options: ConvOptions,
 ) -> "Tensor[B2, D3, Float]":
     """Convolution. `[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`. Torch: `F.conv1d`.
-
     Differs: padding of the two ends may differ.
     """
     return _conv("conv1d", 1, x, weight, bias, options)
@@ -33,7 +32,6 @@ def conv2d(
     options: ConvOptions,
 ) -> "Tensor[B2, D4, Float]":
     """Convolution. `[batch, in, h, w], [out, in / groups, kh, kw], [out] -> [batch, out, h_out, w_out]`.
-
     Torch: `F.conv2d`. Differs: padding of the two ends may differ.
     """
     return _conv("conv2d", 2, x, weight, bias, options)
@@ -46,7 +44,6 @@ def conv3d(
     options: ConvOptions,
 ) -> "Tensor[B2, D5, Float]":
     """Convolution. `[batch, in, d, h, w], [out, in / groups, kd, kh, kw], [out] -> [batch, out, ..]`.
-
     Torch: `F.conv3d`.
     Raises TensorValueError: channels, groups, sizes or options do not fit, or padding of the two ends differs.
     """
@@ -81,7 +78,6 @@ def conv_transpose1d(
     options: ConvTransposeOptions,
 ) -> "Tensor[B2, D3, Float]":
     """Transposed convolution. `[batch, in, l], [in, out / groups, k], [out] -> [batch, out, l_out]`.
-
     Torch: `F.conv_transpose1d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
     return _conv_transpose("conv_transpose1d", 1, x, weight, bias, options)
@@ -94,7 +90,6 @@ def conv_transpose2d(
     options: ConvTransposeOptions,
 ) -> "Tensor[B2, D4, Float]":
     """Transposed convolution. `[batch, in, h, w], [in, out / groups, kh, kw], [out] -> [batch, out, ..]`.
-
     Torch: `F.conv_transpose2d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
     return _conv_transpose("conv_transpose2d", 2, x, weight, bias, options)
@@ -107,7 +102,6 @@ def conv_transpose3d(
     options: ConvTransposeOptions,
 ) -> "Tensor[B2, D5, Float]":
     """Transposed convolution. `[batch, in, d, h, w], [in, out / groups, kd, kh, kw], [out] -> [batch, out, ..]`.
-
     Torch: `F.conv_transpose3d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
     return _conv_transpose("conv_transpose3d", 3, x, weight, bias, options)
@@ -147,7 +141,6 @@ def deform_conv2d(
 
 def unfold4d(x: "Tensor[B2, D4, Float]", kernel_size: Sizes, options: UnfoldOptions) -> "Tensor[B2, D3, Float]":
     """Windows as columns (im2col). `[batch, channels, h, w] -> [batch, channels * kh * kw, windows]`.
-
     Torch: `F.unfold`.
     """
     spec = ranked_spec("unfold4d", x, 4)
@@ -159,7 +152,6 @@ def fold4d(
     x: "Tensor[B2, D3, Float]", output_size: Sizes, kernel_size: Sizes, options: UnfoldOptions
 ) -> "Tensor[B2, D4, Float]":
     """The sum of windows (col2im). `[batch, channels * kh * kw, windows] -> [batch, channels, h, w]`.
-
     Torch: `F.fold`.
     """
     spec = ranked_spec("fold4d", x, 3)

@@ -1,13 +1,15 @@
-"""Linear maps, lookups, normalization and the CTC loss."""
+"""Linear maps, lookups, normalization, the CTC loss, and resizing of images."""
 
-from typing import Any, Generic, NamedTuple
+from typing import Any, Generic, NamedTuple, overload
 
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, E, Tensor, like, wrap
-from ..core.kinds import D1, D2, D3, Float, Int
+from ..core.kinds import D1, D2, D3, D4, Float, Int
 from ..core.operands import computed, float_spec, index_of, inner_of, ranked_spec
+from ..options import InterpolateOptions
+from ..options.base import Sizes, each, frozen_sizes
 
 
 class BatchNormOutput(NamedTuple, Generic[B, D]):
@@ -30,7 +32,6 @@ def linear(
     bias: "Tensor[B2, D1, Float] | torch.Tensor | None" = None,
 ) -> "Tensor[B2, E, Float]":
     """x @ weight + bias. `[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`. Torch: `F.linear(x, weight.T, bias)`.
-
     Differs: the weight is the transpose of torch's.
     """
     spec = float_spec("linear", x)
@@ -50,7 +51,6 @@ def embedding(
     weights: "Tensor[B2, D2, Float]", indices: "Tensor[B2, D2, Int] | torch.Tensor"
 ) -> "Tensor[B2, D3, Float]":
     """Rows by their indices. `[n, d], [batch, length] -> [batch, length, d]`. Torch: `F.embedding(indices, weights)`.
-
     Differs: the weights come first; no padding index and no largest norm.
     Raises TensorValueError: an index is outside of 0 .. n-1.
     """
@@ -66,7 +66,6 @@ def layer_norm(
     epsilon: float,
 ) -> "Tensor[B2, E, Float]":
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta along the last dimension. `[.., d], [d], [d] -> [.., d]`.
-
     Torch: `F.layer_norm(x, [d], gamma, beta, epsilon)`. Differs: the last dimension only.
     Raises TensorValueError: gamma or beta is not `[d]`.
     """
@@ -88,7 +87,6 @@ def batch_norm(
     epsilon: float,
 ) -> "Tensor[B2, E, Float]":
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta along dimension 1. `[batch, channels, ..] -> same`.
-
     Torch: `F.batch_norm(x, mean, variance, gamma, beta, training=False)`.
     Differs: has a gradient for mean and variance too. Raises TensorValueError: one of the others is not `[channels]`.
     """
@@ -106,7 +104,6 @@ def batch_norm_train(
     epsilon: float,
 ) -> BatchNormOutput[B2, E]:
     """Normalize by the batch itself; also its mean and biased variance. `[batch, channels, ..], 2 x [channels]`.
-
     Torch: `F.batch_norm(x, None, None, gamma, beta, training=True)`. Differs: gives the statistics.
     Raises TensorValueError: gamma or beta is not `[channels]`, or the batch is empty.
     """
@@ -127,7 +124,6 @@ def ctc_loss(
     blank: int,
 ) -> "Tensor[B2, D1, Float]":
     """Connectionist temporal classification (Graves et al. 2006). `[t, n, classes], [n, s], [n], [n] -> [n]`.
-
     Torch: `F.ctc_loss(reduction="none")`. Differs: targets are padded to `[n, s]`; no reduction.
     Raises TensorValueError: the sizes do not fit, or `blank` is no class.
     """
@@ -164,3 +160,49 @@ def _check_sizes(operation: str, size: int, tensors: "dict[str, Any]") -> None:
     ]
     if reasons:
         raise TensorValueError(operation, *reasons)
+
+
+@overload
+def interpolate(x: "Tensor[B2, D4, Float]", output_size: InterpolateOptions) -> "Tensor[B2, D4, Float]": ...
+
+
+@overload
+def interpolate(
+    x: "Tensor[B2, D4, Float]", output_size: Sizes, options: InterpolateOptions
+) -> "Tensor[B2, D4, Float]": ...
+
+
+def interpolate(x: Any, output_size: Any, options: Any = None) -> Any:
+    """Images of another size. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`. Torch: `F.interpolate`.
+
+    Args:
+        x: the images.
+        output_size: height and width of the result, or the options alone, which then have a size or a scale factor.
+        options: the mode and whether corners are aligned.
+
+    Differs: rank 4 only; corners are aligned by default; Lanczos3.
+    Raises TensorValueError: no size is given, or the result would be empty.
+    """
+    spec = ranked_spec("interpolate", x, 4)
+    given = None if options is None else output_size
+    options = output_size if options is None else options
+    if not isinstance(options, InterpolateOptions):
+        raise TensorTypeError("Interpolate", f"expected InterpolateOptions, got {type(options).__name__}")
+    size = _output_size(x.inner.shape, given, options)
+    function = spec.module.interpolate
+    return like(computed("interpolate", function, x.inner, size, options.mode, options.align_corners), spec)
+
+
+def _output_size(shape: torch.Size, given: Any, options: InterpolateOptions) -> tuple[int, ...]:
+    factors: Any = options.scale_factor
+    if given is not None:
+        size: Any = frozen_sizes("Interpolate", "output_size", given, 1)
+    elif options.output_size is not None:
+        size = options.output_size
+    elif factors is not None:
+        size = frozen_sizes(
+            "Interpolate", "output_size", [int(length * by) for length, by in zip(shape[2:], factors, strict=True)], 1
+        )
+    else:
+        raise TensorValueError("Interpolate", "expected a size; use with_output_size or with_scale_factor")
+    return each("Interpolate", "output_size", size, 2)

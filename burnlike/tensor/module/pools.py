@@ -27,7 +27,6 @@ def max_pool1d(
 ) -> "Tensor[B2, D3, Float]": ...
 def max_pool1d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The largest element of each window. `[batch, channels, l] -> [batch, channels, l_out]`. Torch: `F.max_pool1d`.
-
     Differs: padding of any size, also a pair of two ends.
     """
     return _max_pool("max_pool1d", 1, x, kernel_size, window, named)
@@ -41,7 +40,6 @@ def max_pool2d(
 ) -> "Tensor[B2, D4, Float]": ...
 def max_pool2d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The largest element of each window. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`.
-
     Torch: `F.max_pool2d`. Differs: padding of any size, also a pair of two ends for each dimension.
     """
     return _max_pool("max_pool2d", 2, x, kernel_size, window, named)
@@ -57,7 +55,6 @@ def max_pool1d_with_indices(
 ) -> "tuple[Tensor[B2, D3, Float], Tensor[B2, D3, Int]]": ...
 def max_pool1d_with_indices(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The largest element of each window, and its index in the input. `[batch, channels, l] -> 2 tensors`.
-
     Torch: `F.max_pool1d(return_indices=True)`. Differs: padding of any size; indices in the backend's int type.
     """
     return _max_pool_with_indices("max_pool1d_with_indices", 1, x, kernel_size, window, named)
@@ -73,7 +70,6 @@ def max_pool2d_with_indices(
 ) -> "tuple[Tensor[B2, D4, Float], Tensor[B2, D4, Int]]": ...
 def max_pool2d_with_indices(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The largest element of each window, and its index in the flat h * w. `[batch, channels, h, w] -> 2 tensors`.
-
     Torch: `F.max_pool2d(return_indices=True)`. Differs: padding of any size; indices in the backend's int type.
     """
     return _max_pool_with_indices("max_pool2d_with_indices", 2, x, kernel_size, window, named)
@@ -129,7 +125,6 @@ def avg_pool1d(
 ) -> "Tensor[B2, D3, Float]": ...
 def avg_pool1d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The average of each window. `[batch, channels, l] -> [batch, channels, l_out]`. Torch: `F.avg_pool1d`.
-
     Differs: padding of any size; `count_include_pad` comes before `ceil_mode`.
     """
     return _avg_pool("avg_pool1d", 1, x, kernel_size, window, named)
@@ -148,7 +143,6 @@ def avg_pool2d(
 ) -> "Tensor[B2, D4, Float]": ...
 def avg_pool2d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
     """The average of each window. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`. Torch: `F.avg_pool2d`.
-
     Differs: padding of any size; `count_include_pad` comes before `ceil_mode`; no `divisor_override`.
     """
     return _avg_pool("avg_pool2d", 2, x, kernel_size, window, named)
@@ -184,7 +178,6 @@ def adaptive_avg_pool1d(x: "Tensor[B2, D3, Float]", output_size: Sizes) -> "Tens
 
 def adaptive_avg_pool2d(x: "Tensor[B2, D4, Float]", output_size: Sizes) -> "Tensor[B2, D4, Float]":
     """Averages over windows that share the input evenly. `[batch, channels, h, w] -> [batch, channels, *size]`.
-
     Torch: `F.adaptive_avg_pool2d`. Differs: both sizes are given.
     """
     return _adaptive("adaptive_avg_pool2d", 2, x, output_size)
@@ -192,7 +185,6 @@ def adaptive_avg_pool2d(x: "Tensor[B2, D4, Float]", output_size: Sizes) -> "Tens
 
 def adaptive_avg_pool3d(x: "Tensor[B2, D5, Float]", output_size: Sizes) -> "Tensor[B2, D5, Float]":
     """Averages over windows that share the input evenly. `[batch, channels, d, h, w] -> [batch, channels, *size]`.
-
     Torch: `F.adaptive_avg_pool3d`. Differs: all sizes are given.
     """
     return _adaptive("adaptive_avg_pool3d", 3, x, output_size)

@@ -49,7 +49,6 @@ def attention_fallback(
     options: AttentionModuleOptions = _DEFAULTS,
 ) -> "Tensor[B2, D4, Float]":
     """The same as `attention` by the formula, never by a fused kernel: slower, and differentiable twice.
-
     Torch: none.
     """
     return _attention("attention_fallback", query, key, value, mask, attn_bias, options)

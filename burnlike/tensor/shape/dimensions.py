@@ -6,9 +6,8 @@ from typing import Any, Literal, overload
 from typing_extensions import TypeVar
 
 from ...errors import TensorValueError
-from ..core.axes import axes_of, axis
+from ..core.arguments import axes_of, axis, check_rank
 from ..core.base import B2, K2, Above, B, Below, D, E, K, Tensor, TensorBase, wrap
-from ..core.created import check_rank
 from ..core.kinds import MAX_RANK
 from ..core.operands import computed, fail
 
@@ -23,7 +22,6 @@ class DimensionMethods(TensorBase[B, D, K]):
 
     def transpose(self) -> "Tensor[B, D, K]":
         """The last two dimensions swapped. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`.
-
         Differs: `swap_dims` takes dimensions.
         """
         spec = self.spec
@@ -93,7 +91,6 @@ class DimensionMethods(TensorBase[B, D, K]):
     def squeeze_dim(self, dim: int) -> "Tensor[B, Any, K]": ...
     def squeeze_dim(self: Any, dim: int) -> Any:
         """Without one dimension. `[.., 1, ..] -> [.., ..]`. Torch: `torch.squeeze`.
-
         Differs: another size is an error.
         """
         spec, inner = self.spec, self.inner
@@ -121,7 +118,6 @@ class DimensionMethods(TensorBase[B, D, K]):
 
     def unsqueeze(self, rank: R) -> "Tensor[B, R, K]":
         """With dimensions of size 1 in front, up to `rank`. `[a, b] -> [1, .., 1, a, b]`. Torch: `x[(None,) * n]`.
-
         Differs: takes the rank of the result instead of a dimension.
         """
         spec = self.spec
@@ -140,7 +136,6 @@ class DimensionMethods(TensorBase[B, D, K]):
     def unsqueeze_dim(self, dim: int, rank: None = None) -> "Tensor[B, Any, K]": ...
     def unsqueeze_dim(self: Any, dim: int, rank: int | None = None) -> Any:
         """With a dimension of size 1 at `dim`, or as many there as make `rank`. `[a, b] -> [a, 1, b]`.
-
         Torch: `torch.unsqueeze`. Differs: can add several.
         """
         spec = self.spec

@@ -6,7 +6,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, overload
 import torch
 
 from ...errors import TensorTypeError, TensorValueError, nearest
-from ..core.axes import axis
+from ..core.arguments import axis
 from ..core.base import B2, K2, B, Below, D, E, K, Numeric, Tensor, TensorBase, derive, wrap
 from ..core.kinds import D1, D2, D3, MAX_RANK, Bool, Int
 from ..core.operands import computed, fail, index_of, tensor_operand
@@ -82,7 +82,6 @@ class GatherScatterMethods(TensorBase[B, D, K]):
 
     def gather(self, dim: int, indices: "Tensor[B, D, Int] | torch.Tensor") -> "Tensor[B, D, K]":
         """The elements along a dimension that `indices` name, in their shape. Torch: `torch.gather`.
-
         Differs: sizes are equal on all other dimensions.
         Raises TensorValueError: no such dimension, other sizes, or an index out of range (not found on CUDA).
         """
@@ -111,9 +110,9 @@ class GatherScatterMethods(TensorBase[B, D, K]):
     def take(self, dim: int, indices: "Tensor[B, Any, Int] | torch.Tensor") -> "Tensor[B, Any, K]": ...
     def take(self: Any, dim: int, indices: Any) -> Any:
         """The rows `indices` along a dimension; their shape takes its place. Rank D with rank E gives D + E - 1.
-
-        Torch: none (`torch.take` flattens); `numpy.take`. Raises TensorValueError: no such dimension, the result's rank
-        is above 8, or an index is out of range (not found on CUDA).
+        Torch: none (`torch.take` flattens); `numpy.take`.
+        Raises TensorValueError: no such dimension, the result's rank is above 8, or an index is out of range (not found
+        on CUDA).
         """
         spec, inner = self.spec, self.inner
         dim = axis("Take", dim, spec.rank)
@@ -131,7 +130,6 @@ class GatherScatterMethods(TensorBase[B, D, K]):
 
     def gather_nd(self: "Numeric[B, D]", indices: "Tensor[B, Any, Int] | torch.Tensor") -> "Tensor[B, Any, K]":
         """The elements at `indices`, `[.., k]`, of the first k dimensions. `[n_1, .., n_D] -> [.., n_(k+1), .., n_D]`.
-
         Torch: none; `x[indices.unbind(-1)]`. Differs: an index is not negative.
         Raises TensorValueError: the indices are empty, k is above the rank, or one is out of range.
         """
@@ -152,7 +150,6 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         update: UpdateOp,
     ) -> "Tensor[B, D, K]":
         """A copy whose rows `indices`, `[n]`, along a dimension are updated by the n rows of `values`.
-
         Torch: `torch.index_add`, `torch.index_copy`. Differs: one function for all updates.
         Raises TensorValueError: no such dimension, values of another shape, or an index out of range (not found on
         CUDA). Raises TensorTypeError: another update than Add on a Bool tensor.
@@ -174,7 +171,6 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         update: UpdateOp,
     ) -> "Tensor[B, D, K]":
         """A copy whose elements that `indices` name along a dimension are updated by `values`, of their shape.
-
         Torch: `torch.scatter`, `torch.scatter_add`, `torch.scatter_reduce`.
         Differs: one function for all updates; sizes of the indices are the tensor's on all other dimensions.
         Raises TensorValueError: no such dimension, other sizes, or an index out of range (not found on CUDA).
@@ -198,9 +194,9 @@ class GatherScatterMethods(TensorBase[B, D, K]):
         update: UpdateOp,
     ) -> "Tensor[B, D, K]":
         """A copy, updated by `values` where `gather_nd` of the indices would read; they have the shape of its result.
-
-        Torch: none. Raises TensorValueError: the indices are empty, other shapes do not fit, or an index is out of
-        range (not found on CUDA).
+        Torch: none.
+        Raises TensorValueError: the indices are empty, other shapes do not fit, or an index is out of range (not found
+        on CUDA).
         """
         spec, inner = self.spec, self.inner
         function = spec.ops.scatter_nd

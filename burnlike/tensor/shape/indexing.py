@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from ...errors import TensorValueError
-from ..core.axes import axis
+from ..core.arguments import axis
 from ..core.base import B2, K2, Above, B, D, E, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, Int
 from ..core.operands import computed, fail, index_of, scalar, tensor_operand
@@ -41,7 +41,6 @@ class IndexingMethods(TensorBase[B, D, K]):
 
     def slice_assign(self, slices: Slices, values: "Tensor[B, D, K] | torch.Tensor") -> "Tensor[B, D, K]":
         """A copy whose region, as `slice` selects it, holds `values`; where it selects nothing, the tensor itself.
-
         Torch: `x.clone()[...] = values`, `torch.slice_scatter`. Differs: the values have exactly the region's shape.
         Raises TensorValueError: too many slices, a step of 0, or values of another shape.
         """
@@ -70,7 +69,6 @@ class IndexingMethods(TensorBase[B, D, K]):
 
     def narrow(self, dim: int, start: int, length: int) -> "Tensor[B, D, K]":
         """`length` elements along a dimension, from `start` on. Torch: `torch.narrow`.
-
         Differs: the length is not 0, the start not negative.
         Raises TensorValueError: no such dimension, or the range does not lie in it.
         """
@@ -87,7 +85,6 @@ class IndexingMethods(TensorBase[B, D, K]):
 
     def select(self, dim: int, indices: "Tensor[B, D1, Int] | torch.Tensor") -> "Tensor[B, D, K]":
         """The rows `indices`, `[n]`, along a dimension, which has size n then.
-
         Torch: `torch.index_select` (`torch.select` is `select_dim`).
         Raises TensorValueError: no such dimension, or an index is negative or too large (not found on CUDA).
         """
@@ -105,7 +102,6 @@ class IndexingMethods(TensorBase[B, D, K]):
 
     def select_dim(self: "Above[Tensor[B2, E, K2]]", dim: int, index: int) -> "Tensor[B2, E, K2]":
         """One row along a dimension, without that dimension. A negative index counts from the end.
-
         Torch: `torch.select`. Differs: the result keeps at least one dimension.
         Raises TensorValueError: no such dimension or row, or a tensor of rank 1.
         """

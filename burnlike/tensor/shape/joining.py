@@ -7,9 +7,8 @@ from typing import Any, Generic, overload
 from typing_extensions import TypeVar
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.axes import axis
+from ..core.arguments import axis, check_rank
 from ..core.base import B2, K2, B, Below, D, E, K, Tensor, TensorBase, wrap
-from ..core.created import check_rank
 from ..core.kinds import MAX_RANK
 from ..core.operands import fail, match
 from ..core.spec import title
@@ -25,7 +24,6 @@ class JoiningMethods(TensorBase[B, D, K]):
     @staticmethod
     def cat(tensors: "Sequence[Tensor[B2, E, K2]]", dim: int) -> "Tensor[B2, E, K2]":
         """One after the other along `dim`. `[.., n, ..], [.., m, ..] -> [.., n + m, ..]`. Torch: `torch.cat`.
-
         Differs: equal ranks, empty tensors too; no promotion.
         """
         spec, inners = _operands("cat", tensors)
@@ -53,7 +51,6 @@ class JoiningMethods(TensorBase[B, D, K]):
 
     def chunk(self, chunks: int, dim: int) -> "list[Tensor[B, D, K]]":
         """`chunks` pieces along `dim`, all but the last of one size. `[.., n, ..] -> [.., n_i, ..], ..`.
-
         Torch: `torch.chunk`.
         Differs: exactly `chunks` pieces (of 1 element where there are fewer elements), or an error.
         """
@@ -75,7 +72,6 @@ class JoiningMethods(TensorBase[B, D, K]):
 
     def split(self, split_size: int, dim: int) -> "list[Tensor[B, D, K]]":
         """Pieces of `split_size` along `dim`, the last one smaller where needed. `[.., n, ..] -> [.., n_i, ..], ..`.
-
         Torch: `torch.split`. Differs: an empty dimension gives an empty list.
         """
         place = _split_axis("Split", dim, self.spec.rank)
@@ -87,7 +83,6 @@ class JoiningMethods(TensorBase[B, D, K]):
 
     def split_with_sizes(self, split_sizes: Sequence[int], dim: int) -> "list[Tensor[B, D, K]]":
         """Pieces of the given sizes along `dim`; those of size 0 are left out. `[.., n, ..] -> [.., n_i, ..], ..`.
-
         Torch: `torch.split`. Differs: leaves empty pieces out.
         """
         place = _split_axis("Split With Sizes", dim, self.spec.rank)
@@ -102,7 +97,6 @@ class JoiningMethods(TensorBase[B, D, K]):
 
     def iter_dim(self, dim: int) -> "DimIter[Tensor[B, D, K]]":
         """The slices along `dim`, from either end. `[.., n] -> n * [.., 1]`. Torch: `torch.unbind`.
-
         Differs: keeps `dim`.
         """
         place = axis("Iter Dim", dim, self.spec.rank)

@@ -1,16 +1,31 @@
 """Choosing by a mask, masks of triangles, and one-hot codes."""
 
-from collections.abc import Sequence
-from typing import Any, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast, overload
 
 import torch
 
 from ...errors import TensorValueError
-from ..core.axes import axis
+from ..core.arguments import axis
 from ..core.base import B2, B, Below, D, E, K, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, MAX_RANK, S2, S3, S4, Bool, Float, Int
 from ..core.operands import fail, inner_of, scalar, tensor_operand
 from ..core.spec import family_of, title
+
+
+class _MasksShape(Protocol):
+    @overload
+    def __call__(self, shape: S2, offset: int, backend: B2) -> "Tensor[B2, D2, Bool]": ...
+    @overload
+    def __call__(self, shape: S3, offset: int, backend: B2) -> "Tensor[B2, D3, Bool]": ...
+    @overload
+    def __call__(self, shape: S4, offset: int, backend: B2) -> "Tensor[B2, D4, Bool]": ...
+    @overload
+    def __call__(self, shape: Sequence[int], offset: int, backend: B2) -> "Tensor[B2, Any, Bool]": ...
+
+
+def _masks_shape(function: Callable[..., Any]) -> _MasksShape:
+    return cast(_MasksShape, staticmethod(function))
 
 
 class MaskMethods(TensorBase[B, D, K]):
@@ -22,7 +37,6 @@ class MaskMethods(TensorBase[B, D, K]):
         self, mask: "Tensor[B, D, Bool] | torch.Tensor", value: "Tensor[B, D, K] | torch.Tensor"
     ) -> "Tensor[B, D, K]":
         """`value` where the mask is set, else this tensor. The three have one rank, and sizes equal or 1.
-
         Torch: `torch.where(mask, value, x)`. Differs: the receiver is what remains where the mask is not set.
         """
         spec, inner = self.spec, self.inner
@@ -35,7 +49,6 @@ class MaskMethods(TensorBase[B, D, K]):
 
     def mask_fill(self, mask: "Tensor[B, D, Bool] | torch.Tensor", value: float) -> "Tensor[B, D, K]":
         """`value` where the mask is set, else this tensor. Equal ranks, sizes equal or 1.
-
         Torch: `torch.masked_fill`.
         """
         spec, inner = self.spec, self.inner
@@ -49,7 +62,6 @@ class MaskMethods(TensorBase[B, D, K]):
 
     def mask_select(self, mask: "Tensor[B, D, Bool] | torch.Tensor") -> "Tensor[B, D1, K]":
         """`[n]`: the elements where the mask is set, in row order. Waits for the device. Torch: `torch.masked_select`.
-
         Differs: the mask has exactly the tensor's shape.
         """
         spec, inner = self.spec, self.inner
@@ -65,64 +77,25 @@ class MaskMethods(TensorBase[B, D, K]):
         """As `mask_select`. Torch: `torch.masked_select`."""
         return self.mask_select(mask)
 
-    @overload
-    @staticmethod
-    def triu_mask(shape: S2, offset: int, backend: B2) -> "Tensor[B2, D2, Bool]": ...
-    @overload
-    @staticmethod
-    def triu_mask(shape: S3, offset: int, backend: B2) -> "Tensor[B2, D3, Bool]": ...
-    @overload
-    @staticmethod
-    def triu_mask(shape: S4, offset: int, backend: B2) -> "Tensor[B2, D4, Bool]": ...
-    @overload
-    @staticmethod
-    def triu_mask(shape: Sequence[int], offset: int, backend: B2) -> "Tensor[B2, Any, Bool]": ...
-    @staticmethod
-    def triu_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
+    @_masks_shape
+    def triu_mask(shape: Any, offset: int, backend: Any) -> "Tensor[Any, Any, Bool]":
         """`[1, .., rows, columns]`: set where column - row < offset, OUTSIDE of the upper triangle, for `mask_fill`.
-
         Torch: `~torch.ones(shape).triu(offset).bool()`. Differs: set outside; leading dimensions have size 1.
         Raises TensorValueError: fewer than two dimensions, or more than 8.
         """
         return _triangle("triu_mask", shape, offset, backend)
 
-    @overload
-    @staticmethod
-    def tril_mask(shape: S2, offset: int, backend: B2) -> "Tensor[B2, D2, Bool]": ...
-    @overload
-    @staticmethod
-    def tril_mask(shape: S3, offset: int, backend: B2) -> "Tensor[B2, D3, Bool]": ...
-    @overload
-    @staticmethod
-    def tril_mask(shape: S4, offset: int, backend: B2) -> "Tensor[B2, D4, Bool]": ...
-    @overload
-    @staticmethod
-    def tril_mask(shape: Sequence[int], offset: int, backend: B2) -> "Tensor[B2, Any, Bool]": ...
-    @staticmethod
-    def tril_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
+    @_masks_shape
+    def tril_mask(shape: Any, offset: int, backend: Any) -> "Tensor[Any, Any, Bool]":
         """`[1, .., rows, columns]`: set where column - row > offset, OUTSIDE of the lower triangle: the causal mask.
-
         Torch: `~torch.ones(shape).tril(offset).bool()`. Differs: set outside; leading dimensions have size 1.
         Raises TensorValueError: fewer than two dimensions, or more than 8.
         """
         return _triangle("tril_mask", shape, offset, backend)
 
-    @overload
-    @staticmethod
-    def diag_mask(shape: S2, offset: int, backend: B2) -> "Tensor[B2, D2, Bool]": ...
-    @overload
-    @staticmethod
-    def diag_mask(shape: S3, offset: int, backend: B2) -> "Tensor[B2, D3, Bool]": ...
-    @overload
-    @staticmethod
-    def diag_mask(shape: S4, offset: int, backend: B2) -> "Tensor[B2, D4, Bool]": ...
-    @overload
-    @staticmethod
-    def diag_mask(shape: Sequence[int], offset: int, backend: B2) -> "Tensor[B2, Any, Bool]": ...
-    @staticmethod
-    def diag_mask(shape: Sequence[int], offset: int, backend: Any) -> Any:
+    @_masks_shape
+    def diag_mask(shape: Any, offset: int, backend: Any) -> "Tensor[Any, Any, Bool]":
         """`[1, .., rows, columns]`: set where column - row is not offset, OUTSIDE of the diagonal.
-
         Torch: `~torch.eye(rows, columns).bool()`. Differs: set outside; leading dimensions have size 1.
         Raises TensorValueError: fewer than two dimensions, or more than 8.
         """

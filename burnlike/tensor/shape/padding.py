@@ -72,7 +72,6 @@ class PaddingMethods(TensorBase[B, D, K]):
 
     def triu(self: "Numeric[B, D]", diagonal: int) -> "Tensor[B, D, K]":
         """Zeros below a diagonal of the last two dimensions. `[.., a, b] -> [.., a, b]`. Torch: `torch.triu`.
-
         Differs: the diagonal is given, 0 for the main one.
         """
         spec = self.spec
@@ -82,7 +81,6 @@ class PaddingMethods(TensorBase[B, D, K]):
 
     def tril(self: "Numeric[B, D]", diagonal: int) -> "Tensor[B, D, K]":
         """Zeros above a diagonal of the last two dimensions. `[.., a, b] -> [.., a, b]`. Torch: `torch.tril`.
-
         Differs: the diagonal is given, 0 for the main one.
         """
         spec = self.spec

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from ...errors import TensorValueError
-from ..core.axes import axis
+from ..core.arguments import axis, check_rank
 from ..core.base import B2, K2, B, Below, D, E, K, Tensor, derive, wrap
-from ..core.created import check_rank
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8
 from ..core.operands import computed, fail
 from .dimensions import DimensionMethods, R
@@ -117,7 +116,6 @@ class ShapeMethods(DimensionMethods[B, D, K]):
     def expand(self, shape: Sequence[int]) -> "Tensor[B, Any, K]": ...
     def expand(self, shape: Any) -> Any:
         """Repeats sizes of 1, adds new ones in front; -1 keeps one. `[..] -> shape`. Torch: `Tensor.expand`.
-
         Differs: a size of 0 is refused.
         """
         spec = self.spec
@@ -174,7 +172,6 @@ class ShapeMethods(DimensionMethods[B, D, K]):
     def unfold(self, dim: int, size: int, step: int) -> "Tensor[B, Any, K]": ...
     def unfold(self: Any, dim: int, size: int, step: int) -> Any:
         """Windows of `size` elements, `step` apart, as a new last dimension. `[.., n, ..] -> [.., windows, .., size]`.
-
         Torch: `Tensor.unfold`. Differs: no window where the dimension is smaller than `size`.
         """
         spec = self.spec

@@ -1,22 +1,26 @@
-"""Methods of Tensor for PyTorch, NumPy and Python: functions, DLPack, pickle, copies, pinned memory."""
+"""Tensor for PyTorch, NumPy and Python: functions, DLPack, pickle, copies, pinned memory, pytrees, export."""
 
 import copy
 import ctypes
+import sys
 from typing import Any
 
 import torch
+from torch.utils import checkpoint
 
-from ...backend import Backend
+from ..._torch_compat import pytree
+from ..._torch_compat.collate import collate, default_collate_fn_map
+from ...backend import Autodiff, Backend, Cpu, Cuda
 from ...errors import TensorAttributeError, TensorTypeError, TensorValueError
 from ..core.base import B, D, K, Tensor, TensorBase, wrap
-from ..core.spec import title
+from ..core.dtypes import as_dtype, dtype_name
+from ..core.spec import Spec, family_of, find_spec, title
 from .torch_function import dispatch
 
 _DLPACK_NAME = b"dltensor_versioned"
 # DLManagedTensorVersioned of DLPack 1.0: version (two uint32), manager_ctx, deleter, flags (uint64), then the tensor.
 _FLAGS_OFFSET = 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
 _READ_ONLY = 1
-
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -51,7 +55,6 @@ class TorchMethods(TensorBase[B, D, K]):
 
     def clone(self) -> "Tensor[B, D, K]":
         """Another handle of the same tensor. `[..]`. Torch: none.
-
         Differs: shares the storage, as nothing ever writes to it; `copy.deepcopy(x)` copies.
         """
         return wrap(self.inner, self.spec)
@@ -85,7 +88,6 @@ class TorchMethods(TensorBase[B, D, K]):
 
     def numpy(self) -> Any:
         """The elements as a NumPy array, read-only where it shares the tensor's memory. `[..]`. Torch: `x.numpy()`.
-
         Differs: read-only, as a Tensor never changes; `.copy()` gives one to write to.
         """
         return self.__array__()
@@ -190,3 +192,94 @@ def answer_to_torch_names(tensor: type[TensorBase[Any, Any, Any]]) -> None:
             setattr(tensor, name, _Forwarded(name) if name in _METADATA else _Refused(name))
     for name, advice in _NO_OPERATORS.items():
         setattr(tensor, name, _no_operator(name, advice))
+
+
+def _flatten(tensor: Any) -> tuple[list[Any], Spec]:
+    if tensor.spec.tracks and not torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        _refuse_reentrant_checkpoint()
+    return [tensor.inner], tensor.spec
+
+
+def _refuse_reentrant_checkpoint() -> None:
+    """Reentrant checkpointing hands typed tensors past autograd, and their gradients would be lost without a word.
+
+    This is the one place where it calls into ours: it flattens the arguments to find their device.
+    """
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename != checkpoint.__file__:
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_filename == checkpoint.__file__:
+        if frame.f_code is checkpoint.CheckpointFunction.forward.__code__:
+            raise TensorTypeError("Checkpoint", "reentrant checkpointing loses gradients; pass use_reentrant=False")
+        frame = frame.f_back
+
+
+def _flatten_with_keys(tensor: Any) -> tuple[list[tuple[Any, Any]], Spec]:
+    return [(pytree.GetAttrKey("inner"), tensor.inner)], tensor.spec
+
+
+def _unflatten(leaves: Any, spec: Spec) -> Any:
+    (inner,) = leaves
+    if isinstance(inner, TensorBase):
+        return inner  # a Jacobian's tree is that of the result with that of the input in its leaves
+    if isinstance(inner, torch.Tensor) and (inner.dtype is not spec.dtype or inner.ndim != spec.rank):
+        if inner.ndim == 0:
+            raise TensorTypeError(
+                "Tensor",
+                "an element of a tensor of rank 1 has rank 0, which has no typed form; under vmap use"
+                " x.unsqueeze_dim(1), whose rows have rank 1",
+            )
+        spec = find_spec(inner, spec.family)  # vmap takes a dimension away, tree_map may change the dtype
+    out = object.__new__(spec.tensor)
+    out.inner, out.spec = inner, spec
+    return out
+
+
+def _collate(batch: Any, *, collate_fn_map: Any = None) -> Any:
+    spec: Spec = batch[0].spec
+    return spec.tensor(collate([it.inner for it in batch], collate_fn_map=collate_fn_map), spec.backend)
+
+
+def register(tensor: type[TensorBase[Any, Any, Any]]) -> None:
+    """Tell torch of the class Tensor; once, when it is made."""
+    pytree.register_pytree_node(
+        tensor,
+        _flatten,
+        _unflatten,
+        flatten_with_keys_fn=_flatten_with_keys,
+        serialized_type_name="burnlike.tensor.Tensor",
+        to_dumpable_context=_dump_spec,
+        from_dumpable_context=_load_spec,
+    )
+    default_collate_fn_map[tensor] = _collate
+    torch.serialization.add_safe_globals([rebuild, Autodiff, Cpu, Cuda])
+
+
+def _dump_spec(spec: Spec) -> list[Any]:
+    """`[backend, element type, rank]`, which `json.dumps` takes; the backend must be one of burnlike's."""
+    return [_dump_backend(spec.backend), dtype_name(spec.dtype), spec.rank]
+
+
+def _load_spec(dumped: Any) -> Spec:
+    """The Spec that `_dump_spec` wrote."""
+    backend, dtype, rank = dumped
+    return family_of(_load_backend(backend))[as_dtype("Export", dtype)][rank]
+
+
+def _dump_backend(backend: Any) -> list[Any]:
+    if isinstance(backend, Autodiff):
+        return ["Autodiff", _dump_backend(backend.inner_backend)]
+    if type(backend) not in (Cpu, Cuda):
+        raise TensorTypeError(
+            "Export", f"a program with tensors of {backend!r} can't be saved, only Cpu, Cuda and Autodiff of them can"
+        )
+    dtypes = [dtype_name(backend.float_dtype), dtype_name(backend.int_dtype)]
+    return ["Cpu", *dtypes] if type(backend) is Cpu else ["Cuda", backend.device.index, *dtypes]
+
+
+def _load_backend(dumped: list[Any]) -> Backend:
+    name, *rest = dumped
+    if name == "Autodiff":
+        return Autodiff(_load_backend(rest[0]))
+    *index, float_dtype, int_dtype = rest
+    return {"Cpu": Cpu, "Cuda": Cuda}[name](*index, as_dtype("Export", float_dtype), as_dtype("Export", int_dtype))
