@@ -9,7 +9,7 @@ from ..bytes.source import Source
 from ..layout import join
 from ..metadata import dump_versions
 from ..values import ENTRY
-from .pickled import DTYPE_NAMES, Opaque, PickledMap, PickledTensor, Symbol, Tagged
+from .pickled import DTYPE_NAMES, Opaque, PickledMap, PickledTensor, Symbol, Tagged, kind_of
 
 _MAX_DEPTH = 64
 _PART_BYTES, _PART_STEPS = 64, 28
@@ -27,7 +27,7 @@ def flatten(
 
     Returns:
         Name -> tensor; the plain values, in lists and maps as they were, what state dicts have beside tensors as
-        entries (`burnlike.record.state_dict.entries`); and what torch notes in state dicts about modules, as text.
+        entries (`burnlike.record.state_dict.own_code`); and what torch notes in state dicts about modules, as text.
     """
     content, path = _as_map(content), source.path
     if top_level_key is not None:
@@ -57,8 +57,12 @@ class _Walk:
         values: dict[str, Any] = {}
         noted = items.noted if isinstance(items, PickledMap) else None
         is_state_dict = isinstance(noted, dict)
-        if isinstance(noted, dict):
-            self._note_versions(noted, prefix)
+        if is_state_dict:
+            self.versions = self.versions or {}
+            for path, it in self._plain(noted).items():
+                self._budget.take(_NOTED_BYTES + len(prefix), _NOTED_STEPS)
+                if isinstance(it, dict):
+                    self.versions[join(prefix, path) if path else prefix] = it
         for key, item in items.items():
             name = self._name(prefix, key)
             if str(key) in values:
@@ -94,13 +98,6 @@ class _Walk:
                 return parts
             return {"$items": [[key, it] for key, it in parts.items()]}
         raise self.refused(at, item)
-
-    def _note_versions(self, noted: Mapping[Any, Any], prefix: str) -> None:
-        self.versions = {} if self.versions is None else self.versions
-        for path, it in self._plain(noted).items():
-            self._budget.take(_NOTED_BYTES + len(prefix), _NOTED_STEPS)
-            if isinstance(it, dict):
-                self.versions[join(prefix, path) if path else prefix] = it
 
     def _plain(self, noted: Mapping[Any, Any], depth: int = 0) -> dict[str, Any]:
         """The plain values among the noted ones; torch nests them deeply."""
@@ -157,11 +154,9 @@ class _Walk:
         raise self.refused(name, item)
 
     def refused(self, name: str, item: Any) -> RecordFormatError:
-        named = item.symbol if isinstance(item, Opaque | Tagged) else item
-        kind = str(named) if isinstance(named, Symbol) else type(item).__name__
         where = f"'{name[:80]}' is" if name else "expected a map of tensors, got"
         return RecordFormatError(
-            f"{self._path}: {where} {kind[:80]}, which only code could make; nothing of a file is run. Save a"
+            f"{self._path}: {where} {kind_of(item)}, which only code could make; nothing of a file is run. Save a"
             " state_dict, or read only a part of it: top_level_key='state_dict'"
         )
 

@@ -3,7 +3,6 @@
 Imports no torch.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,8 +44,7 @@ class Opaque:
     def append(self, item: object) -> None:
         """Nothing; pickles fill lists so."""
 
-    def extend(self, items: object) -> None:
-        """Nothing; pickles fill lists so."""
+    extend = append
 
     def __setitem__(self, key: object, item: object) -> None:
         """Nothing; pickles fill maps so."""
@@ -96,93 +94,60 @@ def symbol_of(item: Any) -> Symbol:
     return item
 
 
-def called(function: Any, arguments: Any) -> Any:
-    """The result of a call that rebuilds tensors or containers; an Opaque for all others."""
-    symbol = symbol_of(function)
-    rebuild = _REBUILD.get(symbol)
-    found = None if rebuild is None or not isinstance(arguments, tuple) else rebuild(arguments)
-    return Opaque(symbol) if found is None else found
-
-
-def _items(arguments: Any) -> Any:
-    match arguments:
-        case (list() | tuple() as items,):
-            return items
-    return None
-
-
-def _set(arguments: Any) -> Any:
-    items = _items(arguments)
-    return None if items is None else Tagged("$set", items, Symbol("builtins", "set"))
-
-
-def _device(arguments: Any) -> Tagged | None:
-    match arguments:
-        case (str(kind),):
-            return Tagged("$device", kind, Symbol("torch", "device"))
-        case (str(kind), int(index)):
-            return Tagged("$device", f"{kind}:{index}", Symbol("torch", "device"))
-    return None
-
-
-def _quantized(arguments: Any) -> Tagged | None:
-    match arguments:
-        case (Storage() as storage, offset, shape, strides, (Symbol("torch", scheme), scale, zero_point, *axis), *_):
-            if not scheme.startswith("per_") or storage.dtype not in ("I8", "U8", "I32"):
-                return None
-            values = _tensor(storage, storage.dtype, offset, shape, strides, None)
-            parts = {"values": values, "scale": scale, "zero_point": zero_point}
-            if axis:
-                parts["axis"] = axis[0]
-            return Tagged("$quantized", parts, Symbol("torch._utils", "_rebuild_qtensor"))
-    return None
-
-
-def _typed(arguments: Any) -> PickledTensor | None:
-    match arguments:
-        case (Storage() as storage, offset, shape, strides, *rest) if storage.dtype is not None:
-            return _tensor(storage, storage.dtype, offset, shape, strides, [*rest, None, None, None][2])
-    return None
-
-
-def _untyped(arguments: Any) -> PickledTensor | None:
-    match arguments:
-        case (Storage() as storage, offset, shape, strides, _, _, Symbol("torch", name), *rest) if name in _DTYPES:
-            return _tensor(storage, _DTYPES[name], offset, shape, strides, [*rest, None][0])
-    return None
-
-
-def _parameter(arguments: Any) -> PickledTensor | None:
-    return arguments[0] if arguments and isinstance(arguments[0], PickledTensor) else None
-
-
-def _subclass(arguments: Any) -> Any:
-    """Classes of tensors that are no more than torch's own."""
-    match arguments:
-        case (inner, Symbol() as kind, tuple(inner_arguments), _) if kind in _TENSOR_CLASSES:
-            return called(inner, inner_arguments)
-    return None
-
-
 _TENSOR_CLASSES = {
     *(Symbol("torch.nn.parameter", "Parameter"), Symbol("torch.nn.parameter", "Buffer"), Symbol("torch", "Tensor")),
 }
 
-_REBUILD: Mapping[Symbol, Callable[[Any], Any]] = {
-    Symbol("collections", "OrderedDict"): lambda arguments: None if arguments else PickledMap(),
-    Symbol("torch", "Size"): _items,
-    Symbol("torch", "device"): _device,
-    Symbol("builtins", "set"): _set,
-    Symbol("__builtin__", "set"): _set,
-    Symbol("torch._utils", "_rebuild_qtensor"): _quantized,
-    Symbol("torch._utils", "_rebuild_tensor"): _typed,
-    Symbol("torch._utils", "_rebuild_tensor_v2"): _typed,
-    Symbol("torch._utils", "_rebuild_tensor_v3"): _untyped,
-    Symbol("torch._utils", "_rebuild_parameter"): _parameter,
-    Symbol("torch._utils", "_rebuild_parameter_with_state"): _parameter,
-    Symbol("torch._tensor", "_rebuild_from_type_v2"): _subclass,
-}
-"""Functions that pickles may call -> what makes the result of the arguments; None for arguments of another kind."""
+
+def kind_of(item: Any) -> str:
+    """What messages call something that is no plain value."""
+    named = item.symbol if isinstance(item, Opaque | Tagged) else item
+    return (str(named) if isinstance(named, Symbol) else type(item).__name__)[:80]
+
+
+def called(function: Any, arguments: Any) -> Any:
+    """The result of a call that rebuilds tensors or containers; an Opaque for all others."""
+    symbol = symbol_of(function)
+    found = _made(str(symbol), arguments, symbol) if isinstance(arguments, tuple) else None
+    return Opaque(symbol) if found is None else found
+
+
+def _made(name: str, arguments: tuple[Any, ...], symbol: Symbol) -> Any:
+    """What the function of this name makes of its arguments; None if it is not known, or not for such arguments."""
+    match name, arguments:
+        case (
+            "torch._utils._rebuild_tensor_v2" | "torch._utils._rebuild_tensor",
+            (Storage(dtype=str(dtype)) as storage, offset, shape, strides, *rest),
+        ):
+            return _tensor(storage, dtype, offset, shape, strides, [*rest, None, None, None][2])
+        case ("torch._utils._rebuild_parameter" | "torch._utils._rebuild_parameter_with_state", (tensor, *_)):
+            return tensor if isinstance(tensor, PickledTensor) else None
+        case "collections.OrderedDict", ():
+            return PickledMap()
+        case "torch.Size", (list() | tuple() as items,):
+            return items
+        case "builtins.set" | "__builtin__.set", (list() | tuple() as items,):
+            return Tagged("$set", items, Symbol("builtins", "set"))
+        case "torch.device", (str(kind),):
+            return Tagged("$device", kind, symbol)
+        case "torch.device", (str(kind), int(index)):
+            return Tagged("$device", f"{kind}:{index}", symbol)
+        case (
+            "torch._utils._rebuild_tensor_v3",
+            (Storage() as storage, offset, shape, strides, _, _, Symbol("torch", dtype), *rest),
+        ) if dtype in _DTYPES:
+            return _tensor(storage, _DTYPES[dtype], offset, shape, strides, [*rest, None][0])
+        # Classes of tensors that are no more than torch's own.
+        case "torch._tensor._rebuild_from_type_v2", (inner, Symbol() as kind, tuple(inner_arguments), _):
+            return called(inner, inner_arguments) if kind in _TENSOR_CLASSES else None
+        case (
+            "torch._utils._rebuild_qtensor",
+            (Storage() as storage, offset, shape, strides, (Symbol("torch", scheme), scale, zero_point, *axis), *_),
+        ) if scheme.startswith("per_") and storage.dtype in ("I8", "U8", "I32"):
+            values = _tensor(storage, storage.dtype, offset, shape, strides, None)
+            parts = {"values": values, "scale": scale, "zero_point": zero_point}
+            return Tagged("$quantized", {**parts, "axis": axis[0]} if axis else parts, symbol)
+    return None
 
 
 def _tensor(storage: Storage, dtype: str, offset: Any, shape: Any, strides: Any, metadata: Any) -> PickledTensor:

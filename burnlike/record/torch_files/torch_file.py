@@ -9,7 +9,9 @@ import io
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
+from operator import mul
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
@@ -62,7 +64,7 @@ class TorchFormat(Format):
                 continue
             key = tensor.storage.key
             if key in archive.places and key not in storages:
-                storages[key] = _storage(key, archive.places[key], source)
+                storages[key] = CheckedSource(source, *archive.places[key], f"data/{key}")
             entries[name] = _stored(name, tensor, storages.get(key), source)
         noted = {} if versions is None else {VERSIONS: versions}
         if isinstance(archive.content, Opaque):
@@ -80,7 +82,7 @@ def archive_of(source: Source) -> Archive:
 def entry_of(name: str, tensor: PickledTensor, archive: Archive, source: Source) -> StoredTensor:
     """Where the values of one tensor are; see `archive_of`."""
     place = archive.places.get(key := tensor.storage.key)
-    return _stored(name, tensor, None if place is None else _storage(key, place, source), source)
+    return _stored(name, tensor, None if place is None else CheckedSource(source, *place, f"data/{key}"), source)
 
 
 def _zip(source: Source) -> Archive:
@@ -140,11 +142,6 @@ def _old(source: Source) -> Archive:
     return Archive(content, places, str(_OLD_VERSION))
 
 
-def _storage(key: str, place: ArchiveMember, source: Source) -> Source:
-    """The bytes that tensors share; those of an archive have a checksum."""
-    return CheckedSource(source, *place, f"data/{key}")
-
-
 def _stored(name: str, tensor: PickledTensor, storage: Source | None, source: Source) -> StoredTensor:
     what = f"{source.path}: the tensor '{name}'"
     if tensor.dtype not in DTYPE_BITS:
@@ -154,60 +151,44 @@ def _stored(name: str, tensor: PickledTensor, storage: Source | None, source: So
         )
     if storage is None:
         raise RecordFormatError(f"{what} is in a storage that the file lacks; save or fetch it again")
-    storage_bytes = storage.stored_bytes
-    shape, strides, size = tensor.shape, tensor.strides, DTYPE_BITS[tensor.dtype] // 8
+    shape, size = tensor.shape, DTYPE_BITS[tensor.dtype] // 8
+    pairs = [*zip(shape, tensor.strides, strict=True)]
     if tensor.metadata:
         raise RecordFormatError(f"{what} is a conjugated or negated view; save .resolve_conj().resolve_neg()")
     entry = StoredTensor(name, tensor.dtype, shape, storage, tensor.offset * size)
     if 0 in shape:
         return entry
-    last = tensor.offset + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
-    repeats = any(stride == 0 and length > 1 for length, stride in zip(shape, strides, strict=True))
-    if (last + 1) * size > storage_bytes or entry.nbytes > storage_bytes or repeats:
+    end = tensor.offset + 1 + sum((length - 1) * stride for length, stride in pairs)
+    repeats = any(stride == 0 and length > 1 for length, stride in pairs)
+    if max(end * size, entry.nbytes) > storage.stored_bytes or repeats:
         raise RecordFormatError(
-            f"{what} takes more bytes than its storage has ({storage_bytes}); it is damaged, or an expanded tensor:"
-            " save .contiguous()"
+            f"{what} takes more bytes than its storage has ({storage.stored_bytes}); it is damaged, or an expanded"
+            " tensor: save .contiguous()"
         )
-    if is_contiguous(shape, strides):
+    contiguous = accumulate(reversed(shape[1:]), mul, initial=1)
+    if all(length == 1 or stride == it for (length, stride), it in zip(reversed(pairs), contiguous, strict=False)):
         return entry
-    strided = StridedSource(storage, entry.start, size, shape, strides)
-    return StoredTensor(name, tensor.dtype, shape, strided, 0)
+    return StoredTensor(name, tensor.dtype, shape, StridedSource(storage, entry.start, size, shape, tensor.strides), 0)
 
 
-class _File(io.RawIOBase):
+class _File:
     """A source as a file that pickles are read from; a read takes no more memory than there are bytes."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
         self._cursor = Cursor(source)
 
-    def read(self, count: int | None = -1) -> bytes:
-        left = max(self._source.stored_bytes - self._cursor.position, 0)
-        return self._cursor.take(left if count is None or count < 0 else min(count, left))
+    def read(self, count: int) -> bytes:
+        return self._cursor.take(min(count, max(self._cursor.source.stored_bytes - self._cursor.position, 0)))
 
-    def readline(self, size: int | None = -1) -> bytes:
+    def readline(self) -> bytes:
         """Up to the next line's end, which old pickles have after numbers and names."""
         found = bytearray()
-        while byte := self.read(1):
+        while len(found) <= 1 << 16 and not found.endswith(b"\n") and (byte := self.read(1)):
             found += byte
-            if byte == b"\n" or len(found) > 1 << 16:
-                break
         return bytes(found)
 
     def tell(self) -> int:
         return self._cursor.position
-
-    def readable(self) -> bool:
-        return True
-
-
-def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    expected = 1
-    for length, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if length != 1 and stride != expected:
-            return False
-        expected *= length
-    return True
 
 
 class StridedSource(Source):
@@ -247,8 +228,7 @@ class StridedSource(Source):
     def _in_order(self) -> memoryview:
         import torch
 
-        pairs = zip(self._shape, self._strides, strict=True)
-        reach = 1 + sum((length - 1) * stride for length, stride in pairs)
+        reach = 1 + sum((length - 1) * stride for length, stride in zip(self._shape, self._strides, strict=True))
         found = bytearray(reach * self._size)
         self._source.read_into(self._start, memoryview(found))
         ordered = bytearray(self.stored_bytes)

@@ -8,7 +8,6 @@ and it needs torch, which `burnlike inspect` does not load.
 
 import pickle
 from collections.abc import Mapping
-from io import IOBase
 from typing import Any, ClassVar
 
 from ...errors import RecordFormatError
@@ -17,7 +16,7 @@ from ..bytes.source import Source
 from .pickled import MAX_INT_BITS, STORAGE_DTYPES, Opaque, PickledMap, PickledTensor, Storage, Symbol, called, symbol_of
 
 
-def load_pickle(file: IOBase, source: Source) -> tuple[Any, Mapping[str, Storage]]:
+def load_pickle(file: Any, source: Source) -> tuple[Any, Mapping[str, Storage]]:
     """Read one pickle from where `file` stands, to its end; `source` is what the file is in.
 
     Returns plain values, lists and dicts of them, and the classes above; and the storages that it refers to, by key.
@@ -77,7 +76,7 @@ class _Reader(_Unpickler):
 
     dispatch: ClassVar[dict[int, Any]] = {it[0]: _Unpickler.dispatch[it[0]] for it in _INSTRUCTIONS}
 
-    def __init__(self, file: IOBase, budget: Budget) -> None:
+    def __init__(self, file: Any, budget: Budget) -> None:
         super().__init__(file, encoding="utf-8")
         self.storages: dict[str, Storage] = {}
         self._budget = budget
