@@ -121,19 +121,16 @@ class RotaryEncoding(KeepsType, Layer):
     def _rows(self, start: int, end: int, positions: Tensor | None) -> tuple[Tensor, Tensor]:
         """Cosines and sines `[sequence, rotated / 2]`, or `[batch, sequence, rotated / 2]`."""
         if self.by_length:
-            length = torch.full((), end, device=self.cosine.device) if positions is None else positions.amax() + 1
-            if positions is None:
-                positions = torch.arange(start, end, device=self.cosine.device)
-            return self._computed(positions, self._rates_in(length))
+            device = self.cosine.device
+            length = torch.full((), end, device=device) if positions is None else positions.amax() + 1
+            positions = torch.arange(start, end, device=device) if positions is None else positions
+            scaling = self.config.scaling
+            assert scaling is not None
+            rates = self._rates().to(length.device)
+            return self._computed(positions, scaling.scaled_by_length(rates, (length + self.start_offset).double()))
         if positions is None:
             return self.cosine[start:end], self.sine[start:end]
         return self.cosine[positions], self.sine[positions]
-
-    def _rates_in(self, length: Tensor) -> Tensor:
-        """The frequencies of `by_length` in sequences of up to `length` `[]`, float64 `[rotated / 2]` on its device."""
-        scaling = self.config.scaling
-        assert scaling is not None
-        return scaling.scaled_by_length(self._rates().to(length.device), (length + self.start_offset).double())
 
     def apply(self, x: Any, start: int = 0) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Burn's name of `forward`. Of a function it is `torch.nn.Module.apply`."""

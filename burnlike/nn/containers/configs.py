@@ -30,24 +30,13 @@ def first_example(layer: ModuleConfig, name: str) -> dict[str, tuple[str, tuple[
     return {name: found[0]} if len(found) == 1 else {}
 
 
-def _chain_problems(layers: Parts) -> Iterable[tuple[str, str]]:
-    """What is wrong with layers of which each gets the output of the one before."""
-    before = None
-    for name, layer in named_parts(layers).items():
-        if before is not None and gives_several(before) and takes_tensors(layer):
-            message = (
-                f"gets several values from {tag_of(type(before))}, but takes one tensor; use a Graph, whose `from:`"
-            )
-            yield f"layers.{name}", f"{message} names one, such as NODE.0"
-        before = layer
-        if isinstance(layers, dict) and (message := name_problem(name)):
-            yield f"layers.{name}", message
-        if (least := input_counts(layer)[0]) > 1:
-            yield f"layers.{name}", f"takes {least} inputs or more, but gets only what comes before it; use a Graph"
-    yield from chain_sizes(layers)
-
-
 class _RowConfig(ModuleConfig[Built]):
+    """Layers of which each gets the output of the one before.
+
+    Attributes:
+        layers: a list of layers in a row, or a mapping that gives each a name.
+    """
+
     layers: Parts
 
     @property
@@ -58,15 +47,21 @@ class _RowConfig(ModuleConfig[Built]):
         return first_example(next(iter(named_parts(self.layers).values())), "x")
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        yield from _chain_problems(self.layers)
+        before = None
+        for name, layer in named_parts(self.layers).items():
+            if before is not None and gives_several(before) and takes_tensors(layer):
+                several = f"gets several values from {tag_of(type(before))}, but takes one tensor"
+                yield f"layers.{name}", f"{several}; use a Graph, whose `from:` names one, such as NODE.0"
+            before = layer
+            if isinstance(self.layers, dict) and (message := name_problem(name)):
+                yield f"layers.{name}", message
+            if (least := input_counts(layer)[0]) > 1:
+                yield f"layers.{name}", f"takes {least} inputs or more, but gets only what comes before it; use a Graph"
+        yield from chain_sizes(self.layers)
 
 
 class SequentialConfig(_RowConfig["sequential.Sequential"], tag="Sequential"):
-    """Layers in a row: each gets the output of the one before.
-
-    Attributes:
-        layers: a list of layers, or a mapping that gives each a name.
-    """
+    """Layers in a row: each gets the output of the one before."""
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
         found = named_parts(self.layers).get(name)
@@ -77,7 +72,6 @@ class ResidualConfig(_RowConfig["sequential.Residual"], tag="Residual"):
     """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) where the shapes differ (eq. 2).
 
     Attributes:
-        layers: a list of layers in a row, or a mapping that gives each a name.
         shortcut: from x to the shape of what the layers give; None where that is the shape of x.
     """
 

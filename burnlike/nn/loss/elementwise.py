@@ -12,15 +12,8 @@ from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss, KeepsType
 from ..layer import ConfiguredLayer, Layer, shape_error
-from .configs import (
-    GaussianNLLLossConfig,
-    HuberLossConfig,
-    KLDivLossConfig,
-    LpLossConfig,
-    PoissonNllLossConfig,
-    Reduction,
-    SmoothL1LossConfig,
-)
+from . import configs
+from .configs import Reduction
 from .inputs import OfPredictions, by_word, expect_equal_shapes, mean_or_sum, mean_over, readable, reduced
 
 
@@ -42,7 +35,7 @@ class HuberLoss(OfPredictions, Layer):
     Differs: `delta` has no default; the reduction is an argument.
     """
 
-    def __init__(self, config: HuberLossConfig) -> None:
+    def __init__(self, config: configs.HuberLossConfig) -> None:
         super().__init__()
         self.delta = config.delta
         self.lin_bias = config.delta * config.delta * 0.5
@@ -66,7 +59,7 @@ class SmoothL1Loss(KeepsType, Module):
     Differs: `forward` does not reduce; `forward_with_reduction` does.
     """
 
-    def __init__(self, config: SmoothL1LossConfig) -> None:
+    def __init__(self, config: configs.SmoothL1LossConfig) -> None:
         super().__init__()
         self.beta = config.beta
 
@@ -96,7 +89,7 @@ class LpLoss(OfPredictions, Module):
     Differs: any p above 0, without the root; the reduction is an argument.
     """
 
-    def __init__(self, config: LpLossConfig) -> None:
+    def __init__(self, config: configs.LpLossConfig) -> None:
         super().__init__()
         self.p = config.p
 
@@ -119,7 +112,7 @@ class LpLoss(OfPredictions, Module):
         return by_word(loss, reduction)
 
 
-class KLDivLoss(GivesLoss, ConfiguredLayer, config=KLDivLossConfig):
+class KLDivLoss(GivesLoss, ConfiguredLayer, config=configs.KLDivLossConfig):
     """target * (log target - prediction), of predictions that are logarithms (Kullback & Leibler 1951, eq. 2.4).
 
     Torch: `nn.KLDivLoss`.
@@ -147,7 +140,7 @@ class KLDivLoss(GivesLoss, ConfiguredLayer, config=KLDivLossConfig):
         return functional.kl_div(predictions, targets, reduction="none", log_target=self.log_target)
 
 
-class PoissonNllLoss(OfPredictions, ConfiguredLayer, config=PoissonNllLossConfig):
+class PoissonNllLoss(OfPredictions, ConfiguredLayer, config=configs.PoissonNllLossConfig):
     """rate - target * log(rate), without log(target!) unless `full`.
 
     A negative target raises TargetError and a negative rate ArgumentError (on the CPU).
@@ -177,7 +170,7 @@ class PoissonNllLoss(OfPredictions, ConfiguredLayer, config=PoissonNllLossConfig
         return by_word(loss, reduction)
 
 
-class GaussianNLLLoss(GivesLoss, ConfiguredLayer, config=GaussianNLLLossConfig):
+class GaussianNLLLoss(GivesLoss, ConfiguredLayer, config=configs.GaussianNLLLossConfig):
     """(log(var) + (input - target)^2 / var) / 2 (Nix & Weigend 1994); variances below `eps` count as `eps`.
 
     Torch: `nn.GaussianNLLLoss`.

@@ -9,6 +9,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
 from ..layer import ConfiguredLayer, Layer, expect_shape
 from . import configs
+from .configs import Reduction
 from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
 
 _EPSILON = 1e-8
@@ -25,7 +26,7 @@ class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.HingeEmbeddi
     margin: float
 
     @lift
-    def forward(self, input: Tensor, target: Tensor, reduction: configs.Reduction = "auto") -> Tensor:
+    def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
         """`[...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(input, target), reduction)
 
@@ -46,7 +47,7 @@ class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=configs.MarginRanking
     margin: float
 
     @lift
-    def forward(self, first: Tensor, second: Tensor, target: Tensor, reduction: configs.Reduction = "auto") -> Tensor:
+    def forward(self, first: Tensor, second: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
         """`[...], [...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(first, second, target), reduction)
 
@@ -69,7 +70,7 @@ class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=configs.MultiMarginLoss
     p: int
 
     @lift
-    def forward(self, input: Tensor, target: Tensor, reduction: configs.Reduction = "auto") -> Tensor:
+    def forward(self, input: Tensor, target: Tensor, reduction: Reduction = "auto") -> Tensor:
         """`[batch, classes], [batch] -> []`, reduced as `MseLoss` does it.
 
         Raises DTypeError if targets are no integers, TargetError if one is no class (on the CPU; CUDA aborts).
@@ -102,7 +103,7 @@ class SoftMarginLoss(GivesLoss, Layer):
     """
 
     @lift
-    def forward(self, logits: Tensor, targets: Tensor, reduction: configs.Reduction = "auto") -> Tensor:
+    def forward(self, logits: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
         """`[...], [...] -> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(logits, targets), reduction)
 
@@ -124,9 +125,7 @@ class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=configs.TripletMargin
     p: float
 
     @lift
-    def forward(
-        self, anchor: Tensor, positive: Tensor, negative: Tensor, reduction: configs.Reduction = "auto"
-    ) -> Tensor:
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor, reduction: Reduction = "auto") -> Tensor:
         """`[batch, size]` each `-> []`, reduced and checked as `MseLoss` does it."""
         return reduced(self, self.forward_no_reduction(anchor, positive, negative), reduction)
 
@@ -149,7 +148,7 @@ class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.CosineEmbed
     """
 
     margin: float
-    reduction: configs.Reduction
+    reduction: Reduction
 
     @lift
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:

@@ -13,18 +13,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
 from ..layer import ConfiguredLayer, Layer, shape_error
 from ..torch_counterpart import AnyLibrary
-from .configs import (
-    ConcatConfig,
-    FlattenConfig,
-    PadConfig,
-    PermuteConfig,
-    ReductionConfig,
-    ReshapeConfig,
-    SelectConfig,
-    SliceConfig,
-    SplitConfig,
-    StackConfig,
-)
+from . import configs
 
 
 class _Elementwise(KeepsType, AnyLibrary, Layer):
@@ -51,7 +40,7 @@ class Multiply(_Elementwise):
     operation = torch.mul
 
 
-class Concat(KeepsType, AnyLibrary, ConfiguredLayer, config=ConcatConfig):
+class Concat(KeepsType, AnyLibrary, ConfiguredLayer, config=configs.ConcatConfig):
     """Tensors one after the other in the dimension `dim`. Torch: `torch.cat`."""
 
     dim: int
@@ -64,15 +53,12 @@ class Concat(KeepsType, AnyLibrary, ConfiguredLayer, config=ConcatConfig):
         expect_dim(self, first, self.dim)
         for x in inputs[1:]:
             if x.ndim != first.ndim or _without(x, self.dim) != _without(first, self.dim):
-                raise shape_error(
-                    self,
-                    f"the sizes of the first input, {list(first.shape)}, but for dimension {self.dim}",
-                    list(x.shape),
-                )
+                expected = f"the sizes of the first input, {list(first.shape)}, but for dimension {self.dim}"
+                raise shape_error(self, expected, list(x.shape))
         return torch.cat(inputs, self.dim)
 
 
-class Stack(ChangesRank, AnyLibrary, ConfiguredLayer, config=StackConfig):
+class Stack(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.StackConfig):
     """Tensors side by side in a new dimension `dim`. Torch: `torch.stack`."""
 
     dim: int
@@ -116,7 +102,7 @@ def expect_alike(layer: Layer, inputs: tuple[Tensor, ...]) -> None:
             raise shape_error(layer, f"the sizes of the first input, {list(first.shape)}, or 1", list(x.shape))
 
 
-class Flatten(ChangesRank, AnyLibrary, ConfiguredLayer, config=FlattenConfig):
+class Flatten(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.FlattenConfig):
     """The dimensions from `start_dim` to `end_dim` as one. Torch: `nn.Flatten`."""
 
     start_dim: int
@@ -131,7 +117,7 @@ class Flatten(ChangesRank, AnyLibrary, ConfiguredLayer, config=FlattenConfig):
         return x.flatten(self.start_dim, self.end_dim)
 
 
-class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReshapeConfig):
+class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.ReshapeConfig):
     """The same elements in `shape`.
 
     Torch: `Tensor.reshape`.
@@ -154,7 +140,7 @@ class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReshapeConfig):
         return x.reshape(sizes)
 
 
-class Permute(KeepsType, AnyLibrary, ConfiguredLayer, config=PermuteConfig):
+class Permute(KeepsType, AnyLibrary, ConfiguredLayer, config=configs.PermuteConfig):
     """The dimensions in the order `dims`. Torch: `Tensor.permute`."""
 
     dims: tuple[int, ...]
@@ -174,7 +160,7 @@ class Pad(KeepsType, AnyLibrary, Layer):
     Differs: of one dimension, which may be any; `edge` is torch's `replicate`.
     """
 
-    def __init__(self, config: PadConfig) -> None:
+    def __init__(self, config: configs.PadConfig) -> None:
         super().__init__()
         self.dim = config.dim
         self.before = config.before
@@ -199,7 +185,7 @@ class Pad(KeepsType, AnyLibrary, Layer):
         return padded.reshape(*last.shape[:-1], padded.shape[-1]).movedim(-1, self.dim)
 
 
-class Split(AnyLibrary, ConfiguredLayer, config=SplitConfig):
+class Split(AnyLibrary, ConfiguredLayer, config=configs.SplitConfig):
     """The parts of the dimension `dim`, in order. Torch: `torch.split`."""
 
     sizes: tuple[int, ...]
@@ -213,7 +199,7 @@ class Split(AnyLibrary, ConfiguredLayer, config=SplitConfig):
         return x.split(self.sizes, self.dim)
 
 
-class Select(ChangesRank, AnyLibrary, ConfiguredLayer, config=SelectConfig):
+class Select(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.SelectConfig):
     """The elements at `index` of the dimension `dim`. Torch: `Tensor.select`."""
 
     dim: int
@@ -227,7 +213,7 @@ class Select(ChangesRank, AnyLibrary, ConfiguredLayer, config=SelectConfig):
         return x.select(self.dim, self.index)
 
 
-class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=SliceConfig):
+class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=configs.SliceConfig):
     """Every `step`-th element of the dimension `dim` from `start` to `end`. Torch: slicing."""
 
     dim: int
@@ -247,7 +233,7 @@ class Slice(KeepsType, AnyLibrary, ConfiguredLayer, config=SliceConfig):
         return x[*place, start:end:step]
 
 
-class _Reduction(ChangesRank, AnyLibrary, ConfiguredLayer, config=ReductionConfig):
+class _Reduction(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.ReductionConfig):
     """One operation over dimensions."""
 
     operation: ClassVar[Callable[..., Tensor]]
