@@ -3,13 +3,14 @@
 import functools
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from ...config import MetricConfig
 from ...errors import DTypeError, RecordMismatchError, ShapeError, nearest
 
 
@@ -20,62 +21,50 @@ def shape_error(metric: object, expected: str, predictions: Tensor, targets: Ten
     )
 
 
-def expect_tensors(metric: object, predictions: Any, targets: Any) -> None:
-    """Raise DTypeError unless both are tensors."""
-    for what, value in (("predictions", predictions), ("targets", targets)):
-        if not isinstance(value, Tensor):
-            raise DTypeError(f"{type(metric).__name__}: {what}: expected a tensor, got {type(value).__name__}")
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "a tensor": lambda it: isinstance(it, Tensor),
+    "floats": Tensor.is_floating_point,
+    "integers": lambda it: not (it.is_floating_point() or it.is_complex()),
+}
 
 
-def expect_floats(metric: object, predictions: Tensor) -> None:
-    """Raise DTypeError unless predictions, which are scores or images, are floats."""
-    if not predictions.is_floating_point():
-        raise DTypeError(f"{type(metric).__name__}: predictions: expected floats, got {predictions.dtype}")
-
-
-def expect_integers(metric: object, what: str, values: Tensor) -> None:
-    """Raise DTypeError unless values, which are classes or tokens, are integers."""
-    if values.is_floating_point() or values.is_complex():
-        raise DTypeError(f"{type(metric).__name__}: {what}: expected integers, got {values.dtype}")
+def expect(metric: object, kind: str, **values: Any) -> None:
+    """Raise DTypeError unless values are `a tensor`, `floats` (scores, images) or `integers` (classes, tokens)."""
+    for what, value in values.items():
+        if not _KINDS[kind](value):
+            got = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise DTypeError(f"{type(metric).__name__}: {what}: expected {kind}, got {got}")
 
 
 def scores_and_classes(
     metric: object, predictions: Any, targets: Any, class_dim: int, least: int = 2
 ) -> tuple[Tensor, Tensor]:
-    """The scores as `[n, classes]` and the targets as `[n]`.
-
-    Args:
-        predictions: floats with a score for each class along `class_dim`, 1 or -1.
-        targets: integers, of the shape of `predictions` without `class_dim`.
-        least: how many classes there must be.
-    """
-    expect_tensors(metric, predictions, targets)
+    """The scores as `[n, classes]` and the targets as `[n]`: integers of the scores' shape without `class_dim`."""
+    expect(metric, "a tensor", predictions=predictions, targets=targets)
     fits = predictions.dim() >= 2 and predictions.shape[class_dim] >= least
     if not fits or targets.shape != _without(predictions, class_dim):
         raise shape_error(metric, _expected(class_dim, least, one_hot=False), predictions, targets)
-    expect_floats(metric, predictions)
-    expect_integers(metric, "targets", targets)
+    expect(metric, "floats", predictions=predictions)
+    expect(metric, "integers", targets=targets)
     return _rows(predictions, class_dim), targets.flatten()
 
 
 def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: int) -> tuple[Tensor, Tensor]:
     """The scores as `[n, classes]`, and for each whether its class is one of the item's: `[n, classes]` bool.
 
-    Args:
-        predictions: floats with a score for each class along `class_dim`, 1 or -1.
-        targets: zeros and ones of the shape of `predictions`; or integers of this shape without `class_dim`: the class
-            of each item, or with a single column of scores 0 or 1.
+    The targets are zeros and ones of the shape of the scores; or integers of this shape without `class_dim`: the class
+    of each item, or with a single column of scores 0 or 1.
     """
-    expect_tensors(metric, predictions, targets)
+    expect(metric, "a tensor", predictions=predictions, targets=targets)
     one_hot = targets.shape == predictions.shape
     fits = predictions.dim() >= 2 and predictions.shape[class_dim] >= 1
     if not fits or not (one_hot or targets.shape == _without(predictions, class_dim)):
         raise shape_error(metric, _expected(class_dim, 1, one_hot=True), predictions, targets)
-    expect_floats(metric, predictions)
+    expect(metric, "floats", predictions=predictions)
     scores = _rows(predictions, class_dim)
     if one_hot:
         return scores, _rows(targets, class_dim) > 0.5
-    expect_integers(metric, "targets", targets)
+    expect(metric, "integers", targets=targets)
     classes = targets.flatten().unsqueeze(1)
     if scores.shape[1] == 1:
         return scores, classes > 0
@@ -165,11 +154,7 @@ class EpochMetric(torchmetrics.Metric):
         super().sync(dist_sync_fn, process_group, should_sync, distributed_available)
 
     def prepare_sync(self, gather: Callable[[Tensor], list[Tensor]]) -> None:
-        """Give the states the dtypes and shapes that they have on the other ranks.
-
-        Args:
-            gather: gives the tensors that all ranks call it with.
-        """
+        """Give the states the dtypes and shapes of the other ranks; `gather` gives what all ranks call it with."""
         for name in self._list_dtypes:
             if getattr(self, name) == []:
                 setattr(self, name, [self._empty(name)])
@@ -192,6 +177,56 @@ def _quiet(metric: EpochMetric, compute: Callable[[], Any]) -> Callable[[], Any]
     return computed
 
 
+Chosen = TypeVar("Chosen", bound=MetricConfig[Any])
+
+
+class ConfiguredMetric(EpochMetric, Generic[Chosen]):
+    """A metric of a config: `of`, without fields of its own, where none is given.
+
+    Attributes:
+        title: its name in Burn, with fields of the config in braces.
+        sums: names of states that are scalars, added over batches and ranks.
+    """
+
+    title = ""
+    sums: tuple[str, ...] = ()
+    config: Chosen
+    _default: type[Chosen]
+
+    def __init_subclass__(cls, of: type[Chosen] | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if of is not None:
+            cls._default, cls.higher_is_better = of, of.higher_is_better
+
+    def __init__(self, config: Chosen | None = None) -> None:
+        found = config or self._default()
+        super().__init__(found.name or self.default_name(found))
+        self.config = found
+        for name in self.sums:
+            self.add_sum(name)
+
+    def default_name(self, config: Chosen) -> str:
+        """Burn's name, for a metric whose config gives none."""
+        values = {it: getattr(config, it) for it in config.__struct_fields__}
+        texts = {it: number_text(value) if isinstance(value, float) else value for it, value in values.items()}
+        return self.title.format_map(texts)
+
+
+class MeanMetric(ConfiguredMetric[Chosen]):
+    """total / weight."""
+
+    sums = ("total", "weight")
+    total: Tensor
+    weight: Tensor
+
+    def add(self, total: Tensor | float, weight: Tensor | float) -> None:
+        self.total = self.total + total
+        self.weight = self.weight + weight
+
+    def compute(self) -> Tensor:
+        return self.total / self.weight
+
+
 def number_text(value: float) -> str:
     """The shortest text of a number, as Burn has it in the names of metrics: `255`, `0.5`."""
     return str(int(value)) if value.is_integer() else repr(value)
@@ -203,11 +238,7 @@ def metric_state(metric: torchmetrics.Metric) -> dict[str, Tensor | list[Tensor]
 
 
 def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | list[Tensor]]) -> None:
-    """Make a metric go on from what `metric_state` gave: further batches are added to it.
-
-    Args:
-        metric: made as the one whose state it is. What it has gathered is forgotten; it stays on its device.
-        state: of `metric_state`. Its tensors are copied.
+    """Make a metric, which forgets what it has, go on from a copy of what `metric_state` gave, on its own device.
 
     Raises:
         RecordMismatchError: it is the state of another metric; nothing was changed.

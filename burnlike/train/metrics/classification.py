@@ -1,14 +1,14 @@
 """Scores of classes: precision, recall, F-score and Hamming of counts, and areas under curves over all thresholds."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision, multilabel_stat_scores
 
 from ...errors import ShapeError
-from .base import EpochMetric, number_text, scores_and_truth
+from .base import ConfiguredMetric, scores_and_truth
 from .configs import (
     AucPrConfig,
     AurocConfig,
@@ -17,11 +17,14 @@ from .configs import (
     HammingConfig,
     PrecisionConfig,
     RecallConfig,
+    _ClassReductionConfig,
     _DecisionConfig,
 )
 
+Counted = TypeVar("Counted", bound="HammingConfig | _ClassReductionConfig[Any]")
 
-class ClassCounts(EpochMetric):
+
+class ClassCounts(ConfiguredMetric[Counted]):
     """Counts of true and false positives, and of true and false negatives, of each class.
 
     The state is `[4, classes]`; without a batch `[4, 1]` zeros, which can be added to any number of classes.
@@ -29,9 +32,9 @@ class ClassCounts(EpochMetric):
 
     counts: Tensor
 
-    def __init__(self, name: str, class_dim: int) -> None:
-        super().__init__(name)
-        self.class_dim = class_dim
+    def __init__(self, config: Counted | None = None) -> None:
+        super().__init__(config)
+        self.class_dim = self.config.class_dim
         self.add_sum("counts", 4, 1)
 
     def predicted(self, scores: Tensor) -> Tensor:
@@ -39,16 +42,8 @@ class ClassCounts(EpochMetric):
         raise NotImplementedError(f"{type(self).__name__} does not define predicted(scores)")
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Take a batch.
-
-        Args:
-            predictions: `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1.
-            targets: zeros and ones of this shape, or integers of this shape without the classes: the class of each.
-
-        Raises:
-            ShapeError: predictions and targets don't fit each other, or earlier batches.
-            DTypeError: predictions are no floats, or classes no integers.
-        """
+        """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
+        or integers of this shape without the classes: the class of each."""
         scores, truth = scores_and_truth(self, predictions, targets, self.class_dim)
         classes, before = scores.shape[1], self.counts.shape[1]
         if before not in (1, classes) or (before != classes and self.update_count > 1):
@@ -71,21 +66,22 @@ class ClassCounts(EpochMetric):
             raise ShapeError(f"{type(self).__name__}: expected the same classes on all ranks, got {sorted(sizes)}")
         self.counts = self.counts.expand(4, max(sizes))
 
-    def reduced(self, class_reduction: str) -> Tensor:
-        """The counts, `[4, classes]`, of all classes together `[4, 1]`."""
-        return self.counts.sum(dim=1, keepdim=True) if class_reduction == "Micro" else self.counts
+
+Decision = TypeVar("Decision", bound=_DecisionConfig[Any])
 
 
-class DecisionCounts(ClassCounts):
+class DecisionCounts(ClassCounts[Decision]):
     """Counts of classes that are predicted because of a threshold, or because they are among the k best."""
 
-    def __init__(self, label: str, config: _DecisionConfig) -> None:
+    def default_name(self, config: Decision) -> str:
         rule = f"Threshold({config.limit})" if config.top_k is None else f"TopK({config.top_k})"
-        super().__init__(config.name or f"{label} @ {rule} [{config.class_reduction}]", config.class_dim)
-        self.config = config
+        return f"{super().default_name(config)} @ {rule} [{config.class_reduction}]"
+
+    def reduced(self) -> Tensor:
+        """The counts, `[4, classes]`, of all classes together `[4, 1]`."""
+        return self.counts.sum(dim=1, keepdim=True) if self.config.class_reduction == "Micro" else self.counts
 
     def predicted(self, scores: Tensor) -> Tensor:
-        """Which classes are predicted, of `[n, classes]` scores: `[n, classes]` bool."""
         k = self.config.top_k
         if k is None:
             return scores > self.config.limit
@@ -95,18 +91,17 @@ class DecisionCounts(ClassCounts):
         return none.scatter(1, scores.topk(k, dim=1).indices, True)
 
 
-class ConfusionStats(DecisionCounts):
+class ConfusionStats(DecisionCounts[ConfusionStatsConfig], of=ConfusionStatsConfig):
     """How many predictions are right and wrong: for each class with `Macro`, of all classes together with `Micro`.
 
     The value is a dict of `[classes]`, or `[1]`, float64.
     """
 
-    def __init__(self, config: ConfusionStatsConfig | None = None) -> None:
-        super().__init__("Confusion Stats", config or ConfusionStatsConfig())
+    title = "Confusion Stats"
 
     def compute(self) -> dict[str, Tensor]:
         """The counts by name; `positive` and `negative` count targets, `predicted_positive` predictions."""
-        true_positive, false_positive, true_negative, false_negative = self.reduced(self.config.class_reduction)
+        true_positive, false_positive, true_negative, false_negative = self.reduced()
         return {
             "true_positive": true_positive,
             "false_positive": false_positive,
@@ -118,11 +113,10 @@ class ConfusionStats(DecisionCounts):
         }
 
 
-class _Score(DecisionCounts):
+class _Score(DecisionCounts[Decision]):
     """A fraction of the counts of each class, in percent."""
 
     unit = "%"
-    higher_is_better = PrecisionConfig.higher_is_better
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of `[4, classes]` counts the two sides of the fraction, and what stands for 0 / 0: all `[classes]`."""
@@ -130,60 +124,48 @@ class _Score(DecisionCounts):
 
     def compute(self) -> Tensor:
         """The value of all classes together (`Micro`), or the mean of those of the classes that have one (`Macro`)."""
-        counts = self.reduced(self.config.class_reduction)
+        counts = self.reduced()
         above, below, otherwise = self.fraction(counts)
         values = torch.where(below == 0, otherwise, above / below)
         return torch.where(counts.sum() == 0, torch.nan, 100 * values.nanmean())
 
 
-class Precision(_Score):
+class Precision(_Score[PrecisionConfig], of=PrecisionConfig):
     """true positives / predicted positives, in percent; 0 for a class that is never predicted."""
 
-    def __init__(self, config: PrecisionConfig | None = None) -> None:
-        super().__init__("Precision", config or PrecisionConfig())
+    title = "Precision"
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return counts[0], counts[0] + counts[1], torch.zeros_like(counts[0])
 
 
-class Recall(_Score):
+class Recall(_Score[RecallConfig], of=RecallConfig):
     """true positives / positive targets, in percent; 0 for a class that no target has."""
 
-    def __init__(self, config: RecallConfig | None = None) -> None:
-        super().__init__("Recall", config or RecallConfig())
+    title = "Recall"
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return counts[0], counts[0] + counts[3], torch.zeros_like(counts[0])
 
 
-class FBetaScore(_Score):
+class FBetaScore(_Score[FBetaScoreConfig], of=FBetaScoreConfig):
     """(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp), in percent (van Rijsbergen 1979).
 
     A class that is neither predicted nor a target has no value and is left out of the mean.
     """
 
-    def __init__(self, config: FBetaScoreConfig | None = None) -> None:
-        found = config or FBetaScoreConfig()
-        super().__init__(f"FBetaScore ({number_text(found.beta)})", found)
-        self.beta = found.beta
+    title = "FBetaScore ({beta})"
 
     def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        square = self.beta**2
+        square = self.config.beta**2
         above = (1 + square) * counts[0]
         return above, above + square * counts[3] + counts[1], torch.full_like(above, torch.nan)
 
 
-class Hamming(ClassCounts):
+class Hamming(ClassCounts[HammingConfig], of=HammingConfig):
     """How many labels are predicted as they are, in percent: 100 less the Hamming loss."""
 
-    unit = "%"
-    higher_is_better = HammingConfig.higher_is_better
-
-    def __init__(self, config: HammingConfig | None = None) -> None:
-        found = config or HammingConfig()
-        name = found.name or f"Hamming Score @ Threshold({number_text(found.threshold)})"
-        super().__init__(name, found.class_dim)
-        self.config = found
+    title, unit = "Hamming Score @ Threshold({threshold})", "%"
 
     def predicted(self, scores: Tensor) -> Tensor:
         return (scores.sigmoid() if self.config.sigmoid else scores) > self.config.threshold
@@ -196,21 +178,22 @@ class Hamming(ClassCounts):
 _CHANCE = 50.0
 
 
-class _Area(EpochMetric):
+Areas = TypeVar("Areas", AurocConfig, AucPrConfig)
+
+
+class _Area(ConfiguredMetric[Areas]):
     """An area under a curve, in percent; 50 if no class has one.
 
     It keeps the scores of the epoch in float32, and the targets in a byte for each score.
     """
 
     unit = "%"
-    higher_is_better = AurocConfig.higher_is_better
     classes: Tensor
     scores: list[Tensor]
     truth: list[Tensor]
 
-    def __init__(self, label: str, config: AurocConfig | AucPrConfig) -> None:
-        super().__init__(config.name or f"{label} [{config.class_reduction}]")
-        self.config = config
+    def __init__(self, config: Areas | None = None) -> None:
+        super().__init__(config)
         self.add_list("scores", torch.float32)
         self.add_list("truth", torch.uint8)
         self.add_state("classes", torch.zeros((), dtype=torch.int64), dist_reduce_fx="max")
@@ -221,16 +204,8 @@ class _Area(EpochMetric):
         raise NotImplementedError(f"{type(self).__name__} does not define area(scores, truth)")
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        """Take a batch.
-
-        Args:
-            predictions: `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1.
-            targets: zeros and ones of this shape, or integers of this shape without the classes: the class of each.
-
-        Raises:
-            ShapeError: predictions and targets don't fit each other, or earlier batches.
-            DTypeError: predictions are no floats, or classes no integers.
-        """
+        """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
+        or integers of this shape without the classes: the class of each."""
         scores, truth = scores_and_truth(self, predictions, targets, self.config.class_dim)
         if self._seen not in (None, scores.shape[1]):
             raise ShapeError(
@@ -260,34 +235,28 @@ class _Area(EpochMetric):
         return torch.stack(areas).mean() if areas else torch.full_like(scores[0], _CHANCE, dtype=torch.float64)
 
 
-class Auroc(_Area):
+class Auroc(_Area[AurocConfig], of=AurocConfig):
     """Area under the ROC curve: how often a positive item has the higher score of two, ties counted half, in percent.
 
     A class has one if it has positive and negative items (Hanley & McNeil 1982).
     """
 
-    def __init__(self, config: AurocConfig | None = None) -> None:
-        super().__init__("AUROC", config or AurocConfig())
+    title = "AUROC [{class_reduction}]"
 
     def area(self, scores: Tensor, truth: Tensor) -> Tensor | None:
-        return _area(binary_auroc, scores, truth) if 0 < int(truth.sum()) < len(truth) else None
+        return binary_auroc(scores, truth, validate_args=False) if 0 < int(truth.sum()) < len(truth) else None
 
 
-class AucPr(_Area):
+class AucPr(_Area[AucPrConfig], of=AucPrConfig):
     """Average precision: the sum over all thresholds of precision * increase of recall, in percent.
 
     A class has one if it has positive items. Equal scores are one threshold.
     """
 
-    def __init__(self, config: AucPrConfig | None = None) -> None:
-        super().__init__("AUC-PR", config or AucPrConfig())
+    title = "AUC-PR [{class_reduction}]"
 
     def area(self, scores: Tensor, truth: Tensor) -> Tensor | None:
-        return _area(binary_average_precision, scores, truth) if int(truth.sum()) else None
-
-
-def _area(area: Callable[..., Any], scores: Tensor, truth: Tensor) -> Tensor:
-    return area(scores, truth, validate_args=False)
+        return binary_average_precision(scores, truth, validate_args=False) if int(truth.sum()) else None
 
 
 def _ranks(scores: Tensor) -> Tensor:

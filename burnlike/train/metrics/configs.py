@@ -35,8 +35,8 @@ class LearningRateConfig(MetricConfig["LearningRate"], tag="LearningRate", build
     higher_is_better = False
 
 
-class AccuracyConfig(MetricConfig["Accuracy"], tag="Accuracy", builds=".means"):
-    """How many targets have the highest score.
+class _ScoresConfig(MetricConfig[Built]):
+    """Metrics of the scores of classes.
 
     Attributes:
         pad_token: targets that don't count; None counts all.
@@ -48,32 +48,24 @@ class AccuracyConfig(MetricConfig["Accuracy"], tag="Accuracy", builds=".means"):
     class_dim: ClassDim = -1
 
 
-class TopKAccuracyConfig(MetricConfig["TopKAccuracy"], tag="TopKAccuracy", builds=".means"):
+class AccuracyConfig(_ScoresConfig["Accuracy"], tag="Accuracy", builds=".means"):
+    """How many targets have the highest score."""
+
+
+class TopKAccuracyConfig(_ScoresConfig["TopKAccuracy"], tag="TopKAccuracy", builds=".means"):
     """How many targets are among the k highest scores.
 
     Attributes:
         k: how many scores.
-        pad_token: targets that don't count; None counts all.
-        class_dim: dimension of the classes in the predictions.
     """
 
-    higher_is_better = True
     k: Count = 1
-    pad_token: Token | None = None
-    class_dim: ClassDim = -1
 
 
-class PerplexityConfig(MetricConfig["Perplexity"], tag="Perplexity", builds=".means"):
-    """exp of the mean cross-entropy of all targets.
-
-    Attributes:
-        pad_token: targets that don't count; None counts all.
-        class_dim: dimension of the classes in the predictions.
-    """
+class PerplexityConfig(_ScoresConfig["Perplexity"], tag="Perplexity", builds=".means"):
+    """exp of the mean cross-entropy of all targets."""
 
     higher_is_better = False
-    pad_token: Token | None = None
-    class_dim: ClassDim = -1
 
 
 class _ClassReductionConfig(MetricConfig[Built]):
@@ -273,8 +265,8 @@ class PsnrConfig(MetricConfig["Psnr"], tag="Psnr", builds=".images"):
     epsilon: Positive = 1e-10
 
 
-class SsimConfig(MetricConfig["Ssim"], tag="Ssim", builds=".images"):
-    """Structural similarity of images (Wang et al. 2004).
+class _SimilarityConfig(MetricConfig[Built]):
+    """Metrics of structural similarity.
 
     Attributes:
         pixel_range: the largest value that a pixel can have less the smallest.
@@ -296,28 +288,17 @@ class SsimConfig(MetricConfig["Ssim"], tag="Ssim", builds=".images"):
             yield "kernel_size", f"expected an odd number, got {self.kernel_size}"
 
 
-class MsSsimConfig(MetricConfig["MsSsim"], tag="MsSsim", builds=".images"):
+class SsimConfig(_SimilarityConfig["Ssim"], tag="Ssim", builds=".images"):
+    """Structural similarity of images (Wang et al. 2004)."""
+
+
+class MsSsimConfig(_SimilarityConfig["MsSsim"], tag="MsSsim", builds=".images"):
     """Structural similarity of images at several scales (Wang et al. 2003).
 
     Attributes:
-        pixel_range: the largest value that a pixel can have less the smallest.
-        k1: K1 of the paper; steadies the comparison of luminance.
-        k2: K2 of the paper; steadies the comparison of contrast.
-        kernel_size: side of the Gaussian window in pixels, odd.
-        sigma: standard deviation of the window in pixels.
         channels: of the images.
         betas: the exponent of each scale, from the finest; there are as many scales.
     """
 
-    higher_is_better = True
-    pixel_range: Positive = 1.0
-    k1: Positive = 0.01
-    k2: Positive = 0.03
-    kernel_size: KernelSize = 11
-    sigma: Positive = 1.5
     channels: Size = 3
     betas: Betas = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
-
-    def validate(self) -> Iterable[tuple[str, str]]:
-        if self.kernel_size % 2 == 0:
-            yield "kernel_size", f"expected an odd number, got {self.kernel_size}"

@@ -1,82 +1,62 @@
 """Metrics of images and masks: PSNR, structural similarity, Dice."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ...errors import DTypeError, ShapeError
-from .base import EpochMetric, expect_floats, expect_tensors, number_text, scores_and_classes, shape_error
+from .base import ConfiguredMetric, MeanMetric, expect, scores_and_classes, shape_error
 from .configs import DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
 
+Similarity = TypeVar("Similarity", PsnrConfig, SsimConfig, MsSsimConfig)
 
-class ImageMetric(EpochMetric):
+
+class ImageMetric(MeanMetric[Similarity]):
     """The mean over all images of a comparison of `[n, channels, height, width]` floats."""
-
-    higher_is_better = PsnrConfig.higher_is_better
-    total: Tensor
-    images: Tensor
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.add_sum("total")
-        self.add_sum("images")
 
     def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
         """The value of each image, `[n]`, of floats of at least 32 bits."""
         raise NotImplementedError(f"{type(self).__name__} does not define compared(predictions, targets)")
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        expect_tensors(self, predictions, targets)
+        expect(self, "a tensor", predictions=predictions, targets=targets)
         if predictions.dim() != 4 or predictions.shape != targets.shape:
             expected = "predictions and targets of one shape [n, channels, height, width]"
             raise shape_error(self, expected, predictions, targets)
-        expect_floats(self, predictions)
+        expect(self, "floats", predictions=predictions)
         self.check(predictions, targets)
         self.follow(predictions)
         if len(predictions):
             exact = torch.promote_types(predictions.dtype, torch.float32)
             values = self.compared(predictions.to(exact), targets.to(exact))
-            self.total = self.total + values.sum(dtype=torch.float64)
-            self.images = self.images + len(predictions)
+            self.add(values.sum(dtype=torch.float64), len(predictions))
 
     def check(self, predictions: Tensor, targets: Tensor) -> Any:
         """Raise ShapeError for images that can't be compared; here all can."""
 
-    def compute(self) -> Tensor:
-        return self.total / self.images
 
-
-class Psnr(ImageMetric):
+class Psnr(ImageMetric[PsnrConfig], of=PsnrConfig):
     """10 * log10(max_pixel_val^2 / max(mean squared error, epsilon)) in dB: the mean over all images.
 
     Takes `[n, channels, height, width]` floats.
     """
 
-    unit = "dB"
-
-    def __init__(self, config: PsnrConfig | None = None) -> None:
-        found = config or PsnrConfig()
-        super().__init__(found.name or f"PSNR@{number_text(found.max_pixel_val)}")
-        self.config = found
+    title, unit = "PSNR@{max_pixel_val}", "dB"
 
     def compared(self, predictions: Tensor, targets: Tensor) -> Tensor:
         error = (predictions - targets).double().square().mean(dim=(1, 2, 3)).clamp(min=self.config.epsilon)
         return 10 * (self.config.max_pixel_val**2 / error).log10()
 
 
-class Ssim(ImageMetric):
+class Ssim(ImageMetric[SsimConfig], of=SsimConfig):
     """Structural similarity: the mean over all pixels, channels and images (Wang et al. 2004, eq. 13).
 
     Takes `[n, channels, height, width]` floats, at least as large as the window. Borders are padded with zeros.
     """
 
-    def __init__(self, config: SsimConfig | None = None) -> None:
-        found = config or SsimConfig()
-        numbers = f"dr={number_text(found.pixel_range)}, w={found.kernel_size}, \u03c3={number_text(found.sigma)}"
-        super().__init__(found.name or f"SSIM ({numbers})")
-        self.config = found
+    title = "SSIM (dr={pixel_range}, w={kernel_size}, \u03c3={sigma})"
 
     def check(self, predictions: Tensor, targets: Tensor) -> None:
         _expect_size(self, predictions, targets, self.config.kernel_size, "kernel_size")
@@ -86,7 +66,7 @@ class Ssim(ImageMetric):
         return (luminance * contrast).mean(dim=(1, 2, 3))
 
 
-class MsSsim(ImageMetric):
+class MsSsim(ImageMetric[MsSsimConfig], of=MsSsimConfig):
     """Structural similarity at several scales: the mean over channels and images (Wang et al. 2003, eq. 7).
 
     The product over the scales of the mean of contrast times structure, to the power of its beta; at the last scale
@@ -94,11 +74,7 @@ class MsSsim(ImageMetric):
     `[n, channels, height, width]` floats, at least kernel_size * 2^(scales - 1) wide and high. Borders are reflected.
     """
 
-    def __init__(self, config: MsSsimConfig | None = None) -> None:
-        found = config or MsSsimConfig()
-        numbers = f"pr={number_text(found.pixel_range)}, k={found.kernel_size}, \u03c3={number_text(found.sigma)}"
-        super().__init__(found.name or f"MS-SSIM ({numbers})")
-        self.config = found
+    title = "MS-SSIM (pr={pixel_range}, k={kernel_size}, \u03c3={sigma})"
 
     def check(self, predictions: Tensor, targets: Tensor) -> None:
         if predictions.shape[1] != self.config.channels:
@@ -118,7 +94,7 @@ class MsSsim(ImageMetric):
         return value.mean(dim=1)
 
 
-def _expect_size(metric: ImageMetric, predictions: Tensor, targets: Tensor, least: int, why: str) -> None:
+def _expect_size(metric: object, predictions: Tensor, targets: Tensor, least: int, why: str) -> None:
     if min(predictions.shape[2:]) < least:
         raise ShapeError(
             f"{type(metric).__name__}: expected images of at least {least} x {least} ({why}), got predictions of"
@@ -148,27 +124,20 @@ def _blurred(images: Tensor, size: int, sigma: float, padding: str) -> Tensor:
     return functional.conv2d(rows, weights.mT, groups=images.shape[1])
 
 
-class Dice(EpochMetric):
+class Dice(ConfiguredMetric[DiceConfig], of=DiceConfig):
     """(2 * common + epsilon) / (predicted + true + epsilon), of all classes and pixels together (Dice 1945).
 
     Takes masks of zeros and ones, `[n, classes, ...]` integers or bools of one shape. Or scores, `[n, classes, ...]`
     floats, of which the highest is predicted, with `[n, ...]` integers: the class of each pixel.
     """
 
-    higher_is_better = DiceConfig.higher_is_better
+    title, sums = "Dice Metric", ("common", "marked", "pixels")
     common: Tensor
     marked: Tensor
     pixels: Tensor
 
-    def __init__(self, config: DiceConfig | None = None) -> None:
-        found = config or DiceConfig()
-        super().__init__(found.name or "Dice Metric")
-        self.config = found
-        for name in ("common", "marked", "pixels"):
-            self.add_sum(name)
-
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        expect_tensors(self, predictions, targets)
+        expect(self, "a tensor", predictions=predictions, targets=targets)
         first, last, unknown = self._masks(predictions, targets)
         self.follow(predictions)
         if first.shape[1] > 1 and not self.config.include_background:

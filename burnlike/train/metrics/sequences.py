@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torchmetrics.text import BLEUScore, ROUGEScore, WordErrorRate as TorchWordErrorRate
 
-from .base import EpochMetric, expect_integers, expect_tensors, shape_error
-from .configs import BleuConfig, CharErrorRateConfig, RougeLConfig, RougeNConfig, WordErrorRateConfig
+from .base import ConfiguredMetric, expect, shape_error
+from .configs import BleuConfig, CharErrorRateConfig, RougeLConfig, RougeNConfig, WordErrorRateConfig, _TokensConfig
 
 Sequences = list[list[int]]
+Tokens = TypeVar("Tokens", bound=_TokensConfig[Any])
 
 
-class TokenMetric(EpochMetric):
+class TokenMetric(ConfiguredMetric[Tokens]):
     """A metric of `[n, length]` tokens, integers; predictions and targets may differ in length.
 
     The list `tokens` has for each batch n, the two lengths, then all predictions and all targets.
@@ -22,17 +24,16 @@ class TokenMetric(EpochMetric):
     unit = "%"
     tokens: list[Tensor]
 
-    def __init__(self, name: str, pad_token: int | None) -> None:
-        super().__init__(name)
-        self.pad_token = pad_token
+    def __init__(self, config: Tokens | None = None) -> None:
+        super().__init__(config)
+        self.pad_token = self.config.pad_token
         self.add_list("tokens", torch.int64)
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
-        expect_tensors(self, predictions, targets)
+        expect(self, "a tensor", predictions=predictions, targets=targets)
         if predictions.dim() != 2 or targets.dim() != 2 or len(predictions) != len(targets):
             raise shape_error(self, "predictions [n, length] and targets [n, length]", predictions, targets)
-        expect_integers(self, "predictions", predictions)
-        expect_integers(self, "targets", targets)
+        expect(self, "integers", predictions=predictions, targets=targets)
         self.follow(predictions)
         sizes = (*predictions.shape, targets.shape[1])
         header = [torch.full((1,), size, dtype=torch.int64, device=predictions.device) for size in sizes]
@@ -64,13 +65,11 @@ def as_text(sequences: Sequences) -> list[str]:
     return [" ".join(map(str, tokens)) for tokens in sequences]
 
 
-class _ErrorRate(TokenMetric):
+class _ErrorRate(TokenMetric[Tokens]):
     """100 * (substitutions + deletions + insertions) / tokens of the targets (Levenshtein 1966).
 
     Pad tokens count nowhere, also between others.
     """
-
-    higher_is_better = CharErrorRateConfig.higher_is_better
 
     def kept(self, tokens: list[int]) -> list[int]:
         return [token for token in tokens if token != self.pad_token]
@@ -86,35 +85,26 @@ class _ErrorRate(TokenMetric):
         return self.scalar(100 * errors / total if total else math.nan)
 
 
-class CharErrorRate(_ErrorRate):
+class CharErrorRate(_ErrorRate[CharErrorRateConfig], of=CharErrorRateConfig):
     """Errors for each token of the targets, in percent, where tokens are characters."""
 
-    def __init__(self, config: CharErrorRateConfig | None = None) -> None:
-        found = config or CharErrorRateConfig()
-        super().__init__(found.name or "CER", found.pad_token)
+    title = "CER"
 
 
-class WordErrorRate(_ErrorRate):
+class WordErrorRate(_ErrorRate[WordErrorRateConfig], of=WordErrorRateConfig):
     """Errors for each token of the targets, in percent, where tokens are words."""
 
-    def __init__(self, config: WordErrorRateConfig | None = None) -> None:
-        found = config or WordErrorRateConfig()
-        super().__init__(found.name or "WER", found.pad_token)
+    title = "WER"
 
 
-class Bleu(TokenMetric):
+class Bleu(TokenMetric[BleuConfig], of=BleuConfig):
     """BLEU of all sentences of the epoch together, in percent (Papineni et al. 2002, section 2.3).
 
     exp(min(0, 1 - r / c)) * (p_1 * ... * p_N)^(1 / N), with the precision p_n of n-grams, and c and r tokens of the
     predictions and of the targets. What is behind the first pad token does not count.
     """
 
-    higher_is_better = BleuConfig.higher_is_better
-
-    def __init__(self, config: BleuConfig | None = None) -> None:
-        found = config or BleuConfig()
-        super().__init__(found.name or f"BLEU-{found.max_n}", found.pad_token)
-        self.config = found
+    title = "BLEU-{max_n}"
 
     def compute(self) -> Tensor:
         n = self.config.max_n
@@ -149,17 +139,13 @@ class Bleu(TokenMetric):
         return found
 
 
-class _Rouge(TokenMetric):
+class _Rouge(TokenMetric[Tokens]):
     """The mean over all sentences of F1 = 2 * common / (predicted + true), in percent (Lin 2004).
 
     Two empty sequences have 100. What is behind the first pad token does not count.
     """
 
-    higher_is_better = RougeLConfig.higher_is_better
-
-    def __init__(self, name: str, pad_token: int | None, key: str, n: int) -> None:
-        super().__init__(name, pad_token)
-        self._key, self._n = key, n
+    _key, _n = "rougeL", 1
 
     def compute(self) -> Tensor:
         found = [self._f1(predictions, targets) for predictions, targets in self.batches()]
@@ -181,18 +167,17 @@ class _Rouge(TokenMetric):
         return max(0, len(tokens) - self._n + 1)
 
 
-class RougeL(_Rouge):
+class RougeL(_Rouge[RougeLConfig], of=RougeLConfig):
     """F1 of the longest common subsequence, in percent: the mean over all sentences (Lin 2004, section 3.1)."""
 
-    def __init__(self, config: RougeLConfig | None = None) -> None:
-        found = config or RougeLConfig()
-        super().__init__(found.name or "ROUGE-L", found.pad_token, "rougeL", 1)
+    title = "ROUGE-L"
 
 
-class RougeN(_Rouge):
+class RougeN(_Rouge[RougeNConfig], of=RougeNConfig):
     """F1 of common n-grams, in percent: the mean over all sentences (Lin 2004, section 2)."""
 
+    title = "ROUGE-{n}"
+
     def __init__(self, config: RougeNConfig | None = None) -> None:
-        found = config or RougeNConfig()
-        key = f"rouge{found.n}"
-        super().__init__(found.name or f"ROUGE-{found.n}", found.pad_token, key, found.n)
+        super().__init__(config)
+        self._key, self._n = f"rouge{self.config.n}", self.config.n

@@ -8,27 +8,18 @@ import psutil
 import torch
 from torch import Tensor
 
-from ...config import MetricConfig
-from .base import EpochMetric
+from .base import Chosen, ConfiguredMetric, EpochMetric, MeanMetric
 from .configs import CpuMemoryConfig, CpuUseConfig, CudaMemoryConfig, CudaUseConfig, IterationSpeedConfig
 
 _INTERVAL_S = 0.2
 _GB = 1e9
 
 
-class _Timed(EpochMetric):
+class _Timed(MeanMetric[Chosen]):
     """total / seconds over the time between the first and the last update of each epoch."""
 
     compares = False
-    title = ""
-    total: Tensor
-    seconds: Tensor
-
-    def __init__(self, config: MetricConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or self.title)
-        self.add_sum("total")
-        self.add_sum("seconds")
-        self._last: float | None = None
+    _last: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_last": None}  # the clock of another process begins elsewhere
@@ -36,9 +27,6 @@ class _Timed(EpochMetric):
     def reset(self) -> None:
         super().reset()
         self._last = None
-
-    def compute(self) -> Tensor:
-        return self.total / self.seconds
 
     def passed(self, least: float = 0.0) -> float:
         """Seconds since the last time that gave any; 0 at first, and if there are fewer than `least`."""
@@ -51,29 +39,21 @@ class _Timed(EpochMetric):
         self._last = now
         return seconds
 
-    def add(self, value: float, seconds: float) -> None:
-        self.total = self.total + value
-        self.seconds = self.seconds + seconds
 
-
-class IterationSpeed(_Timed):
+class IterationSpeed(_Timed[IterationSpeedConfig], of=IterationSpeedConfig):
     """Batches per second, from the end of the first batch on; over several ranks the mean."""
 
-    title = "Iteration Speed"
-    unit = "iter/sec"
-    higher_is_better = IterationSpeedConfig.higher_is_better
+    title, unit = "Iteration Speed", "iter/sec"
 
     def update(self, *_: Any) -> None:
         if seconds := self.passed():
             self.add(1, seconds)
 
 
-class CpuUse(_Timed):
+class CpuUse(_Timed[CpuUseConfig], of=CpuUseConfig):
     """How busy the CPUs of the machine are, in percent of all: the mean over the time since the first update."""
 
-    title = "CPU Usage"
-    unit = "%"
-    higher_is_better = CpuUseConfig.higher_is_better
+    title, unit = "CPU Usage", "%"
 
     def update(self, *_: Any) -> None:
         """Look at the CPUs, at most every 0.2 seconds."""
@@ -83,15 +63,13 @@ class CpuUse(_Timed):
             self.add(psutil.cpu_percent() * seconds, seconds)
 
 
-class CudaUse(_Timed):
+class CudaUse(_Timed[CudaUseConfig], of=CudaUseConfig):
     """How busy the current CUDA device is, in percent: the mean of looks every 0.2 seconds.
 
     NaN without a device, or without the package nvidia-ml-py; a warning says which.
     """
 
-    title = "CUDA Usage"
-    unit = "%"
-    higher_is_better = CudaUseConfig.higher_is_better
+    title, unit = "CUDA Usage", "%"
 
     def __init__(self, config: CudaUseConfig | None = None) -> None:
         super().__init__(config)
@@ -102,17 +80,15 @@ class CudaUse(_Timed):
             self.add(torch.cuda.utilization() * seconds, seconds)
 
 
-class _Peak(EpochMetric):
+class _Peak(ConfiguredMetric[Chosen]):
     """The highest of the values of all updates and ranks, in GB (1e9 bytes)."""
 
     compares = False
-    title = ""
     unit = "Gb"
-    higher_is_better = CpuMemoryConfig.higher_is_better
     highest: Tensor
 
-    def __init__(self, config: MetricConfig | None = None) -> None:
-        super().__init__((config.name if config else None) or self.title)
+    def __init__(self, config: Chosen | None = None) -> None:
+        super().__init__(config)
         self.add_state("highest", torch.full((), -torch.inf, dtype=torch.float64), dist_reduce_fx="max")
 
     def compute(self) -> Tensor:
@@ -122,7 +98,7 @@ class _Peak(EpochMetric):
         self.highest = self.highest.clamp(min=value)
 
 
-class CpuMemory(_Peak):
+class CpuMemory(_Peak[CpuMemoryConfig], of=CpuMemoryConfig):
     """The most memory of the machine that was in use, by all programs."""
 
     title = "CPU Memory"
@@ -132,7 +108,7 @@ class CpuMemory(_Peak):
         self.add((memory.total - memory.available) / _GB)
 
 
-class CudaMemory(_Peak):
+class CudaMemory(_Peak[CudaMemoryConfig], of=CudaMemoryConfig):
     """The most memory of the current CUDA device that was in use, by all programs. NaN without a device."""
 
     title = "CUDA Memory"

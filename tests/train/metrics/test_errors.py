@@ -111,19 +111,19 @@ def test_what_is_no_learning_rate() -> None:
 def test_states_of_other_metrics() -> None:
     metric = fed(*CASES["Accuracy"][:1], CASES["Accuracy"].batches())
     before = m.metric_state(metric)
-    right, counted = before["right"], before["counted"]
+    total, weight = before["total"], before["weight"]
     for state, message in (
-        ({"right": right}, "Accuracy: the state has no 'counted'"),
+        ({"total": total}, "Accuracy: the state has no 'weight'"),
         (
-            {"right": right, "counted": counted, "more": counted},
+            {"total": total, "weight": weight, "more": weight},
             "Accuracy: the state has 'more', and the metric has not",
         ),
-        ({"right": right, "counted": [counted]}, "Accuracy: the state 'counted': expected a tensor, got list"),
+        ({"total": total, "weight": [weight]}, "Accuracy: the state 'weight': expected a tensor, got list"),
     ):
         with pytest.raises(RecordMismatchError, match=message):
             m.restore_metric(metric, state)
     with pytest.raises(RecordMismatchError, match="Auroc: the state 'scores': expected a list of tensors, got Tensor"):
-        m.restore_metric(m.Auroc(), {"scores": counted, "truth": [], "classes": counted})
+        m.restore_metric(m.Auroc(), {"scores": weight, "truth": [], "classes": weight})
     assert m.metric_state(metric) == before
 
 
