@@ -19,10 +19,7 @@ def user_variable(name: str) -> str | None:
 
 
 def without_transports() -> dict[str, str]:
-    """The variables of this process, by which a git that it starts reaches no other repository.
-
-    A repository may name a program that brings it objects it lacks, which any look at them would run.
-    """
+    """The variables for a git that must reach no other repository: a look at objects it lacks could run a program."""
     return {**os.environ, "GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 
 
@@ -39,9 +36,9 @@ def cache_dir() -> Path:
 def shorten_spinning() -> None:
     """Let torch's CPU threads wait for one another awake for microseconds, not milliseconds; before torch is loaded.
 
-    On cores that other programs use too, a thread that waits awake takes the time of the one it waits for. A step of
-    configs/char_gpt.yaml on two cores beside two busy programs: 180 ms in place of 320; on idle cores 69 in place of
-    66. Does nothing if the user has set how threads wait (GOMP_SPINCOUNT, OMP_WAIT_POLICY).
+    On cores that other programs use too, a thread that waits awake takes the time of the one it waits for: a step of
+    configs/char_gpt.yaml beside two busy programs takes 180 ms in place of 320, on idle cores 69 in place of 66. Does
+    nothing if the user has set how threads wait (GOMP_SPINCOUNT, OMP_WAIT_POLICY).
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")

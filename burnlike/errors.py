@@ -19,12 +19,8 @@ class BurnlikeError(Exception):
 class Problem(NamedTuple):
     """One mistake in a config and its place; as text `source:line:column: path: message`.
 
-    Attributes:
-        message: what is allowed, what came, and what to do.
-        path: dotted keys from the root of the config, as in `model.layers.0.d_input`; empty at the root.
-        source: the file, the `--set` option, or the class whose instance was made.
-        line: 1 for the first line; 0 where the source has no lines.
-        column: 1 for the first character of the line; 0 where the source has no lines.
+    The path has dotted keys from the root of the config, as in `model.layers.0.d_input`; the source is a file, the
+    `--set` option, or the class whose instance was made. Lines and columns begin at 1; 0 where the source has none.
     """
 
     message: str
@@ -41,8 +37,7 @@ class Problem(NamedTuple):
 class ConfigError(BurnlikeError, ValueError):
     """A YAML file or a config value is wrong; the message has one line per mistake, each with its place.
 
-    Attributes:
-        problems: the mistakes one by one, in the order of the message's lines; empty where there is no place to name.
+    `problems` has the mistakes one by one, in the same order; empty where there is no place to name.
     """
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
@@ -54,10 +49,8 @@ class ConfigError(BurnlikeError, ValueError):
         """The error that reports `problems`, sorted by their place: file by file, then those without lines."""
         problems = list(problems)
         files = list(dict.fromkeys(it.source for it in problems))
-        ordered = sorted(
-            problems, key=lambda it: (not it.line, files.index(it.source) if it.line else 0, it.line, it.column)
-        )
-        return cls("\n".join(map(str, ordered)), ordered)
+        problems.sort(key=lambda it: (not it.line, files.index(it.source) if it.line else 0, it.line, it.column))
+        return cls("\n".join(map(str, problems)), problems)
 
 
 class ConfigIOError(ConfigError, OSError):
@@ -83,8 +76,7 @@ class DTypeError(BurnlikeError, TypeError):
 class NoCounterpartError(BurnlikeError, ValueError):
     """A layer, or one of its options, exists only in torch or only in burnlike; nothing was converted.
 
-    Attributes:
-        problems: of the conversion of a whole module, the path of each such layer and what is wrong with it.
+    `problems` has, of the conversion of a whole module, the path of each such layer and what is wrong with it.
     """
 
     problems: "tuple[tuple[str, str], ...]" = ()
@@ -177,8 +169,7 @@ class RecordPathError(RecordError, AttributeError, KeyError):
 class RecordMismatchError(RecordError, ValueError):
     """A record does not fit the module or optimizer it is loaded into; nothing was changed.
 
-    Attributes:
-        report: what does not fit, a `burnlike.record.LoadReport`; None where the record is not one for a module.
+    `report` says what does not fit, a `burnlike.record.LoadReport`; None where the record is not one for a module.
     """
 
     report: "object | None" = None
@@ -209,7 +200,7 @@ class TensorError(BurnlikeError):
 
     @property
     def operation(self) -> str:
-        """The operation, such as `Swap Dims`."""
+        """Such as `Swap Dims`."""
         return self.args[0]
 
     @property
@@ -261,7 +252,6 @@ def nearest_name(name: str, known: "list[str] | tuple[str, ...] | set[str]", *, 
     return difflib.get_close_matches(name, folded[found[0]], n=1, cutoff=0)[0] if found else None
 
 
-def _alike_at_the_ends(one: str, other: str) -> int:
-    one, other = one.casefold(), other.casefold()
-    begin, end = (one, other), (one[::-1], other[::-1])
-    return sum(len(os.path.commonprefix(pair)) for pair in (begin, end))  # noqa: RUF071, characters are meant
+def _alike_at_the_ends(*names: str) -> int:
+    ends = [it.casefold() for it in names], [it.casefold()[::-1] for it in names]
+    return sum(len(os.path.commonprefix(pair)) for pair in ends)  # noqa: RUF071, characters are meant

@@ -16,7 +16,7 @@ from ..errors import RecordPathError, nearest
 from ..module import ParamId
 from .files.stored_tensors import LazyTensors, merged, renamed_tensors
 from .layout import LayoutOf, join, known_layout, tag_of
-from .state_dict.entries import decoded, entries_of, renamed_versions, versions_together
+from .state_dict.own_code import decoded, entries_of, renamed_versions, versions_together
 from .values import ENTRY, IDS
 
 if TYPE_CHECKING:

@@ -13,13 +13,10 @@ from .dtypes import kind_of, plain
 
 
 class PrecisionRule(Protocol):
-    """The interface of a precision; yours needs only this method."""
+    """The interface of a precision; yours needs only this method. Its `allow_overflow` may let finite values be inf."""
 
     def stored_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
-        """The type in which a tensor of this name and type is stored, of the same kind (float, int, bool, complex).
-
-        An attribute `allow_overflow` that is true lets finite values become inf.
-        """
+        """The type in which a tensor of this name and type is stored, of the same kind (float, int, bool, complex)."""
         ...
 
 
@@ -36,10 +33,6 @@ class Precision:
             has several names.
         allow_overflow: store a finite value that is too large for `float` as inf (nan where the type has no inf) in
             place of raising PrecisionError.
-
-    Raises:
-        DTypeError: `float` or `int` is not a type of that kind that can be converted to.
-        RecordError: `keep` is not a sequence of valid regular expressions.
     """
 
     float: torch.dtype | None

@@ -14,9 +14,8 @@ from ..module import ParamGroup, ParamId
 from ..module.groups.param_group import selected
 from ..tensor.core.base import TensorBase
 from .nesting import names_below, nested, step, without
-from .state_dict.entries import OwnState, own_state
 from .state_dict.module_layout import deferred_layout
-from .state_dict.own_code import below, parts_with_records
+from .state_dict.own_code import OwnState, below, own_state, parts_with_records
 from .state_dict.saved_forms import classes_of, in_parts, saved_form, tensor_part
 from .state_dict.state_tree import is_array, tensor_of
 

@@ -10,7 +10,7 @@ from .bytes.budget import Budget
 from .bytes.json_scan import load_json
 from .layout import join
 
-# The keys of values that are an entry of a state dict (`state_dict.entries`), that say which class the tensors below
+# The keys of values that are an entry of a state dict (`state_dict.own_code`), that say which class the tensors below
 # their name make (`state_dict.saved_forms`), and that are ids which a record of several records has more than once:
 # name of a tensor -> its id, as a text.
 ENTRY, PARTS, IDS = "$entry", "$parts", "$ids"

@@ -37,7 +37,7 @@ from ..recorder import Recorder, checked_precision, names_of, record_of, record_
 from ..safetensors.format import build_header
 from ..safetensors.header import read_header
 from ..saving.writing import plain_tensor
-from ..state_dict.entries import entries_of
+from ..state_dict.own_code import entries_of
 from ..state_dict.saved_forms import kept_tensors
 from .shared_directory import fingerprint, not_one_directory, not_the_same_files
 

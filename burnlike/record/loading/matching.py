@@ -22,17 +22,12 @@ _AVERAGED = "n_averaged"
 
 @dataclass(frozen=True, slots=True)
 class TensorMatch:
-    """A parameter and the name of its tensor in the record.
-
-    Attributes:
-        values: what its load mapper, or code of the module's own, made of the values there.
-        own: whether code of the module's own did: the shape is what it says, and `name` may be no tensor of the record.
-    """
+    """A parameter and the name of its tensor in the record."""
 
     param: Param
     name: str
-    values: Tensor | None = None
-    own: bool = False
+    values: Tensor | None = None  # what its load mapper, or code of the module's own, made of the values there
+    own: bool = False  # that code did: the shape is what it says, and `name` may be no tensor of the record
 
     def dtype(self, tensors: Mapping[str, Tensor]) -> torch.dtype:
         return dtype_in(tensors, self.name) if self.values is None else self.values.dtype
@@ -43,28 +38,17 @@ class TensorMatch:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The pairs of tensors and parameters, in the module's order, and those without a partner.
+    """The pairs of tensors and parameters, in the module's order, and those without a partner."""
 
-    Attributes:
-        missing: paths of the module that the record lacks.
-        unexpected: names in the record, as renamed, that the module lacks.
-        skipped: paths and names that the filter leaves out.
-        ids: name in the record -> the id that a parameter that gets its values has afterwards.
-        names: path, or id -> name in the record.
-        unmatched: the unexpected names, by the names in the record.
-        rename: what becomes of a name in the record.
-        wants: whether the filter accepts a tensor that the module lacks, by its name and new name.
-    """
-
+    ids: dict[str, ParamId]  # name in the record -> the id that a parameter that gets its values has afterwards
+    names: dict[object, str]  # path, or id -> name in the record
+    rename: Callable[[str], str]  # what becomes of a name in the record
+    wants: Callable[[str, str], bool]  # a tensor that the module lacks, by its name and new name
     matches: list[TensorMatch] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    unexpected: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    ids: dict[str, ParamId] = field(default_factory=dict)
-    names: dict[object, str] = field(default_factory=dict)
-    unmatched: dict[str, str] = field(default_factory=dict)
-    rename: Callable[[str], str] = str
-    wants: Callable[[str, str], bool] = lambda name, new_name: True
+    missing: list[str] = field(default_factory=list)  # paths of the module that the record lacks
+    unexpected: list[str] = field(default_factory=list)  # names in the record, as renamed, that the module lacks
+    unmatched: dict[str, str] = field(default_factory=dict)  # the same, by the names in the record
+    skipped: list[str] = field(default_factory=list)  # paths and names that the filter leaves out
 
 
 def match(found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:

@@ -1,7 +1,7 @@
 """Loads state that a module reads by its own code: `_load_from_state_dict`, `set_extra_state`, and load hooks.
 
-The code runs on the module itself, while other tensors stand in for its own. What it does to those is then loaded like
-any other values; what it does besides is undone if the load comes to nothing.
+The code runs on the module, while other tensors stand in for its own. What it does to those is then loaded like any
+other values; what it does besides is undone if the load comes to nothing.
 """
 
 import copy
@@ -25,8 +25,19 @@ from ...module.tree.walk import walk_of
 from ..layout import join
 from ..metadata import PICKLED, USUAL_VERSION, VERSIONS
 from ..record import Record
-from ..state_dict.entries import assigned, decoded, entries_of, entry_tensors, is_entry, state_dict_of, versions_in
-from ..state_dict.own_code import OwnCode, origin, own_code, path_of
+from ..state_dict.own_code import (
+    OwnCode,
+    assigned,
+    decoded,
+    entries_of,
+    entry_tensors,
+    is_entry,
+    origin,
+    own_code,
+    path_of,
+    state_dict_of,
+    versions_in,
+)
 from .matching import Matching, TensorMatch
 from .stand_ins import StandIns
 
@@ -38,8 +49,7 @@ class GivenState:
         names: path of a parameter -> the name of its tensor in the record.
         entries: names in the record of the entries that are no tensor of a parameter.
         beside: name in the record -> its new name and what reads it, of entries and of tensors of no parameter.
-        skipped: paths and names that the filter leaves out.
-        seen: names in the record of what a part was given.
+        seen: those of them that a part was given.
         plain: new name -> plain value, where a file has a state dict's values as they are.
     """
 

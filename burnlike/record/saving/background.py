@@ -128,10 +128,7 @@ def _forget_frames(error: BaseException | None) -> None:
 
 
 def wait_for_saves(path: str, owner: object = None, on_busy: OnBusy = "wait") -> None:
-    """Wait for saves to `path`, and all others of `owner`, that still run: they must not finish after a new one.
-
-    With `on_busy="refuse"` they raise SavePendingError instead.
-    """
+    """Wait for saves to `path` or of `owner`, which must not finish after a new one; or raise SavePendingError."""
     if on_busy not in ("wait", "refuse"):
         raise ArgumentError(f"on_busy: expected 'wait' or 'refuse', got {on_busy!r}")
     real = os.path.realpath(path)

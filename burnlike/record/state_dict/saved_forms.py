@@ -17,7 +17,7 @@ from ...module import Param
 from ...module.torch_objects.wrappers import is_distributed
 from ..layout import join
 from ..values import PARTS
-from .entries import entry_tensors
+from .own_code import entry_tensors
 
 
 def saved_form(param: Param) -> Tensor:

@@ -20,41 +20,25 @@ _EXACT = 2.0**52  # below it, float64 tells neighbouring integers apart
 
 @dataclass(frozen=True, slots=True)
 class ValueDifference:
-    """The distances between the values of two tensors of one shape, computed in float64.
+    """The distances between the values of two tensors of one shape, computed in float64; nan equals nan."""
 
-    Attributes:
-        count: how many differ by more than the tolerance.
-        elements: how many there are.
-        largest_absolute: of `|a - b|` over those that are finite in both.
-        largest_relative: likewise, of `|a - b| / max(|a|, |b|)`.
-        not_finite: how many are nan in one tensor only, or differ where one is infinite. nan equals nan here.
-    """
-
-    count: int
+    count: int  # of those that differ by more than the tolerance
     elements: int
-    largest_absolute: float
-    largest_relative: float
-    not_finite: int
+    largest_absolute: float  # `|a - b|` of those that are finite in both
+    largest_relative: float  # likewise, `|a - b| / max(|a|, |b|)`
+    not_finite: int  # how many are nan in one tensor only, or differ where one is infinite
 
 
 @dataclass(frozen=True, slots=True)
 class TensorDifference:
-    """The differences between two tensors of one name; a pair for each fact that differs.
-
-    Attributes:
-        ids: texts of the ids, None for none.
-        dtypes: names as safetensors has them.
-        shapes: both shapes; the values are not compared then.
-        tied_to: the name under which each is stored, where it is tied to another.
-        values: what became of the values; None where they were not compared or are equal.
-    """
+    """The differences between two tensors of one name; a pair for each fact that differs."""
 
     name: str
     ids: tuple[str | None, str | None] | None = None
-    dtypes: tuple[str, str] | None = None
-    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    tied_to: tuple[str, str] | None = None
-    values: ValueDifference | None = None
+    dtypes: tuple[str, str] | None = None  # as safetensors names them
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None  # the values are not compared then
+    tied_to: tuple[str, str] | None = None  # the names under which they are stored
+    values: ValueDifference | None = None  # None where they were not compared or are equal
 
     @property
     def is_equal(self) -> bool:
@@ -63,21 +47,13 @@ class TensorDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The differences between two records.
+    """The differences between two records."""
 
-    Attributes:
-        missing: names that only the second has.
-        extra: names that only the first has.
-        tensors: pairs that differ, or (with a tolerance) are equal but for it.
-        values: paths of plain values that differ, with both; `MISSING` where one has none.
-        compared: how many tensors both have, those that are tied in both counted once.
-    """
-
-    missing: list[str]
-    extra: list[str]
-    tensors: list[TensorDifference]
-    values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
-    compared: int = 0
+    missing: list[str]  # names that only the second has
+    extra: list[str]  # names that only the first has
+    tensors: list[TensorDifference]  # that differ, or (with a tolerance) are equal but for it
+    values: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # by path; `MISSING` where one has none
+    compared: int = 0  # how many tensors both have, those that are tied in both counted once
 
     @property
     def other_ids_only(self) -> bool:
@@ -205,17 +181,11 @@ def _compare_values(one: Any, other: Any, path: str) -> Iterator[tuple[str, tupl
 
 
 class Names(NamedTuple):
-    """The names by which a record's parts are compared, and by them its plain `values`.
+    """The names by which a record's parts are compared, and by them its plain values."""
 
-    Attributes:
-        tensors: name -> where it is stored; tied tensors are under each of their names.
-        stored_as: name -> the name of what is stored there.
-        ids: name -> text of its id, if it has one.
-    """
-
-    tensors: dict[str, str]
-    stored_as: dict[str, str]
-    ids: dict[str, str]
+    tensors: dict[str, str]  # name -> where it is stored; tied tensors are under each of their names
+    stored_as: dict[str, str]  # name -> the name of what is stored there
+    ids: dict[str, str]  # name -> text of its id, if it has one
     values: Any
 
 

@@ -10,7 +10,7 @@ from ..files.stored_tensors import renamed_tensors
 from ..layout import Layout, tag_of
 from ..loading.load_options import check_pattern, renamed
 from ..record import Record
-from ..state_dict.entries import is_entry, renamed_versions
+from ..state_dict.own_code import is_entry, renamed_versions
 
 
 def is_optimizer_record(record: Record) -> bool:
