@@ -9,9 +9,7 @@ import io
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from math import prod
-from operator import mul
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
@@ -165,10 +163,13 @@ def _stored(name: str, tensor: PickledTensor, storage: Source | None, source: So
             f"{what} takes more bytes than its storage has ({storage.stored_bytes}); it is damaged, or an expanded"
             " tensor: save .contiguous()"
         )
-    contiguous = accumulate(reversed(shape[1:]), mul, initial=1)
-    if all(length == 1 or stride == it for (length, stride), it in zip(reversed(pairs), contiguous, strict=False)):
-        return entry
-    return StoredTensor(name, tensor.dtype, shape, StridedSource(storage, entry.start, size, shape, tensor.strides), 0)
+    expected = 1
+    for length, stride in reversed(pairs):
+        if length != 1 and stride != expected:
+            strided = StridedSource(storage, entry.start, size, shape, tensor.strides)
+            return StoredTensor(name, tensor.dtype, shape, strided, 0)
+        expected *= length
+    return entry
 
 
 class _File:
