@@ -6,7 +6,7 @@ lies in a hidden child of that name, a DataTree, so that torch sees ordinary par
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -65,86 +65,70 @@ def check_trainable(data: Any, where: str) -> None:
             raise DTypeError(f"{where}: {tensor.dtype} can't be trainable; use trainable=False, or floats")
 
 
-class TreeForm(NamedTuple):
-    """The structure of one level of a DataTree, without its tensors; `node` is as in `Level`.
-
-    `masks` says how the id of each tensor differs from that of the whole: by a hash of its place.
-    """
-
-    type: type
-    names: tuple[str, ...]
-    masks: dict[str, int]
-    node: tuple[Any, Any] | None = None
-
-    def fits(self, level: Level) -> bool:
-        return (level.type, level.names, level.node) == (self.type, self.names, self.node)
-
-
 class DataTree(nn.Module):
-    """The data of one Parameter that is a pytree of tensors: one level of it; the items are tensors or further
-    levels.
+    """The data of one Parameter that is a pytree of tensors: one level of it; the items are tensors or further levels.
+
+    `_form` is the level without its items; `_masks` says how the id of each tensor differs from that of the whole: by a
+    hash of its place.
     """
 
     _burnlike_ordered = True
 
     def __init__(self, level: Level) -> None:
         super().__init__()
-        self._form = TreeForm(level.type, level.names, {}, level.node)
+        self._form = level._replace(items=())
+        self._masks: dict[str, int] = {}
 
     def value(self) -> Any:
-        form = self._form
-        return Level(form.type, form.names, (), form.node).holding([self._item(key) for key in form.names])
+        held = self._held()
+        items = [held[key] for key in self._form.names]
+        return self._form.holding([it.value() if isinstance(it, DataTree) else it for it in items])
 
     def custom_content(self, content: Content) -> Content:
         """The list, tuple, dict or other pytree that it stands for."""
         kind = {list: "Vec", tuple: "Tuple", dict: "Dict"}.get(self._form.type, self._form.type.__name__)
         content.set_top_level_type(sequence_text(kind, len(self._form.names)))
-        held = {**self._parameters, **self._buffers, **self._modules}
+        held = self._held()
         for key in self._form.names:
             content.add(key, held[key])
         return content
 
-    def _item(self, key: str) -> Any:
-        held = {**self._parameters, **self._buffers, **self._modules}[key]
-        return held.value() if isinstance(held, DataTree) else held
+    def _held(self) -> dict[str, Any]:
+        return {**self._parameters, **self._buffers, **self._modules}
 
     def static_key(self) -> tuple[Any, ...]:
         """Its form, all levels of it."""
         levels = tuple((name, child.static_key()) for name, child in self._modules.items())  # pyright: ignore
         return self._form.type, self._form.names, str(self._form.node), levels
 
+    def places(self) -> "Iterator[tuple[DataTree, str]]":
+        """The level and name of each tensor, in order."""
+        for key in self._form.names:
+            if key in self._masks:
+                yield self, key
+            else:
+                yield from self._modules[key].places()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
+
     def whole_id(self) -> ParamId | None:
         """The id of the whole, which that of its first tensor tells; None if there is no tensor."""
-        for key in self._form.names:
-            if key in self._form.masks:
-                first = place_id(self, key)
-                assert first is not None
-                return ParamId(first.value ^ self._form.masks[key])
-            found = self._modules[key].whole_id()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
-            if found is not None:
-                return found
+        for level, key in self.places():
+            first = place_id(level, key)
+            assert first is not None
+            return ParamId(first.value ^ level._masks[key])
         return None
 
     def first(self) -> Tensor | None:
         """The first tensor, by which trees that hold the same ones know each other; None if there is none."""
-        for key in self._form.names:
-            item = self._item(key) if key in self._form.masks else self._modules[key].first()  # pyright: ignore
-            if item is not None:
-                return item
-        return None
+        return next((it for level, key in self.places() if (it := level._held()[key]) is not None), None)
 
     def mark(self) -> "Tensor | DataTree":
         """A key for trees that hold the same tensors: the first tensor, or the tree if there is none."""
         first = self.first()
         return self if first is None else first
 
-    def weights(self) -> Iterator[tuple[nn.Module, str]]:
+    def weights(self) -> "list[tuple[DataTree, str]]":
         """Owner and name of each tensor that is an `nn.Parameter`."""
-        for key in self._form.names:
-            if key in self._parameters:
-                yield self, key
-            elif key in self._modules:
-                yield from self._modules[key].weights()  # pyright: ignore[reportOptionalMemberAccess, reportCallIssue]
+        return [(level, key) for level, key in self.places() if key in level._parameters]
 
     def intents(self) -> list[bool]:
         """Of each weight, whether it is meant to be trained."""
@@ -180,7 +164,7 @@ def refill(tree: DataTree, data: Any, trainable: bool, kind: Kind) -> bool:
 
 
 def _has_form(tree: DataTree, level: Level) -> bool:
-    if not tree._form.fits(level):
+    if level._replace(items=()) != tree._form:
         return False
     for key, item in zip(level.names, level.items, strict=True):
         child, below = tree._modules.get(key), level_of(item)
@@ -200,8 +184,8 @@ def grow(data: Any, whole: ParamId, trainable: bool, kind: Kind, prefix: str = "
         if isinstance(item, Tensor):
             put_tensor(tree, key, item, trainable, kind)
             digest = hashlib.blake2b((prefix + key).encode(), digest_size=8).digest()
-            tree._form.masks[key] = int.from_bytes(digest, "little")
-            keep_id(tree, key, ParamId(whole.value ^ tree._form.masks[key]), None)
+            tree._masks[key] = int.from_bytes(digest, "little")
+            keep_id(tree, key, ParamId(whole.value ^ tree._masks[key]), None)
         else:
             tree._modules[key] = grow(item, whole, trainable, kind, f"{prefix}{key}.")
         remember_field(tree, key)

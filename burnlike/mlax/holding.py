@@ -53,7 +53,7 @@ def kind_at(owner: nn.Module, name: str) -> Kind:
     if name in parts["_buffers"]:
         return "state"
     tree = parts["_modules"].get(name)
-    return "state" if isinstance(tree, DataTree) and not any(True for _ in tree.weights()) else "weight"
+    return "state" if isinstance(tree, DataTree) and not tree.weights() else "weight"
 
 
 def empty(owner: nn.Module, name: str, kind: Kind) -> None:

@@ -5,6 +5,7 @@ way there is our own, since `register_parametrization` writes to the tensor and 
 copies of the module share, runs the module's `__delattr__`, and makes a class that refuses pickling.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,26 +19,22 @@ from ..tree.traversal import field_names
 _CHANGED = ("_parameters", "_modules", KEPT)
 
 
-class Snapshot:
-    """The attributes of a module that `take_over` changes, to restore them if it fails later."""
+def restoring(module: nn.Module) -> Callable[[], None]:
+    """A function that makes the module what it is, for use if something fails after `take_over`."""
+    parts, cls = module.__dict__, type(module)
+    before = {key: dict(parts[key]) for key in _CHANGED if key in parts}
+    lists = dict(parametrizations_of(module))
 
-    def __init__(self, module: nn.Module) -> None:
-        parts = module.__dict__
-        self._module = module
-        self._class = type(module)
-        self._parts = {key: dict(parts[key]) for key in _CHANGED if key in parts}
-        self._lists = dict(parametrizations_of(module))
-
-    def restore(self) -> None:
-        """Make the module what it was."""
-        parts = self._module.__dict__
-        _set_class(self._module, self._class)
+    def restore() -> None:
+        _set_class(module, cls)
         for key in _CHANGED:
-            if key in self._parts:
-                _refill(parts[key], self._parts[key])
+            if key in before:
+                _refill(parts[key], before[key])
             else:
                 parts.pop(key, None)
-        _refill(parametrizations_of(self._module), self._lists)
+        _refill(parametrizations_of(module), lists)
+
+    return restore
 
 
 def take_over(module: nn.Module, name: str, reparameterization: nn.Module) -> None:

@@ -19,7 +19,7 @@ from ..torch_objects.wrappers import is_distributed, is_sharded, own_class, para
 from ..tree.param import Param
 from ..tree.param_values import differentiable
 from ..tree.walk import params, weights
-from .parametrized import Snapshot, give_back, take_over
+from .parametrized import give_back, restoring, take_over
 
 M = TypeVar("M", bound=nn.Module)
 Plan = list[tuple[Param, "Reparameterization"]]
@@ -125,14 +125,14 @@ def attach(plan: Plan) -> None:
     """Apply each reparameterization at every place of its parameter, or none of them."""
     for param, _ in plan:
         _check_free(param)
-    before = [Snapshot(owner) for owner in dict.fromkeys(owner for param, _ in plan for owner, _ in param.owners)]
+    before = [restoring(owner) for owner in dict.fromkeys(owner for param, _ in plan for owner, _ in param.owners)]
     try:
         for param, made in plan:
             for owner, name in dict.fromkeys(param.owners):
                 take_over(owner, name, made)
     except BaseException:
-        for saved in before:
-            saved.restore()
+        for restore in before:
+            restore()
         raise
 
 

@@ -16,7 +16,7 @@ from ..torch_objects.memory import Memory, is_unfilled
 from ..tree.param import Param
 from ..tree.paths import first_difference
 from ..tree.walk import params
-from .replacing import Before, check_sharding, copy_plain_tensors, describe, replace_tensor, write
+from .replacing import check_sharding, copy_plain_tensors, describe, replace_tensor, restoring, write
 from .structural_copy import shell
 from .visiting import has_methods, kind_of, traverse
 
@@ -124,7 +124,7 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     """
     call = _caller(mapper, module, rest)
     reshard(param.tensor for param in params(module))
-    before = [Before(param) for param in params(module)]
+    before = [restoring(param) for param in params(module)]
     results: list[tuple[Param, Tensor | None, Param | None]] = []
     memory = _memory_of(module, *rest)
 
@@ -142,8 +142,8 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     try:
         traverse(module, mapper, collect)
     except BaseException:
-        for state in before:
-            state.restore()
+        for restore in before:
+            restore()
         raise
     for param, value, described in results:
         if value is not None:

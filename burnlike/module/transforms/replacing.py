@@ -1,5 +1,6 @@
 """Replaces the tensor, the flags and the metadata of a Param."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -89,28 +90,22 @@ def describe(param: Param, given: Param | None) -> None:
         param.set_require_grad(given.trainable)
 
 
-class Before:
-    """The state of a Param before a change, to restore it if a mapper fails; without the values of its tensor."""
+def restoring(param: Param) -> Callable[[], None]:
+    """A function that undoes what a mapper that fails has done to `param`, but for the values of its tensor."""
+    (module, name), param_id, tensor = param.home, param.id, param.tensor
+    requires_grad, meta = param.requires_grad, meta_of(module, name)
 
-    def __init__(self, param: Param) -> None:
-        module, name = param.home
-        self.param = param
-        self.id = param.id
-        self.tensor = param.tensor
-        self.requires_grad = param.requires_grad
-        self.meta = meta_of(module, name)
+    def restore() -> None:
+        if param.tensor is not tensor:
+            param.put(tensor)
+        if tensor.requires_grad != requires_grad:
+            tensor.requires_grad_(requires_grad)
+        if place_id(module, name) != param_id:
+            param.adopt(param_id)
+        if meta_of(module, name) != meta:
+            set_meta(module, name, meta)
 
-    def restore(self) -> None:
-        """Undo what was done since."""
-        param, (module, name) = self.param, self.param.home
-        if param.tensor is not self.tensor:
-            param.put(self.tensor)
-        if self.tensor.requires_grad != self.requires_grad:
-            self.tensor.requires_grad_(self.requires_grad)
-        if place_id(module, name) != self.id:
-            param.adopt(self.id)
-        if meta_of(module, name) != self.meta:
-            set_meta(module, name, self.meta)
+    return restore
 
 
 def copy_plain_tensors(root: nn.Module) -> None:

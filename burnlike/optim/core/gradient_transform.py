@@ -32,7 +32,11 @@ def transformed_wide(grads: Sequence[Tensor], options: StepOptions) -> list[Tens
     if options.grad_scale != 1.0 and found:
         found = list(foreach.mul(found, options.grad_scale))
     if options.factors is not None and found:
-        found = _multiplied(found, options.factors)
+        dtype, factors = found[0].dtype, options.factors
+        if factors.numel() == 1 and all(grad.dtype == dtype for grad in found):
+            found = list(foreach.mul(found, factors.reshape(()).to(dtype)))
+        else:
+            found = [grad * by for grad, by in zip(found, factors.expand(len(found)).unbind(), strict=True)]
     if options.clip_value != float("inf") and found:
         found = list(foreach.clamp_min(found, -options.clip_value))
         foreach.clamp_max_(found, options.clip_value)
@@ -41,13 +45,6 @@ def transformed_wide(grads: Sequence[Tensor], options: StepOptions) -> list[Tens
 
 def transformed(grads: Sequence[Tensor], options: StepOptions) -> list[Tensor]:
     return [found.to(grad.dtype) for found, grad in zip(transformed_wide(grads, options), grads, strict=True)]
-
-
-def _multiplied(grads: list[Tensor], factors: Tensor) -> list[Tensor]:
-    dtype = grads[0].dtype
-    if factors.numel() == 1 and all(grad.dtype == dtype for grad in grads):
-        return list(foreach.mul(grads, factors.reshape(()).to(dtype)))
-    return [grad * by for grad, by in zip(grads, factors.expand(len(grads)).unbind(), strict=True)]
 
 
 def finish(tensors: Sequence[Tensor], grads: Sequence[Tensor], options: StepOptions, *, written: bool = True) -> None:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from ..._torch_compat import foreach
-from ...ops import StepOptions
-from ..core.gradient_transform import PLAIN, computing_dtype, finish, is_skipped, transformed_wide
+from ..core.gradient_transform import computing_dtype
 from ..core.state import map_tensors
 from .simple_optimizer import ListOptimizer
 
@@ -45,31 +44,19 @@ class ForeachOptimizer(ListOptimizer[State]):
         Gradients must not be changed. A tensor of a state may be written into, not replaced, unless it is None.
         """
 
-    @torch.no_grad()
-    def step_many(
-        self,
-        lr: float,
-        tensors: Sequence[Tensor],
-        grads: Sequence[Tensor],
-        states: Sequence[State | None],
-        options: StepOptions = PLAIN,
+    def _step_with(
+        self, lr: float, tensors: Sequence[Tensor], grads: list[Tensor], states: Sequence[State | None]
     ) -> Sequence[State | None]:
-        if is_skipped(options):
-            finish(tensors, grads, options, written=False)
-            return states
-        seen = transformed_wide(grads, options)
         if isinstance(states, ReadyStates) and _are_of(tensors, states.dtype, states.device):
-            self.update(lr, list(tensors), seen, states)
-            finish(tensors, grads, options)
+            self.update(lr, list(tensors), grads, states)
             return states
         ready: list[Any] = list(states)
         for dtype in (torch.float32, torch.float64):
             places = [place for place, tensor in enumerate(tensors) if computing_dtype(tensor.dtype) == dtype]
             if places:
-                some = [[values[place] for place in places] for values in (tensors, seen, ready)]
+                some = [[values[place] for place in places] for values in (tensors, grads, ready)]
                 for place, state in zip(places, self._update(lr, dtype, *some), strict=True):
                     ready[place] = state
-        finish(tensors, grads, options)
         dtypes = {tensor.dtype for tensor in tensors}
         for state in ready:
             map_tensors(state, lambda it: dtypes.add(it.dtype) or it if it.is_floating_point() else it)

@@ -42,13 +42,13 @@ class KernelOptimizer(ListOptimizer[State]):
     fused = True
     moments: tuple[Moment, ...]
 
-    @abstractmethod
     def first(self, fields: dict[str, Tensor]) -> State:
         """The state before the first step, of the `fields` for the moments, zeros, and for their scales."""
+        return self.state_type(**fields)
 
-    @abstractmethod
-    def holder(self, state: State) -> Any:
+    def holder(self, state: Any) -> Any:
         """The part of a state that has the moments as its fields; None if the state has none yet."""
+        return state
 
     @abstractmethod
     def update(

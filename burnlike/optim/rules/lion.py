@@ -32,12 +32,6 @@ class Lion(KernelOptimizer[LionState]):
         self.config = config
         self.moments = (Moment("momentum", config.moment, "scales"),)
 
-    def first(self, fields: dict[str, Tensor]) -> LionState:
-        return LionState(**fields)
-
-    def holder(self, state: LionState) -> LionState:
-        return state
-
     def update(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: ReadyStates, options: StepOptions
     ) -> None:

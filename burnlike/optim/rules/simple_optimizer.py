@@ -16,7 +16,7 @@ from ...record.pytree.flatten import to_leaves
 from ...record.pytree.type_layout import field_hints, stripped
 from ...tensor import Tensor
 from ...tensor.core.base import TensorBase
-from ..core.gradient_transform import PLAIN, finish, is_skipped, transformed
+from ..core.gradient_transform import PLAIN, finish, is_skipped, transformed_wide
 from ..core.state import inner_of, map_tensors
 
 State = TypeVar("State")
@@ -97,11 +97,19 @@ class SimpleOptimizer(ABC, Generic[State]):
         if is_skipped(options):
             finish(tensors, grads, options, written=False)
             return states
+        updated = self._step_with(lr, tensors, transformed_wide(grads, options), states)
+        finish(tensors, grads, options)
+        return updated
+
+    def _step_with(
+        self, lr: float, tensors: Sequence[TorchTensor], grads: list[TorchTensor], states: Sequence[State | None]
+    ) -> Sequence[State | None]:
+        """As `step_many`, with gradients on which its options were used, of half precision perhaps in float32."""
         updated: list[State | None] = []
         news: list[TorchTensor] = []
-        for tensor, grad, state in zip(tensors, transformed(grads, options), states, strict=True):
+        for tensor, grad, state in zip(tensors, grads, states, strict=True):
             typed = partial(_typed, backend=self.backend_for(tensor.device), device=tensor.device)
-            values, next_state = self.step(lr, typed(tensor), typed(grad), map_tensors(state, typed))
+            values, next_state = self.step(lr, typed(tensor), typed(grad.to(tensor.dtype)), map_tensors(state, typed))
             if values.inner.shape != (tensor.shape or (1,)):
                 raise ShapeError(
                     f"{type(self).__name__}.step gave values of shape {list(values.inner.shape)}, expected"
@@ -113,7 +121,6 @@ class SimpleOptimizer(ABC, Generic[State]):
                 self._check_first_state(updated[-1], tensor.shape)
         for tensor, values in zip(tensors, news, strict=True):
             tensor.copy_(values)
-        finish(tensors, grads, options)
         return updated
 
     def _check_first_state(self, state: State | None, shape: torch.Size) -> None:
