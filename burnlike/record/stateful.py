@@ -1,8 +1,7 @@
 """Finds how a module, optimizer, scheduler or anything else with a state becomes a record and back.
 
-An object joins by two methods with Burn's names: `into_record()`, and `load_record(record)`, which takes what the first
-gave and may have options. torch's objects, and others with a state, join without these: by their `state_dict()`, or as
-`handling_of` says.
+An object joins by two methods with Burn's names: `into_record()`, and `load_record(record)`, which may have options.
+torch's objects, and others with a state, join without these: by their `state_dict()`, or as `handling_of` says.
 """
 
 import copy
@@ -90,10 +89,7 @@ def layout_for(target: Any) -> Any:
 
 
 def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
-    """Let `target` load a record by its own method; if that raises, `target` gets its state back.
-
-    It takes memory for a copy of the state. Returns a function that restores the state from before.
-    """
+    """Let `target` load a record by its own method, or keep its state if that raises; gives what restores the state."""
     before = Record.of(target)
     tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
     before = replace(before, tensors=tensors, values=copy.deepcopy(dict(before.values)))

@@ -111,12 +111,8 @@ class DistributedRecorder(Recorder):
 
         All processes first show that they see one directory, and rank 0 names it only when the files of all are there.
         If one process fails, all raise: the one its own error, the others a RecordIOError that tells it. So do the
-        others where one is killed, as soon as torch's process group notices.
-
-        Raises:
-            RecordIOError: the directory exists, or can't be written.
-            PrecisionError: a value can't be stored in the precision.
-            RecordError: see `FileRecorder.save`; or the processes' records have different names or ids.
+        others where one is killed, as soon as torch's process group notices. See `FileRecorder.save` for errors;
+        records of processes may not differ in names and ids.
         """
         target = Path(path)
         together = _Together(f"{target}: not saved")

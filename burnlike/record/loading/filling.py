@@ -1,7 +1,6 @@
 """Fills the tensors of a module with a record's values, converted while they are read, by several threads.
 
-Into tensors of a GPU: read into pinned memory, copied by a side stream, converted there. While the GPU copies one
-buffer, the next is read. The device is busy for no longer than the copies.
+Into tensors of a GPU: read into pinned memory, and while that is copied by a side stream and converted there, the next.
 """
 
 import contextlib
@@ -174,10 +173,7 @@ def _is_native(values: FileValues, into: Tensor) -> bool:
 def fill_device(
     readings: Sequence[tuple[FileValues, Tensor]], device: torch.device, stream: SideStream | None = None
 ) -> None:
-    """Read values, in the order of the file, into tensors of `device`, in their types and strides.
-
-    `stream` is the device's queue of copies; None makes one of CUDA.
-    """
+    """Read values, in the order of the file, into tensors of `device`, by its queue of copies; None is one of CUDA."""
     stream = stream or CudaSideStream(device)
     slots: list[tuple[Tensor, Any]] = [(stream.buffer(BLOCK_BYTES), None) for _ in range(_DEVICE_BUFFERS)]
     done = 0

@@ -128,12 +128,9 @@ def renamed(
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A tensor whose shape or kind (float, int, bool, complex) differs.
+    """A tensor of the module whose shape or kind (float, int, bool, complex) differs from the record's.
 
-    Attributes:
-        path: of the module's tensor.
-        expected: the module's type and shape.
-        found: the record's type and shape, or what else is wrong.
+    `expected` and `found` are type and shape in the module and in the record, or what else is wrong.
     """
 
     path: str

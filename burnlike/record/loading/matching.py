@@ -123,10 +123,7 @@ def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:
 
 
 def _names_of_paths(record: Record, renamed: dict[str, str]) -> dict[object, str]:
-    """Path -> the name of its tensor in the record: its own, that of a tied tensor, or one with a wrapper's prefix.
-
-    Others save the `state_dict` of a compiled or checkpoint-wrapped module as it is, prefixes included.
-    """
+    """Path -> the name of its tensor in the record: its own, that of a tied tensor, or with the prefix of a wrapper."""
     names = {new_name: name for name, new_name in renamed.items() if name in record.tensors}
     bare = {bare_name(new_name): name for new_name, name in names.items()}
     bare = bare if len(bare) == len(names) else {}  # without the prefixes two would be one: they are no prefixes here

@@ -145,10 +145,7 @@ def wait_for_saves(path: str, owner: object = None, on_busy: OnBusy = "wait") ->
 def snapshot(
     outline: Outline, tensors: Mapping[str, Tensor], allow_overflow: bool
 ) -> tuple[Outline, Mapping[str, Tensor]]:
-    """Copy what a record holds, in the types of the outline: it takes as many bytes as the file.
-
-    Tensors of an open file are not copied, as what is open does not change.
-    """
+    """Copy what a record holds, in the types of the outline; but not tensors of an open file, which does not change."""
     kept = replace(
         outline,
         ids=dict(outline.ids),

@@ -1,13 +1,14 @@
 """Converts a GPU's values there, many tensors at a time, and copies them to files by a side stream.
 
 A range of the file is laid out in the GPU's memory, so that one copy fetches all that belongs there. There are two
-buffers: while the CPU writes one range, the next is converted and copied. The GPU is busy for no longer than that.
+buffers: while the CPU writes one range, the next is converted and copied.
 """
 
 import itertools
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -70,17 +71,20 @@ def images(
     stream's for each range. `slices` are what comes from `device`, whose queue of copies `stream` is.
     """
     count = max(stop - start for start, stop in ranges)
-    slots = [_Slot(count, device, stream, allow_overflow) for _ in range(min(2, len(ranges)))]
-    hosts = hosts or [stream.buffer(-(-count // _PAGE_BYTES) * _PAGE_BYTES) for _ in slots]
+    with stream.queue():
+        on_device = [torch.empty(count, dtype=torch.uint8, device=device) for _ in ranges[:2]]
+    hosts = hosts or [stream.buffer(-(-count // _PAGE_BYTES) * _PAGE_BYTES) for _ in on_device]
+    queued: deque[_Copy] = deque()
     try:
         for index, (start, stop) in enumerate(ranges):
-            slots[index % 2].begin(slices[index], stop - start, hosts[index % len(hosts)])
+            host = hosts[index % len(hosts)]
+            queued.append(_queue(slices[index], on_device[index % 2], stop - start, host, stream, allow_overflow))
             if index:
-                yield slots[(index - 1) % 2].finish()
-        yield slots[(len(ranges) - 1) % 2].finish()
+                yield _finished(queued, stream, allow_overflow)
+        yield _finished(queued, stream, allow_overflow)
     finally:
-        for slot in slots:
-            slot.wait()
+        for copy in queued:
+            stream.wait(copy.mark)
         stream.finish()
 
 
@@ -138,56 +142,49 @@ def _pools(parts: Sequence[WrittenTensor]) -> Iterator[list[WrittenTensor]]:
         yield pool
 
 
-class _Slot:
-    """A buffer on the device, for one range at a time."""
+class _Copy(NamedTuple):
+    """A copy to `host` that a device does until `mark`; `lost` says of which slice a value was lost."""
 
-    def __init__(self, count: int, device: torch.device, stream: SideStream, allow_overflow: bool) -> None:
-        self._stream = stream
-        self._device = device
-        self._allow_overflow = allow_overflow
-        self._host = torch.empty(0, dtype=torch.uint8)
-        with stream.queue():
-            self._image = torch.empty(count, dtype=torch.uint8, device=device)
-        self._owners: list[_Slice] = []
-        self._lost = torch.empty(0, dtype=torch.int32)
-        self._mark: Any = None
+    host: Tensor
+    lost: Tensor
+    owners: list[_Slice]
+    mark: Any
 
-    @torch.no_grad()
-    def begin(self, slices: list[_Slice], count: int, host: Tensor) -> None:
-        """Queue the conversion of the slices, and the copy to `host`; nothing waits."""
-        self._host = host
-        targets, sources, self._owners = [], [], []
-        with self._stream.queue():
-            for slice_ in slices:
-                for source, target in _pairs(slice_, self._image):
-                    if {source.dtype, target.dtype} <= _CONVERTED:
-                        targets.append(target)
-                        sources.append(source)
-                        self._owners.append(slice_)
-                    else:
-                        target.copy_(source)
-                        check_kept(slice_.part.name, source, target, self._allow_overflow)  # waits
-            lost = torch.zeros(len(targets), dtype=torch.int32, device=self._device)
-            convert_(targets, sources, lost)
-            self._lost = self._stream.buffer(lost.nbytes).view(torch.int32)
-            self._lost.copy_(lost, non_blocking=True)
-            self._host[:count].copy_(self._image[:count], non_blocking=True)
-            self._mark = self._stream.mark()
 
-    def finish(self) -> Tensor:
-        """Wait for the copy; the bytes."""
-        self.wait()
-        if not self._allow_overflow:
-            for index in self._lost.nonzero().flatten().tolist():
-                slice_ = self._owners[index]
-                for source, target in _pairs(slice_, self._host):
-                    check_floats(slice_.part.name, source.cpu(), target)
-        return self._host
+@torch.no_grad()
+def _queue(
+    slices: list[_Slice], image: Tensor, count: int, host: Tensor, stream: SideStream, allow_overflow: bool
+) -> _Copy:
+    """Queue the conversion of the slices, and the copy to `host`; nothing waits."""
+    targets: list[Tensor] = []
+    sources: list[Tensor] = []
+    owners: list[_Slice] = []
+    with stream.queue():
+        for slice_ in slices:
+            for source, target in _pairs(slice_, image):
+                if {source.dtype, target.dtype} <= _CONVERTED:
+                    targets.append(target)
+                    sources.append(source)
+                    owners.append(slice_)
+                else:
+                    target.copy_(source)
+                    check_kept(slice_.part.name, source, target, allow_overflow)  # waits
+        lost = torch.zeros(len(targets), dtype=torch.int32, device=image.device)
+        convert_(targets, sources, lost)
+        lost_here = stream.buffer(lost.nbytes).view(torch.int32)
+        lost_here.copy_(lost, non_blocking=True)
+        host[:count].copy_(image[:count], non_blocking=True)
+        return _Copy(host, lost_here, owners, stream.mark())
 
-    def wait(self) -> None:
-        if self._mark is not None:
-            self._stream.wait(self._mark)
-            self._mark = None
+
+def _finished(queued: deque[_Copy], stream: SideStream, allow_overflow: bool) -> Tensor:
+    """Wait for the first copy; its bytes."""
+    copy = queued.popleft()
+    stream.wait(copy.mark)
+    for index in () if allow_overflow else copy.lost.nonzero().flatten().tolist():
+        for source, target in _pairs(copy.owners[index], copy.host):
+            check_floats(copy.owners[index].part.name, source.cpu(), target)
+    return copy.host
 
 
 def _pairs(slice_: _Slice, image: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

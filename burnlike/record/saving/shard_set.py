@@ -26,10 +26,7 @@ Write = Callable[[str, Outline, str | None], object]
 
 
 def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
-    """Write a file for each shard and let them take the place of those that are there; makes a missing directory.
-
-    `single` is the path of the file that the record is in if one shard is enough. Returns this path or the index's.
-    """
+    """Let a file for each shard take the place of what is there; the path of the `single` file or of the index."""
     directory = _Directory(single)
     try:
         os.makedirs(directory.path, exist_ok=True)
@@ -122,9 +119,8 @@ class _Directory:
                 self._unlink(os.path.join(self.path, name))
 
     def _remove_all_but(self, keep: Sequence[str] | set[str], also: set[str] | None = None) -> None:
-        """Remove the shards that are there, and those in `also`, except those in `keep` and the single file.
-
-        Files of another set stay: one called `model-100` has names that could be of `model`.
+        """Remove the shards that are there, and `also`, but not `keep` and the single file, nor those of another set:
+        one called `model-100` has names that could be of `model`.
         """
         with contextlib.suppress(OSError):  # what stays is removed by the next save
             names = os.listdir(self.path)

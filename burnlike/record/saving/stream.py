@@ -82,10 +82,7 @@ def total_bytes(content: Sequence[Piece]) -> int:
 def write_pieces(
     descriptor: int, content: Sequence[Piece], allow_overflow: bool = False, stream: "SideStream | None" = None
 ) -> None:
-    """Write the pieces, none of them text, one behind the other, each block where it belongs, by several threads.
-
-    `stream` is the queue of copies of the device that values are on; None makes one where that is a GPU.
-    """
+    """Write the pieces, none of them text, one behind the other, by several threads; `stream` is that of a device."""
     writer = _Writer(descriptor, content, allow_overflow)
     tensors = (it.values for it in content if isinstance(it, WrittenTensor))
     devices = {it.device for it in tensors if isinstance(it, Tensor)}

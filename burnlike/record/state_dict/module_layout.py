@@ -16,7 +16,7 @@ from ...errors import RecordError
 from ...module import ModuleEnum, Param
 from ...module.containers.sequences import Container
 from ...module.module import Module
-from ...module.printing.parts import shown_names
+from ...module.printing.values import shown_names
 from ...module.torch_objects.wrappers import (
     container_of,
     own_class,

@@ -158,10 +158,7 @@ def versions_in(metadata: Mapping[str, Any], source: str) -> dict[str, dict[str,
 
 
 def renamed_versions(metadata: Mapping[str, Any], source: str, new_name: Callable[[str], str | None]) -> dict[str, str]:
-    """The versions in a record's metadata, under their key, for modules of other names; nothing if it has none.
-
-    A module whose new name is None is left out.
-    """
+    """The versions in a record's metadata, if any, under their key, for modules of other names; None leaves one out."""
     found = versions_in(metadata, source)
     named = {new: it for path, it in (found or {}).items() if (new := new_name(path)) is not None}
     return {} if found is None else {VERSIONS: dump_versions(named)}

@@ -70,10 +70,7 @@ def tensor_part(param: Param) -> TensorPart | None:
 
 
 def in_parts(found: Iterable[Param]) -> list[Param]:
-    """The parameters, with those of the parts in the place of each that is made of some.
-
-    A part shares memory with the tensor, and its path is below the parameter's: `layer.weight.scale`.
-    """
+    """The parameters, with the parts, such as `layer.weight.scale`, in the place of each that is made of some."""
     parts: list[Param] = []
     for param in found:
         if not _has_parts(param):

@@ -25,10 +25,7 @@ TENSOR_TAGS = (_TENSOR, _ARRAY, _BYTES)  # their content is the name of a tensor
 
 
 def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0) -> Any:
-    """The tree as plain values that name its tensors, which go to `tensors`, not copied.
-
-    `name` is where the tree will be: for the names of its tensors, and for messages.
-    """
+    """The tree, which will be at `name`, as plain values that name its tensors, which go to `tensors`, not copied."""
     if depth > MAX_DEPTH // 2:
         raise RecordError(f"'{name[:80]}' is nested too deeply, or holds itself; flatten it")
     if tree is None or type(tree) in (bool, int, float, str):

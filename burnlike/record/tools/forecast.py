@@ -15,16 +15,11 @@ _CUDA_BLOCK = 512  # torch's CUDA allocator rounds each tensor up to a multiple 
 
 
 class FileSize(NamedTuple):
-    """Length of a file, or the most that it can be.
-
-    Attributes:
-        exact: whether it is just that long: text and compressed data depend on the values.
-        longest_number: characters that a byte of a tensor takes at most, 0 where it is not written as text.
-    """
+    """Length of a file, or the most that it can be."""
 
     bytes: int
-    exact: bool
-    longest_number: int = 0
+    exact: bool  # text and compressed data depend on the values
+    longest_number: int = 0  # characters that a byte of a tensor takes at most, 0 where it is not written as text
 
 
 def file_size(file_format: Format, outline: Outline) -> FileSize:
