@@ -17,7 +17,7 @@ from ..module.identity.field_ids import keep_id, noting_at, place_id
 from ..module.identity.field_metadata import fields_with, meta_of, ordered_fields, remember_field, set_meta
 from ..module.identity.param_id import ParamId
 from ..module.printing.display import Content
-from ..module.printing.parts import sequence_text
+from ..module.printing.values import sequence_text
 from ..module.torch_objects.lazy_parameter import is_lazy
 from ..module.tree.param import Kind, Param
 from ..module.tree.param_values import differentiable

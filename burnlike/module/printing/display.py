@@ -15,8 +15,21 @@ from ..torch_objects.wrappers import base_tensor, container_of, own_class, unwra
 from ..tree.param import Param
 from ..tree.traversal import field_names, slots_of
 from ..tree.walk import params
-from .parts import count_params, has_missing, is_state, missing_text, param_text, sequence_kind, shown_names, top_text
-from .values import debug_text, display_text, optional_fields, tensor_text, type_text
+from .values import (
+    count_params,
+    debug_text,
+    display_text,
+    has_missing,
+    is_state,
+    missing_text,
+    optional_fields,
+    param_text,
+    sequence_kind,
+    shown_names,
+    tensor_text,
+    top_text,
+    type_text,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,29 +10,6 @@ from torch import nn
 from ...errors import ArgumentError
 from ...module import Param
 from ...module.torch_objects.wrappers import distributed_type
-from ...module.tree.walk import weights
-
-
-class Ranks:
-    """Compares which gradients the ranks of a job have. Copies and pickles know nothing of a module."""
-
-    def __init__(self) -> None:
-        self._known: tuple[Any, list[tuple[Any, list[Param]]]] = (None, [])
-
-    def check(self, module: nn.Module, stepped: Sequence[Param], waits_for_ranks: bool) -> None:
-        """Refuse a step that waits for all ranks if some have a gradient that others lack: they would wait for ever.
-
-        Ranks on GPUs are not asked: to know the answer, each step would wait for the device. It is an ArgumentError on
-        every rank.
-        """
-        found = weights(module)
-        if self._known[0] is not found:
-            self._known = found, meshes_of(found)
-        if self._known[1] and waits_for_ranks:
-            check_alike(self._known[1], stepped)
-
-    def __reduce__(self) -> tuple[type["Ranks"], tuple[()]]:
-        return Ranks, ()
 
 
 def meshes_of(params: Sequence[Param]) -> list[tuple[Any, list[Param]]]:

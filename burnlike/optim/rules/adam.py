@@ -10,8 +10,7 @@ from ...ops import StepOptions, adamw_step_
 from ...record.pytree.type_layout import NOT_IN_LAYOUT
 from .config_base import AdaptiveMomentumConfig
 from .configs import AdamConfig, AdamWConfig
-from .kernel_optimizer import KernelOptimizer, ReadyStates
-from .moments import Moment
+from .kernel_optimizer import KernelOptimizer, Moment, ReadyStates
 
 State = TypeVar("State")
 

@@ -8,8 +8,7 @@ from torch import Tensor
 from ...ops import StepOptions, lion_step_
 from ...record.pytree.type_layout import NOT_IN_LAYOUT
 from .configs import LionConfig
-from .kernel_optimizer import KernelOptimizer, ReadyStates
-from .moments import Moment
+from .kernel_optimizer import KernelOptimizer, Moment, ReadyStates
 
 
 @dataclass(slots=True, eq=False)

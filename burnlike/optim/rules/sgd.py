@@ -8,8 +8,7 @@ from torch import Tensor
 from ...ops import StepOptions, sgd_step_
 from ...record.pytree.type_layout import NOT_IN_LAYOUT
 from .configs import SgdConfig
-from .kernel_optimizer import KernelMoment, KernelOptimizer, ReadyStates
-from .moments import Moment
+from .kernel_optimizer import KernelMoment, KernelOptimizer, Moment, ReadyStates
 
 
 @dataclass(slots=True, eq=False)

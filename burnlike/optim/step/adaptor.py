@@ -14,7 +14,7 @@ from ...errors import ConfigError
 from ...module import Param, ParamGroup
 from ...module.tree.walk import weights
 from ..core.sharded import division_of, local, local_state
-from ..core.step_checks import Ranks
+from ..core.step_checks import check_alike, meshes_of
 from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
 from ..optimizer import Module
@@ -82,7 +82,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         self._last: tuple[Any, Any, Any] = _NOTHING
         self._batches: Sequence[ParamBatch] = []
         self._checked: Any = None
-        self._ranks = Ranks()
+        self._meshes: tuple[Any, list[Any]] = (None, [])  # of what was stepped last
 
     @property
     def skipped_steps(self) -> int:
@@ -157,7 +157,12 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
                 other modules, ranks have those of other parameters, or the weights are those to evaluate with.
         """
         stepped, values = grads.params, grads.values
-        self._ranks.check(module, stepped, self.skip_non_finite or self.rules.is_collective)
+        found_weights = weights(module)
+        if self._meshes[0] is not found_weights:
+            self._meshes = found_weights, meshes_of(found_weights)
+        # Else they would wait for ever. Ranks on GPUs are not asked: each step would have to wait for the device.
+        if self._meshes[1] and (self.skip_non_finite or self.rules.is_collective):
+            check_alike(self._meshes[1], stepped)
         if not stepped:
             return self._without_gradients(module)
         tensors = self._tensors_of(module, stepped, lr)
@@ -270,7 +275,14 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
     def __getstate__(self) -> dict[str, Any]:
         """The content of copies and pickles: everything but what belongs to the module, `with_copies` included."""
         self._take_back_skipped()
-        return {**self.__dict__, "_copies": {}, "_last": _NOTHING, "_batches": [], "_checked": None}
+        return {
+            **self.__dict__,
+            "_copies": {},
+            "_last": _NOTHING,
+            "_batches": [],
+            "_checked": None,
+            "_meshes": (None, []),
+        }
 
     def _take_back_skipped(self) -> None:
         self._skipped.take_back(self._batches, self.rules)

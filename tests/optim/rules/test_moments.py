@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from burnlike.errors import ShapeError
 from burnlike.module import params
 from burnlike.optim import AdamWConfig, GradientsParams, OptimizerAdaptor
-from burnlike.optim.rules.moments import SMALL, pack
+from burnlike.optim.rules.kernel_optimizer import SMALL, pack
 
 
 def test_runs_of_small_moments_share_one_tensor() -> None:
