@@ -187,7 +187,7 @@ def _places(text: bytes, source: Source) -> dict[str, str]:
 
 
 def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget], Outline], budget: Budget) -> Outline:
-    directory = os.path.dirname(index)
+    found = Outline(format="safetensors")
     entries: dict[str, TensorEntry] = {}
     ids: dict[str, ParamId] = {}
     aliases: dict[str, str] = {}
@@ -195,31 +195,27 @@ def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget],
     metadata: dict[str, Any] = {}
     states: set[str] = set()
     known_ids: set[ParamId] = set()
-    layout, first, changed = None, None, ""
     names: dict[str, list[str]] = {}
     for name, file in places.items():
         names.setdefault(file, []).append(name)
-    for file in sorted(names):
-        shard = read(os.path.join(directory, file), budget)
-        first = first or shard
+    for number, file in enumerate(sorted(names)):
+        shard = read(os.path.join(os.path.dirname(index), file), budget)
         _check_names(index, file, names[file], places, shard)
-        for name, param_id in shard.ids.items():
-            if param_id in known_ids:
-                raise RecordFormatError(f"{index}: '{name}' and another tensor have the ParamId {param_id}")
-            ids[name] = param_id
-            known_ids.add(param_id)
-        entries.update(shard.entries)
-        aliases.update(shard.aliases)
-        values.update(shard.values)
-        metadata.update(shard.metadata)
-        states.update(shard.states)
-        layout = shard.layout if layout is None else layout
-        changed = changed or shard.changed
-    for alias in aliases:
-        if alias in entries:
-            raise RecordFormatError(f"{index}: '{alias}' is a tensor in one file and the name of another in a second")
-    version, name = (first.version, first.format) if first else (None, "safetensors")
-    return Outline(entries, ids, aliases, values, frozenset(states), layout, metadata, name, version, changed=changed)
+        if twice := next((name for name, param_id in shard.ids.items() if param_id in known_ids), None):
+            raise RecordFormatError(f"{index}: '{twice}' and another tensor have the ParamId {shard.ids[twice]}")
+        known_ids.update(shard.ids.values())
+        for all_of_them, those in zip(
+            (entries, ids, aliases, values, metadata, states),
+            (shard.entries, shard.ids, shard.aliases, shard.values, shard.metadata, shard.states),
+            strict=True,
+        ):
+            all_of_them.update(those)
+        layout = shard.layout if found.layout is None else found.layout
+        found = replace(shard if number == 0 else found, layout=layout, changed=found.changed or shard.changed)
+    if alias := next((alias for alias in aliases if alias in entries), None):
+        raise RecordFormatError(f"{index}: '{alias}' is a tensor in one file and the name of another in a second")
+    found = replace(found, entries=entries, ids=ids, aliases=aliases, values=values, metadata=metadata)
+    return replace(found, states=frozenset(states))
 
 
 def _check_names(index: str, file: str, names: Sequence[str], places: Mapping[str, str], shard: Outline) -> None:

@@ -17,7 +17,7 @@ from ..bytes.budget import MAX_HEADER_BYTES
 from ..bytes.checksums import HEX_DIGITS
 from ..bytes.source import Source
 from ..formats import Format
-from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
+from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, TensorEntry
 from .header import LENGTH_BYTES, METADATA, checksums_start, read_header
 
 
@@ -73,22 +73,16 @@ class SafetensorsFormat(Format):
         checksums = header.metadata.get(metadata.CHECKSUMS)
         if checksums is None:
             return outline
-        own = _attach(checksums, header.tensors, source.path)
+        try:  # that of the header, then those of the tensors in the order of their bytes
+            own, *numbers = struct.unpack(f">{1 + len(header.tensors)}I", bytes.fromhex(checksums))
+        except (ValueError, struct.error) as error:
+            raise RecordFormatError(
+                f"{source.path}: {metadata.CHECKSUMS} is not {HEX_DIGITS} hexadecimal digits for the header and each of"
+                f" {len(header.tensors)} tensors; another program has changed the file: save it again without this text"
+            ) from error
+        for entry, number in zip(header.tensors.values(), numbers, strict=True):
+            entry.crc32 = number
         return outline if own == header.crc32 else replace(outline, changed=source.path)
-
-
-def _attach(checksums: str, tensors: Mapping[str, StoredTensor], path: str) -> int:
-    """Note the checksums, which are in the order of the tensors' bytes; returns that of the header, the first."""
-    try:
-        own, *numbers = struct.unpack(f">{1 + len(tensors)}I", bytes.fromhex(checksums))
-    except (ValueError, struct.error) as error:
-        raise RecordFormatError(
-            f"{path}: {metadata.CHECKSUMS} is not {HEX_DIGITS} hexadecimal digits for the header and each of"
-            f" {len(tensors)} tensors; another program has changed the file: save it again without this text"
-        ) from error
-    for entry, number in zip(tensors.values(), numbers, strict=True):
-        entry.crc32 = number
-    return own
 
 
 SAFETENSORS = SafetensorsFormat()

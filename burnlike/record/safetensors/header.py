@@ -134,22 +134,24 @@ class _Reader:
         while last == b",":
             found = usual(text, at)
             if found is None:
-                self._end, self._in_order = end, in_order
-                at, last = self._member(text, at)
-                end, in_order = self._end, self._in_order
-                continue
-            raw, form, first, last_place, last = found.groups()
-            at = found.end()
-            begin, stop = int(first), int(last_place)
-            try:
-                name = raw.decode()
-            except UnicodeDecodeError:
-                raise _wrong_header(why_not(text, 0)) from None
-            if form not in forms:
-                forms[form] = _form_of(name, _fields_of(form))
-            dtype, shape, nbytes = forms[form]
+                found, name, form, begin, stop = self._member(text, at)
+                at, last = found.end(), found[3]
+                if form is None:
+                    continue
+            else:
+                raw, described, first, last_place, last = found.groups()
+                at = found.end()
+                begin, stop = int(first), int(last_place)
+                try:
+                    name = raw.decode()
+                except UnicodeDecodeError:
+                    raise _wrong_header(why_not(text, 0)) from None
+                form = forms.get(described)
+                if form is None:
+                    form = forms[described] = _form_of(name, _fields_of(described))
+            dtype, shape, nbytes = form
             if stop - begin != nbytes or name in tensors or len(name) > MAX_NAME:
-                raise self._refused(name, forms[form], stop - begin)
+                raise self._refused(name, form, stop - begin)
             tensors[name] = StoredTensor(name, dtype, shape, source, start + begin)
             in_order = in_order and begin == end
             end = stop
@@ -159,8 +161,8 @@ class _Reader:
             raise _wrong_header(why_not(text, at))
         self._crc32 = _crc32(text)
 
-    def _member(self, text: bytes, at: int) -> tuple[int, bytes]:
-        """Note a member of any form; returns the place behind it and what follows it there."""
+    def _member(self, text: bytes, at: int) -> tuple[re.Match[bytes], str, _TensorForm | None, int, int]:
+        """A member of any form: name, form and offsets; the form is None for the texts, which are noted."""
         found = _MEMBER.match(text, at)
         try:
             name = None if found is None else text_of(found[1])
@@ -180,19 +182,21 @@ class _Reader:
                 self.texts = text_map(found[2], self.source.budget)
             except NotThisError as error:
                 raise _no_map(name, str(error)) from error
-        else:
-            fields = _fields_in(name, text, found)
-            offsets = fields.data_offsets
-            if not _naturals(offsets) or len(offsets) != 2:
-                raise _no_naturals(name)
-            form, (begin, stop) = _form_of(name, fields), offsets
-            self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
-            if stop - begin != form.nbytes or name in self.tensors or len(name) > MAX_NAME:
-                raise self._refused(name, form, stop - begin)
-            self.tensors[name] = StoredTensor(name, form.dtype, form.shape, self.source, self.data_start + begin)
-            self._in_order = self._in_order and begin == self._end
-            self._end = stop
-        return found.end(), found[3]
+            return found, name, None, 0, 0
+        try:
+            fields = msgspec.json.decode(found[2], type=_Fields)
+        except msgspec.ValidationError as error:
+            raise _no_map(name) from error
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            raise _wrong_header(why_not(text, found.start(2))) from None
+        quotes = found[2].count(b'"') - found[2].count(b'\\"')
+        if quotes != _ENTRY_QUOTES and isinstance(fields.dtype, str):
+            raise RecordFormatError(f"a key of tensor {name[:80]!r} comes twice in the header")
+        offsets = fields.data_offsets
+        if not _naturals(offsets) or len(offsets) != 2:
+            raise _no_naturals(name)
+        self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
+        return found, name, _form_of(name, fields), *offsets
 
     def _refused(self, name: str, form: _TensorForm, count: int) -> RecordFormatError:
         if name in self.tensors:
@@ -208,7 +212,15 @@ class _Reader:
         """The header that was read, in the order of the bytes, which must fill the file."""
         if not self._in_order:
             self.tensors = {it.name: it for it in sorted(self.tensors.values(), key=lambda it: (it.start, it.nbytes))}
-            self._check_gaps()
+            self._end = 0
+            for info in self.tensors.values():
+                begin = info.start - self.data_start
+                if begin != self._end:
+                    raise RecordFormatError(
+                        f"tensor '{info.name[:80]}' begins at data byte {begin}, expected {self._end} (a gap or an"
+                        " overlap)"
+                    )
+                self._end += info.nbytes
         end = self.data_start + self._end
         if not self.source.has(self.data_start, self._end):
             raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
@@ -216,38 +228,12 @@ class _Reader:
             raise RecordFormatError("bytes lie behind the last tensor")
         return Header(self.tensors, self.texts or {}, self._crc32)
 
-    def _check_gaps(self) -> None:
-        end = self.data_start
-        for info in self.tensors.values():
-            if info.start != end:
-                raise RecordFormatError(
-                    f"tensor '{info.name[:80]}' begins at data byte {info.start - self.data_start}, expected"
-                    f" {end - self.data_start} (a gap or an overlap)"
-                )
-            end = info.start + info.nbytes
-        self._end = end - self.data_start
-
 
 def _fields_of(form: bytes) -> _Fields:
-    """Type and shape of an entry of the usual form, without its offsets."""
     try:
         return msgspec.json.decode(b"{" + form + b',"data_offsets":0}', type=_Fields)
     except msgspec.DecodeError as error:  # as for [1,,2]
         raise _wrong_header(f"is not valid JSON ({error})") from error
-
-
-def _fields_in(name: str, text: bytes, found: re.Match[bytes]) -> _Fields:
-    """The fields of the entry `name`, the second group of what was found in `text`."""
-    try:
-        fields = msgspec.json.decode(found[2], type=_Fields)
-    except msgspec.ValidationError as error:
-        raise RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets") from error
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise _wrong_header(why_not(text, found.start(2))) from None
-    quotes = found[2].count(b'"') - found[2].count(b'\\"')
-    if quotes != _ENTRY_QUOTES and isinstance(fields.dtype, str):
-        raise RecordFormatError(f"a key of tensor {name[:80]!r} comes twice in the header")
-    return fields
 
 
 def _form_of(name: str, fields: _Fields) -> _TensorForm:
