@@ -3,7 +3,7 @@
 from ..models.decoder_block import DecoderBlock as DecoderBlock
 from ..models.decoder_lm import DecoderLm as DecoderLm
 from ..models.language_configs import DecoderLmConfig as DecoderLmConfig
-from .activation.activation import Activation as Activation
+from .activation.activation import GLU as GLU, Activation as Activation, GatedLinear as GatedLinear, SwiGlu as SwiGlu
 from .activation.configs import (
     CeluConfig as CeluConfig,
     EluConfig as EluConfig,
@@ -61,7 +61,6 @@ from .activation.elementwise import (
     Threshold as Threshold,
     ThresholdedRelu as ThresholdedRelu,
 )
-from .activation.gated import GLU as GLU, GatedLinear as GatedLinear, SwiGlu as SwiGlu
 from .attention.attend import KeyValueCache as KeyValueCache
 from .attention.causal_attention import CausalAttention as CausalAttention
 from .attention.configs import (
@@ -122,8 +121,7 @@ from .containers.configs import (
     ResidualConfig as ResidualConfig,
     SequentialConfig as SequentialConfig,
 )
-from .containers.graph import Graph as Graph
-from .containers.sequential import Repeat as Repeat, Residual as Residual, Sequential as Sequential
+from .containers.containers import Graph as Graph, Repeat as Repeat, Residual as Residual, Sequential as Sequential
 from .conv.configs import (
     Conv1dConfig as Conv1dConfig,
     Conv2dConfig as Conv2dConfig,
@@ -216,7 +214,6 @@ from .loss.margins import (
     TripletMarginLoss as TripletMarginLoss,
 )
 from .loss.sequences import CTCLoss as CTCLoss, RNNTLoss as RNNTLoss
-from .norm.batch_norm import BatchNorm as BatchNorm
 from .norm.configs import (
     BatchNormConfig as BatchNormConfig,
     GroupNormConfig as GroupNormConfig,
@@ -226,6 +223,7 @@ from .norm.configs import (
     RmsNormConfig as RmsNormConfig,
 )
 from .norm.norm import (
+    BatchNorm as BatchNorm,
     GroupNorm as GroupNorm,
     InstanceNorm as InstanceNorm,
     LayerNorm as LayerNorm,

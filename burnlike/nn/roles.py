@@ -13,6 +13,12 @@ class ActivationConfig(ModuleConfig[Built]):
 class NormalizationConfig(ModuleConfig[Built]):
     """Role of the normalizations that keep the number of features: a model has one in its config, to be chosen in YAML.
 
+    Attributes:
+        num_channels: channels, dimension 1 of x.
+        d_model: size of the last dimension.
+        epsilon: added to the variance, or to the mean square.
+        affine: whether there are gamma and beta.
+
     Example:
         >>> from burnlike.nn import GroupNormConfig
         >>> norm = GroupNormConfig(num_groups=4, num_channels=4)

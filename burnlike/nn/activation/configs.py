@@ -9,7 +9,7 @@ from ..initializers.configs import Initializer, KaimingUniform
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from . import elementwise, gated
+    from . import activation, elementwise
 
 
 class ReluConfig(ActivationConfig["elementwise.Relu"], tag="Relu"):
@@ -182,13 +182,13 @@ class RReluConfig(ActivationConfig["elementwise.RRelu"], tag="RRelu"):
             yield "lower", f"expected at most upper ({self.upper}), got {self.lower}"
 
 
-class GLUConfig(ActivationConfig["gated.GLU"], tag="GLU"):
+class GLUConfig(ActivationConfig["activation.GLU"], tag="GLU"):
     """a * sigmoid(b), a and b the halves of x along the dimension dim (Dauphin et al. 2017, eq. 1)."""
 
     dim: Dimension
 
 
-class SwiGluConfig(ActivationConfig["gated.SwiGlu"], tag="SwiGlu"):
+class SwiGluConfig(ActivationConfig["activation.SwiGlu"], tag="SwiGlu"):
     """silu(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:
@@ -204,7 +204,7 @@ class SwiGluConfig(ActivationConfig["gated.SwiGlu"], tag="SwiGlu"):
     initializer: Initializer = KaimingUniform()
 
 
-class GatedLinearConfig(ModuleConfig["gated.GatedLinear"], tag="GatedLinear"):
+class GatedLinearConfig(ModuleConfig["activation.GatedLinear"], tag="GatedLinear"):
     """activation(linear_inner(x)) * linear_outer(x) (Shazeer 2020, eq. 5).
 
     Attributes:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ...config import Meta, ModuleConfig
 from ...config.bounds import EvenSize, Finite, Positive, Size, at_most
+from ...config.roles import Built
 from ..initializers.configs import Initializer, KaimingUniform, Normal
 from .scaling_configs import RotaryScaling
 
@@ -114,15 +115,25 @@ class RelativePositionBiasConfig(ModuleConfig["positions.RelativePositionBias"],
             )
 
 
-class MultiHeadAttentionConfig(ModuleConfig["multi_head_attention.MultiHeadAttention"], tag="MultiHeadAttention"):
-    """softmax(q k^T / sqrt(d_k)) v in each of several heads (Vaswani et al. 2017).
+class _AttentionConfig(ModuleConfig[Built]):
+    """What attentions have in common.
 
     Attributes:
         d_model: size of the last dimension.
-        n_heads: heads; must divide d_model.
+        n_heads: heads of queries.
         dropout: probability of dropping an attention weight in training.
         min_float: the score of a hidden key.
         quiet_softmax: whether the softmax adds 1 to what it divides by, so that all weights can be near 0.
+    """
+
+    d_model: Size
+
+
+class MultiHeadAttentionConfig(_AttentionConfig["multi_head_attention.MultiHeadAttention"], tag="MultiHeadAttention"):
+    """softmax(q k^T / sqrt(d_k)) v in each of several heads (Vaswani et al. 2017).
+
+    Attributes:
+        n_heads: heads; must divide d_model.
         initializer: of the four projections.
         key_bias: whether the key projection has a bias.
         value_bias: whether the value projection has a bias.
@@ -130,7 +141,6 @@ class MultiHeadAttentionConfig(ModuleConfig["multi_head_attention.MultiHeadAtten
         output_bias: whether the output projection has a bias.
     """
 
-    d_model: Size
     n_heads: Size
     dropout: Probability = 0.1
     min_float: Finite = -1e4
@@ -146,21 +156,16 @@ class MultiHeadAttentionConfig(ModuleConfig["multi_head_attention.MultiHeadAtten
             yield "n_heads", f"expected a divisor of d_model ({self.d_model}), got {self.n_heads}"
 
 
-class CrossAttentionConfig(ModuleConfig["multi_head_attention.CrossAttention"], tag="CrossAttention"):
+class CrossAttentionConfig(_AttentionConfig["multi_head_attention.CrossAttention"], tag="CrossAttention"):
     """Attention from one sequence to another, each head of keys and values for a group of heads of queries.
 
     Attributes:
         d_model: size of the last dimension of the query.
         d_context: size of the last dimension of the context.
-        n_heads: heads of queries.
         n_heads_kv: heads of keys and values; must divide n_heads.
         d_head: size of a head.
-        dropout: probability of dropping an attention weight in training.
-        min_float: the score of a hidden key.
-        quiet_softmax: whether the softmax adds 1 to what it divides by, so that all weights can be near 0.
     """
 
-    d_model: Size
     d_context: Size
     n_heads: Size
     n_heads_kv: Size
@@ -174,13 +179,11 @@ class CrossAttentionConfig(ModuleConfig["multi_head_attention.CrossAttention"], 
             yield "n_heads_kv", f"expected a divisor of n_heads ({self.n_heads}), got {self.n_heads_kv}"
 
 
-class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
+class CausalAttentionConfig(_AttentionConfig, tag="CausalAttention"):
     """Multi-head self-attention in which a position sees itself and what lies before it.
 
     Attributes:
-        d_model: size of the last dimension.
         n_heads: heads of queries; must divide d_model, unless `d_head` is given.
-        dropout: probability of dropping an attention weight in training.
         initializer: of the query, key and value projections.
         output_initializer: of the output projection.
         n_heads_kv: heads of keys and values, each for a group of queries (Ainslie et al. 2023); must divide n_heads,
@@ -196,7 +199,6 @@ class CausalAttentionConfig(ModuleConfig, tag="CausalAttention"):
             rotation (Qwen3, Yang et al. 2025, section 2; after Dehghani et al. 2023, section 2); None for no norms.
     """
 
-    d_model: Size
     n_heads: Size
     dropout: Probability = 0.0
     initializer: Initializer = KaimingUniform()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ...config import ModuleConfig
 from ...config.bounds import Finite, Size
 from ...config.registry import tag_of
+from ...config.roles import Built
 from ...errors import ConfigError
 from ..activation.configs import ReluConfig, SigmoidConfig
 from ..initializers.configs import Initializer, KaimingNormal, KaimingUniform
@@ -18,6 +19,24 @@ if TYPE_CHECKING:
 
 HE_NORMAL = KaimingNormal(gain=2**0.5, fan_out_only=True)
 """For convolutions before a ReLU (He et al. 2015, eq. 14)."""
+
+
+class _BlockConfig(ModuleConfig[Built]):
+    """What blocks of convolutions have in common.
+
+    Attributes:
+        channels: of input and output, `[in, out]`.
+        kernel_size: of the window; one size, or `[height, width]`, as in stride.
+        stride: from one window to the next.
+        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
+            `[top, left, bottom, right]`.
+        norm: after each convolution, of channels; its own number of features does not count.
+        activation: after each norm; `Identity` for none.
+        zero_last: whether the last norm starts at 0, so that the block starts as its shortcut (Goyal et al. 2017, 5.1).
+        initializer: of the convolutions.
+    """
+
+    channels: tuple[Size, Size]
 
 
 class PatchEmbeddingConfig(ModuleConfig["blocks.PatchEmbedding"], tag="PatchEmbedding"):
@@ -66,22 +85,13 @@ class LayerScaleConfig(ModuleConfig["blocks.LayerScale"], tag="LayerScale"):
     value: Finite = 1e-6
 
 
-class ConvNorm2dConfig(ModuleConfig["blocks.ConvNorm2d"], tag="ConvNorm2d"):
+class ConvNorm2dConfig(_BlockConfig["blocks.ConvNorm2d"], tag="ConvNorm2d"):
     """activation(norm(conv(x))), the convolution without a bias.
 
     Attributes:
-        channels: of input and output, `[in, out]`.
-        kernel_size: of the window; one size, or `[height, width]`, as in stride.
-        stride: from one window to the next.
         groups: into which the channels are divided; each is convolved by itself.
-        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
-            `[top, left, bottom, right]`.
-        norm: of channels; its own number of features does not count.
-        activation: at the end; `Identity` for none.
-        initializer: of the convolution.
     """
 
-    channels: tuple[Size, Size]
     kernel_size: Size2d = 3
     stride: Size2d = 1
     groups: Size = 1
@@ -96,21 +106,9 @@ class ConvNorm2dConfig(ModuleConfig["blocks.ConvNorm2d"], tag="ConvNorm2d"):
         yield from misfits(self.norm, self.channels[1])
 
 
-class DepthwiseSeparableConv2dConfig(ModuleConfig["blocks.DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d"):
-    """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1).
+class DepthwiseSeparableConv2dConfig(_BlockConfig["blocks.DepthwiseSeparableConv2d"], tag="DepthwiseSeparableConv2d"):
+    """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1)."""
 
-    Attributes:
-        channels: of input and output, `[in, out]`.
-        kernel_size: of the window; one size, or `[height, width]`, as in stride.
-        stride: from one window to the next.
-        padding: `Valid` (none), `Same` (ceil(size / stride) outputs), one size for all sides, or
-            `[top, left, bottom, right]`.
-        norm: after each of both convolutions, of channels; its own number of features does not count.
-        activation: after each norm.
-        initializer: of both convolutions.
-    """
-
-    channels: tuple[Size, Size]
     kernel_size: Size2d = 3
     stride: Size2d = 1
     padding: PaddingConfig2d = "Same"
@@ -122,19 +120,14 @@ class DepthwiseSeparableConv2dConfig(ModuleConfig["blocks.DepthwiseSeparableConv
         yield from misfits(self.norm, *self.channels)
 
 
-class BasicBlockConfig(ModuleConfig["blocks.BasicBlock"], tag="BasicBlock"):
+class BasicBlockConfig(_BlockConfig["blocks.BasicBlock"], tag="BasicBlock"):
     """Two convolutions of 3 x 3 and a shortcut (He et al. 2016, figure 5 left).
 
     Attributes:
-        channels: of input and output, `[in, out]`.
         stride: of the first convolution.
-        norm: after each convolution, of channels; its own number of features does not count.
         activation: after the first norm, and after the sum.
-        zero_last: whether the last norm starts at 0, so that the block starts as its shortcut (Goyal et al. 2017, 5.1).
-        initializer: of the convolutions.
     """
 
-    channels: tuple[Size, Size]
     stride: Size = 1
     norm: NormalizationConfig = BatchNormConfig(num_features=1)
     activation: ActivationConfig = ReluConfig()
@@ -145,20 +138,15 @@ class BasicBlockConfig(ModuleConfig["blocks.BasicBlock"], tag="BasicBlock"):
         yield from misfits(self.norm, self.channels[1])
 
 
-class BottleneckConfig(ModuleConfig["blocks.Bottleneck"], tag="Bottleneck"):
+class BottleneckConfig(_BlockConfig["blocks.Bottleneck"], tag="Bottleneck"):
     """Convolutions of 1 x 1, 3 x 3 and 1 x 1, few channels in the middle, and a shortcut (He et al. 2016, figure 5).
 
     Attributes:
-        channels: of input and output, `[in, out]`.
         stride: of the convolution of 3 x 3.
         reduction: the number of times that the channels of the output are more than those in the middle.
-        norm: after each convolution, of channels; its own number of features does not count.
         activation: after the first two norms, and after the sum.
-        zero_last: whether the last norm starts at 0, so that the block starts as its shortcut (Goyal et al. 2017, 5.1).
-        initializer: of the convolutions.
     """
 
-    channels: tuple[Size, Size]
     stride: Size = 1
     reduction: Size = 4
     norm: NormalizationConfig = BatchNormConfig(num_features=1)

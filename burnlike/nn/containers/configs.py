@@ -13,7 +13,7 @@ from .graph_problems import Sources, graph_problems, sources_of
 from .layer_facts import NAMED, chain_sizes, gives_several, input_counts, name_problem, sizes_after, takes_tensors
 
 if TYPE_CHECKING:
-    from . import graph, sequential
+    from . import containers
 
 Parts = Annotated[tuple[ModuleConfig, ...], Meta(min_length=1)] | Annotated[dict[str, ModuleConfig], NAMED]
 """Layers in a row: a list, or a mapping that gives each a name."""
@@ -60,7 +60,7 @@ class _RowConfig(ModuleConfig[Built]):
         yield from chain_sizes(self.layers)
 
 
-class SequentialConfig(_RowConfig["sequential.Sequential"], tag="Sequential"):
+class SequentialConfig(_RowConfig["containers.Sequential"], tag="Sequential"):
     """Layers in a row: each gets the output of the one before."""
 
     def part(self, name: str) -> tuple[str, ModuleConfig] | None:
@@ -68,7 +68,7 @@ class SequentialConfig(_RowConfig["sequential.Sequential"], tag="Sequential"):
         return None if found is None else (f"layers.{name}", found)
 
 
-class ResidualConfig(_RowConfig["sequential.Residual"], tag="Residual"):
+class ResidualConfig(_RowConfig["containers.Residual"], tag="Residual"):
     """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) where the shapes differ (eq. 2).
 
     Attributes:
@@ -89,7 +89,7 @@ class ResidualConfig(_RowConfig["sequential.Residual"], tag="Residual"):
             yield f"layers.{name}", f"{tag_of(type(last))} gives several values, to which x can't be added; use a Graph"
 
 
-class RepeatConfig(ModuleConfig["sequential.Repeat"], tag="Repeat"):
+class RepeatConfig(ModuleConfig["containers.Repeat"], tag="Repeat"):
     """One layer several times in a row, each with parameters of its own.
 
     Attributes:
@@ -193,7 +193,7 @@ class NodeConfig(Config):
             yield "use", "expected either a layer (`type:`) or `use:` with the name of a node whose layer is used again"
 
 
-class GraphConfig(ModuleConfig["graph.Graph"], tag="Graph"):
+class GraphConfig(ModuleConfig["containers.Graph"], tag="Graph"):
     """Layers with named inputs and outputs, in the order in which they are computed.
 
     Attributes:

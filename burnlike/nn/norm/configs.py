@@ -8,15 +8,14 @@ from ...config.bounds import Finite, NotNegative, Positive, Size
 from ..roles import NormalizationConfig
 
 if TYPE_CHECKING:
-    from . import batch_norm, norm
+    from . import norm
 
 
-class BatchNormConfig(NormalizationConfig["batch_norm.BatchNorm"], tag="BatchNorm"):
+class BatchNormConfig(NormalizationConfig["norm.BatchNorm"], tag="BatchNorm"):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (Ioffe & Szegedy 2015).
 
     Attributes:
         num_features: channels, dimension 1 of x.
-        epsilon: added to the variance.
         momentum: weight of a batch in the running mean and variance.
     """
 
@@ -31,8 +30,6 @@ class LayerNormConfig(NormalizationConfig["norm.LayerNorm"], tag="LayerNorm"):
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dimension (Ba et al. 2016).
 
     Attributes:
-        d_model: size of the last dimension.
-        epsilon: added to the variance.
         bias: whether beta is added.
     """
 
@@ -48,9 +45,6 @@ class GroupNormConfig(NormalizationConfig["norm.GroupNorm"], tag="GroupNorm"):
 
     Attributes:
         num_groups: groups; must divide num_channels.
-        num_channels: channels, dimension 1 of x.
-        epsilon: added to the variance.
-        affine: whether there are gamma and beta.
     """
 
     features: ClassVar[str] = "num_channels"
@@ -66,13 +60,7 @@ class GroupNormConfig(NormalizationConfig["norm.GroupNorm"], tag="GroupNorm"):
 
 
 class InstanceNormConfig(NormalizationConfig["norm.InstanceNorm"], tag="InstanceNorm"):
-    """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
-
-    Attributes:
-        num_channels: channels, dimension 1 of x.
-        epsilon: added to the variance.
-        affine: whether there are gamma and beta.
-    """
+    """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016)."""
 
     features: ClassVar[str] = "num_channels"
 
@@ -82,12 +70,7 @@ class InstanceNormConfig(NormalizationConfig["norm.InstanceNorm"], tag="Instance
 
 
 class RmsNormConfig(NormalizationConfig["norm.RmsNorm"], tag="RmsNorm"):
-    """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019).
-
-    Attributes:
-        d_model: size of the last dimension.
-        epsilon: added to the mean square.
-    """
+    """x / sqrt(mean(x^2) + epsilon) * gamma over the last dimension (Zhang & Sennrich 2019)."""
 
     features: ClassVar[str] = "d_model"
 

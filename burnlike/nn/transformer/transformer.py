@@ -1,6 +1,6 @@
 """Transformer encoder and decoder: stacks of layers, and the caches with which they generate."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,6 @@ class _Stack(KeepsType, Layer):
     """What an encoder and a decoder share: layers of one config, whose sizes they show."""
 
     _layer: ClassVar[type[Module]]
-    _cache: ClassVar[type]
     d_model: int
     n_heads: int
     d_ff: int
@@ -37,9 +36,6 @@ class _Stack(KeepsType, Layer):
         self.layers = nn.ModuleList(layer(config, device) for _ in range(config.n_layers))
         for name in _SIZES:
             setattr(self, name, getattr(config, name))
-
-    def new_autoregressive_cache(self) -> Any:
-        return self._cache(len(self.layers))
 
     def custom_content(self, content: Content) -> Content:
         for name in _SIZES:
@@ -124,11 +120,9 @@ class TransformerEncoder(_Stack):
     """
 
     _layer = TransformerEncoderLayer
-    _cache = TransformerEncoderAutoregressiveCache
 
-    if TYPE_CHECKING:
-
-        def new_autoregressive_cache(self) -> TransformerEncoderAutoregressiveCache: ...
+    def new_autoregressive_cache(self) -> TransformerEncoderAutoregressiveCache:
+        return TransformerEncoderAutoregressiveCache(len(self.layers))
 
     @lift
     def forward(self, x: Tensor, mask_pad: Tensor | None = None, mask_attn: Tensor | None = None) -> Tensor:
@@ -267,11 +261,9 @@ class TransformerDecoder(_Stack):
     """
 
     _layer = TransformerDecoderLayer
-    _cache = TransformerDecoderAutoregressiveCache
 
-    if TYPE_CHECKING:
-
-        def new_autoregressive_cache(self) -> TransformerDecoderAutoregressiveCache: ...
+    def new_autoregressive_cache(self) -> TransformerDecoderAutoregressiveCache:
+        return TransformerDecoderAutoregressiveCache(len(self.layers))
 
     @lift
     def forward(
