@@ -121,13 +121,12 @@ class _Interpolation:
 
     def _collection(self, node: Node, path: str) -> Part:
         prefix = f"{path}." if path else ""
+        steps = map(show_text, node.value) if node.is_map else range(len(node.value))
+        parts = [self.resolved(it, f"{prefix}{step}") for step, it in zip(steps, node.parts, strict=True)]
+        value: Any = [part.node for part in parts]
         if node.is_map:
-            parts = [self.resolved(entry.value, f"{prefix}{show_text(key)}") for key, entry in node.value.items()]
-            pairs = zip(node.value.items(), parts, strict=True)
-            value: Any = Entries({key: entry._replace(value=part.node) for (key, entry), part in pairs})
-        else:
-            parts = [self.resolved(item, f"{prefix}{index}") for index, item in enumerate(node.value)]
-            value = [part.node for part in parts]
+            pairs = zip(node.value.items(), value, strict=True)
+            value = Entries({key: entry._replace(value=it) for (key, entry), it in pairs})
         size = 1 + sum(part.size for part in parts)
         height = 1 + max((part.height for part in parts), default=0)
         if size > MAX_VALUES or height > MAX_DEPTH:

@@ -95,6 +95,11 @@ class Node:
     def is_list(self) -> bool:
         return type(self.value) is list
 
+    @property
+    def parts(self) -> "list[Node]":
+        """The values of a mapping, the items of a list; none of all else."""
+        return [it.value for it in self.value.values()] if self.is_map else self.value if self.is_list else []
+
     def with_value(self, value: Any) -> "Node":
         return Node(value, self.place, self.text, self.reference, self.is_secret)
 

@@ -117,7 +117,7 @@ def _anything(node: Node) -> Any:
     """Whatever YAML can hold; an object of any other class is INVALID."""
     value = node.value
     if node.is_map or node.is_list:
-        parts = [_anything(it.value if node.is_map else it) for it in (value.values() if node.is_map else value)]
+        parts = [*map(_anything, node.parts)]
         whole = dict(zip(value, parts, strict=True)) if node.is_map else parts
         return INVALID if any(it is INVALID for it in parts) else whole
     if type(value) in (str, FromEnvironment):

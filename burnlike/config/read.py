@@ -249,8 +249,7 @@ def _outlined(node: Node, cls: ConfigType) -> Node:
 
 
 def _has_wrong_reference(node: Node) -> bool:
-    parts = [entry.value for entry in node.value.values()] if node.is_map else node.value if node.is_list else ()
-    return node.value is INVALID or any(map(_has_wrong_reference, parts))
+    return node.value is INVALID or any(map(_has_wrong_reference, node.parts))
 
 
 def _has_size(count: int, wanted: Any) -> bool:

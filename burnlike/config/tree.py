@@ -8,7 +8,7 @@ from burnlike.errors import ConfigError, ConfigIOError, Problem, nearest
 
 from .document import parse
 from .interpolation import interpolate
-from .node import MAX_VALUES, Entries, Location, MappingEntry, Node, Tree, report
+from .node import MAX_VALUES, Entries, Location, Node, Tree, report
 from .overrides import apply, merged
 from .shipped import shipped_configs
 from .source_text import MAX_BYTES, read_text
@@ -148,5 +148,4 @@ def _shown(path: str) -> str:
 
 def _size(node: Node) -> int:
     """Values of a tree, those that aliases repeat counted each time."""
-    parts = node.value.values() if node.is_map else node.value if node.is_list else ()
-    return 1 + sum(_size(part.value if isinstance(part, MappingEntry) else part) for part in parts)
+    return 1 + sum(map(_size, node.parts))

@@ -136,8 +136,8 @@ class TorchOptimizer(GroupedOptimizer):
             closure: computes the loss, which is returned, and the gradients anew.
 
         Raises:
-            ShapeError, DTypeError, DeviceError: a gradient does not fit its parameter; nothing has changed.
-            ArgumentError: a gradient is sparse; likewise.
+            ShapeError, DTypeError, DeviceError, ArgumentError: a gradient does not fit its parameter, or is sparse;
+                nothing has changed.
         """
         loss = None
         if closure is not None:
@@ -179,9 +179,7 @@ class TorchOptimizer(GroupedOptimizer):
 
     @not_compiled
     def load_record(self, record: Record, *, report: LoadReport | None = None, prune_orphans: bool = False) -> Self:
-        """Replace states, and options of groups where the record has them; returns the optimizer.
-
-        What became of each state is in `load_report`.
+        """Replace states, and options of groups where the record has them; `load_report` tells what became of each.
 
         Args:
             record: what `into_record` gave, here or of an OptimizerAdaptor with the same rules, which has no options;
@@ -214,9 +212,9 @@ class TorchOptimizer(GroupedOptimizer):
     ) -> None:
         """Replace states and options of groups by those of `state_dict`, each tensor in the dtype it has there.
 
-        A state goes to the parameter of its id, and where there is none, to that of its name. What became of each is in
-        `load_report`. Where the dict comes from `torch.distributed.checkpoint.state_dict`, which leaves out the states
-        of frozen parameters, those stay as they are. A warning names states that it should have and lacks.
+        A state goes to the parameter of its id, and where there is none, to that of its name; see `load_report`. States
+        of frozen parameters, which `torch.distributed.checkpoint.state_dict` leaves out, stay as they are. A warning
+        names states that the dict should have and lacks.
 
         Args:
             state_dict: what `state_dict` gave, or `torch.distributed.checkpoint.state_dict` made of it; or that of the

@@ -83,13 +83,12 @@ def import_torch_optimizer(
 
 
 def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *modules: nn.Module) -> dict[str, Any]:
-    """The states of a record as a state dict that torch's own `optimizer` can load, with its groups as they are.
+    """The states of a record as a state dict that torch's own `optimizer` of these `modules` can load.
 
     Args:
         record: what an OptimizerAdaptor's `into_record` gave, with states of Adam, AdamW, Sgd, RmsProp or AdaGrad.
         optimizer: the torch.optim Adam, AdamW, SGD, RMSprop or Adagrad that is to go on; it is not changed. Torch's
             `load_state_dict` then casts floating-point states to the dtype of their parameters.
-        modules: what it trains.
 
     Raises:
         RecordMismatchError: the record is of another optimizer, or has states of parameters that it doesn't train.
@@ -226,39 +225,31 @@ def _translated(rule: TorchRule, states: Mapping[Any, Any], targets: Mapping[Any
 def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Order | None) -> dict[Any, Param]:
     """The parameter of each key of the states."""
     keys = [key for group in groups for key in group["params"]]
-    if order is None:
+    found: list[Param] = []
+    if isinstance(order, torch.optim.Optimizer):
+        found, order = [target.param for target in trained_by(order, [module])], ()
+    elif order is None:
         # Where states are keyed by names, as torch.distributed.checkpoint makes them, the keys tell it.
         named = all(isinstance(key, str) for key in keys)
-        names = keys if named else [name for group in groups for name in group.get("param_names", ())]
-        if len(names) != len(keys):
+        order = keys if named else [name for group in groups for name in group.get("param_names", ())]
+        if len(order) != len(keys):
             raise RecordMismatchError(
                 f"{_SOURCE} has no names of parameters (param_names), and its numbers alone don't say which layer is"
                 " meant; pass order=module.parameters() if its optimizer was made with that, or the parameters in the"
                 " order that it got them"
             )
-        by_path = _by_path(params(module, "weight"))
-        found = [_param_at(module, by_path, name) for name in names]
-    else:
-        found = _ordered(module, order)
-        if len(found) != len(keys):
-            raise RecordMismatchError(f"{_SOURCE} has {len(keys)} parameters, and order has {len(found)}")
-    if len({param.id for param in found}) < len(found):
-        raise RecordMismatchError(f"{_SOURCE}: a parameter is meant twice in order or param_names")
-    return dict(zip(keys, found, strict=True))
-
-
-def _ordered(module: nn.Module, order: Order) -> list[Param]:
-    if isinstance(order, torch.optim.Optimizer):
-        return [target.param for target in trained_by(order, [module])]
     weights = params(module, "weight")
     known, by_path, forms = {id(it.tensor): it for it in weights}, _by_path(weights), sharded_forms()
-    found = []
     for place, item in enumerate(order):
         param = _param_at(module, by_path, item) if isinstance(item, str) else known.get(id(forms.get(id(item), item)))
         if param is None:
             raise RecordMismatchError(f"order[{place}] is no parameter of the {type(module).__name__}")
         found.append(param)
-    return found
+    if len(found) != len(keys):
+        raise RecordMismatchError(f"{_SOURCE} has {len(keys)} parameters, and order has {len(found)}")
+    if len({param.id for param in found}) < len(found):
+        raise RecordMismatchError(f"{_SOURCE}: a parameter is meant twice in order or param_names")
+    return dict(zip(keys, found, strict=True))
 
 
 def _by_path(weights: Sequence[Param]) -> dict[str, Param]:

@@ -1,17 +1,18 @@
 """The public names of `burnlike.models`: each is imported from where it is defined, at its first use."""
 
 from ..nn.tensor_source import TensorSource as TensorSource
-from .bert import (
+from .conversion import record_from as record_from, record_to as record_to
+from .convolutional import ConvNext as ConvNext, ResNet as ResNet, UNet as UNet
+from .decoder_block import DecoderBlock as DecoderBlock, DecoderCache as DecoderCache
+from .decoder_lm import DecoderLm as DecoderLm, DecoderLmOutput as DecoderLmOutput
+from .encoder_decoder import EncoderDecoder as EncoderDecoder, EncoderDecoderCache as EncoderDecoderCache
+from .encoders import (
     BertClassifier as BertClassifier,
     BertEncoder as BertEncoder,
     BertMaskedLm as BertMaskedLm,
     BertOutput as BertOutput,
+    VisionTransformer as VisionTransformer,
 )
-from .conversion import record_from as record_from, record_to as record_to
-from .convnext import ConvNext as ConvNext
-from .decoder_block import DecoderBlock as DecoderBlock, DecoderCache as DecoderCache
-from .decoder_lm import DecoderLm as DecoderLm, DecoderLmOutput as DecoderLmOutput
-from .encoder_decoder import EncoderDecoder as EncoderDecoder, EncoderDecoderCache as EncoderDecoderCache
 from .generation import GenerateOptions as GenerateOptions, next_tokens as next_tokens
 from .language_configs import (
     BertClassifierConfig as BertClassifierConfig,
@@ -36,8 +37,6 @@ from .pretrained import (
     pretrained_table as pretrained_table,
     save_pretrained as save_pretrained,
 )
-from .resnet import ResNet as ResNet
-from .unet import UNet as UNet
 from .vision_configs import (
     ConvNextConfig as ConvNextConfig,
     MlpConfig as MlpConfig,
@@ -45,5 +44,4 @@ from .vision_configs import (
     UNetConfig as UNetConfig,
     VisionTransformerConfig as VisionTransformerConfig,
 )
-from .vit import VisionTransformer as VisionTransformer
 from .weights.table import WeightTable as WeightTable, weight_table as weight_table, weight_tables as weight_tables

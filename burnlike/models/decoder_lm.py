@@ -32,10 +32,7 @@ EMBEDDING = Normal(std=0.02)
 class DecoderLmOutput(NamedTuple):
     """The logits of a training, and what it adds to its loss.
 
-    Attributes:
-        logits: `[batch, sequence, vocab_size]`.
-        balance: scalar `[]`: the mean over blocks of how unevenly experts were used, times the config's factor; None
-            without experts.
+    The balance is the mean over blocks of how unevenly experts were used, times the config's factor; None without them.
     """
 
     logits: Tensor
@@ -84,11 +81,10 @@ class DecoderLm(AnyLibrary, Module):
             mask_pad: bool `[batch, sequence]`, True where a token is padding, on either side. No position sees it, and
                 it does not count as a position.
             cache: of the calls before, from `new_cache`; the new positions are written into it.
-            with_balance: also give what a training adds to its loss for a mixture of experts.
+            with_balance: whether to give a DecoderLmOutput, with what a training adds to its loss for experts.
 
         Returns:
-            `[batch, sequence, vocab_size]`, without a head `[batch, sequence, d_model]`; with the balance a
-            DecoderLmOutput.
+            `[batch, sequence, vocab_size]`, without a head `[batch, sequence, d_model]`.
 
         Raises:
             ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for.
@@ -126,18 +122,11 @@ class DecoderLm(AnyLibrary, Module):
         use_cache: bool = True,
         **options: Unpack[GenerateOptions],
     ) -> Tensor:
-        """Continue sequences token by token, in evaluation mode and without gradients.
+        """Continue sequences token by token, in evaluation mode and without gradients; see `GenerateOptions`.
 
-        Args:
-            tokens: int64 `[batch, prompt]`.
-            max_new_tokens: how many to add at most.
-            mask_pad: bool `[batch, prompt]`, True where a shorter prompt is padded, on the left.
-            use_cache: whether keys and values are kept; the tokens are the same, it only takes longer without. With
-                DynamicScaling they may differ: cached keys keep the rotation that they got.
-            options: see `GenerateOptions`.
-
-        Returns:
-            int64 `[batch, prompt + up to max_new_tokens]`.
+        Int64 `[batch, prompt] -> [batch, prompt + up to max_new_tokens]`; `mask_pad` is bool, True where a shorter
+        prompt is padded, on the left. Without a cache of keys and values it only takes longer. With DynamicScaling the
+        tokens may differ: cached keys keep the rotation that they got.
 
         Raises:
             ArgumentError: more tokens than `max_sequence_length`, padding on the right, or a model without a head.

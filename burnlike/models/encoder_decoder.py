@@ -146,17 +146,10 @@ class EncoderDecoder(Module):
         start_token: int = 0,
         **options: Unpack[GenerateOptions],
     ) -> Tensor:
-        """Write second sequences token by token, in evaluation mode and without gradients.
+        """Write second sequences token by token, in evaluation mode and without gradients; see `GenerateOptions`.
 
-        Args:
-            tokens: int64 `[batch, sequence]`, the first sequences.
-            max_new_tokens: how many to write at most.
-            attention_mask: as of `forward`.
-            start_token: what each second sequence begins with.
-            options: see `GenerateOptions`.
-
-        Returns:
-            int64 `[batch, 1 + up to max_new_tokens]`, the start token first.
+        Int64 `[batch, sequence]`, the first sequences, and their mask `-> [batch, 1 + up to max_new_tokens]`, the start
+        token first.
         """
         expect_shape(self, tokens, "batch", "sequence", name="tokens")
         gathers_as_forward(self, "encode", "decode")

@@ -11,7 +11,7 @@ from ..nn.attention.scaling_configs import RotaryScaling
 from ..nn.roles import ActivationConfig
 
 if TYPE_CHECKING:
-    from . import bert, decoder_lm, encoder_decoder, lstm_lm
+    from . import decoder_lm, encoder_decoder, encoders, lstm_lm
 
 
 class DecoderPositions(Config):
@@ -170,7 +170,7 @@ class DecoderLmConfig(ModuleConfig["decoder_lm.DecoderLm"], tag="DecoderLm"):
         return {"tokens": ("int64", (1, self.max_sequence_length))}
 
 
-class BertEncoderConfig(ModuleConfig["bert.BertEncoder"], tag="BertEncoder"):
+class BertEncoderConfig(ModuleConfig["encoders.BertEncoder"], tag="BertEncoder"):
     """A bidirectional encoder whose layers normalize the sum of each part and its input (Devlin et al. 2019).
 
     Attributes:
@@ -209,7 +209,7 @@ class BertEncoderConfig(ModuleConfig["bert.BertEncoder"], tag="BertEncoder"):
         return {"tokens": ("int64", (1, self.max_sequence_length))}
 
 
-class BertMaskedLmConfig(ModuleConfig["bert.BertMaskedLm"], tag="BertMaskedLm"):
+class BertMaskedLmConfig(ModuleConfig["encoders.BertMaskedLm"], tag="BertMaskedLm"):
     """An encoder with a head that names the token of each position, of masked ones above all (Devlin et al. 2019).
 
     Attributes:
@@ -226,7 +226,7 @@ class BertMaskedLmConfig(ModuleConfig["bert.BertMaskedLm"], tag="BertMaskedLm"):
         return self.encoder.example_inputs()
 
 
-class BertClassifierConfig(ModuleConfig["bert.BertClassifier"], tag="BertClassifier"):
+class BertClassifierConfig(ModuleConfig["encoders.BertClassifier"], tag="BertClassifier"):
     """An encoder with a linear map of its pooled vector to the classes of a sequence (Devlin et al. 2019, section 4.1).
 
     Attributes:

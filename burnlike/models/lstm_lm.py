@@ -59,18 +59,9 @@ class LstmLm(Module):
         return self._forward(tokens, state)
 
     def generate(self, tokens: Tensor, max_new_tokens: int, **options: Unpack[GenerateOptions]) -> Tensor:
-        """Continue sequences token by token, in evaluation mode and without gradients.
+        """Continue sequences token by token, in evaluation mode and without gradients; see `GenerateOptions`.
 
-        Args:
-            tokens: int64 `[batch, prompt]`.
-            max_new_tokens: how many to add at most.
-            options: see `GenerateOptions`.
-
-        Returns:
-            int64 `[batch, prompt + up to max_new_tokens]`.
-
-        Raises:
-            ArgumentError: there is no prompt, or a number is out of its range.
+        Int64 `[batch, prompt] -> [batch, prompt + up to max_new_tokens]`; without a prompt it is an ArgumentError.
         """
         gathers_as_forward(self, "forward_state")
         state: LstmState | None = None

@@ -91,17 +91,10 @@ def load_pretrained(
 
 
 def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table: str) -> str:
-    """Write the weights of a model under the names that another library has for them.
+    """Write the weights of a model under the names of another library's `table`, such as `llama`; gives the path.
 
-    No `config.json` is written: put the one beside them that the weights came with, or one of the other library's.
-
-    Args:
-        module: one of our models.
-        directory: made if it is not there; gets `model.safetensors`, which is replaced as a whole or not at all.
-        table: the name of the library's layout, such as `llama`.
-
-    Returns:
-        The path of the file.
+    The directory gets `model.safetensors`, which is replaced as a whole or not at all. No `config.json` is written: put
+    the one beside it that the weights came with, or one of the other library's.
 
     Raises:
         RecordError, RecordIOError: there is no such table, or the file can't be written.
@@ -120,7 +113,7 @@ def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Re
             VisionTransformerConfig(patch_size=size),
             VisionTransformerConfig(patch_size=trained_size) as trained,
         ) if config.grid != trained.grid and each(size, 2) == each(trained_size, 2):
-            from .vit import resized_positions  # no other model needs its layers
+            from .encoders import resized_positions  # no other model needs its layers
 
             record = _record_for(config.replace(image_size=trained.image_size), found, weights)
             positions = resized_positions(record.tensors["positions"], trained.grid, config.grid)

@@ -16,10 +16,10 @@ from ..nn.padding import Size2d, each
 from ..nn.roles import ActivationConfig, NormalizationConfig
 
 if TYPE_CHECKING:
-    from . import convnext, mlp, resnet, unet, vit
+    from . import convolutional, encoders, mlp
 
 
-class VisionTransformerConfig(ModuleConfig["vit.VisionTransformer"], tag="VisionTransformer"):
+class VisionTransformerConfig(ModuleConfig["encoders.VisionTransformer"], tag="VisionTransformer"):
     """A transformer that classifies images by their patches (Dosovitskiy et al. 2021).
 
     Attributes:
@@ -99,7 +99,7 @@ class VisionTransformerConfig(ModuleConfig["vit.VisionTransformer"], tag="Vision
         return {"x": ("float32", (1, self.channels, *each(self.image_size, 2)))}
 
 
-class ConvNextConfig(ModuleConfig["convnext.ConvNext"], tag="ConvNext"):
+class ConvNextConfig(ModuleConfig["convolutional.ConvNext"], tag="ConvNext"):
     """A convolutional network with the design of transformers (Liu et al. 2022); `tiny()` to `large()` are the paper's.
 
     Attributes:
@@ -162,7 +162,7 @@ STEM_CHANNELS = 64
 BOTTLENECK_REDUCTION = 4
 
 
-class ResNetConfig(ModuleConfig["resnet.ResNet"], tag="ResNet"):
+class ResNetConfig(ModuleConfig["convolutional.ResNet"], tag="ResNet"):
     """A residual network that classifies images (He et al. 2016), 18 to 152 layers by `resnet18()` to `resnet152()`.
 
     Attributes:
@@ -251,7 +251,7 @@ class ResNetConfig(ModuleConfig["resnet.ResNet"], tag="ResNet"):
         return {"x": ("float32", (1, self.channels, size, size))}
 
 
-class UNetConfig(ModuleConfig["unet.UNet"], tag="UNet"):
+class UNetConfig(ModuleConfig["convolutional.UNet"], tag="UNet"):
     """An encoder and a decoder with connections between equal sizes, for segmentation (Ronneberger et al. 2015).
 
     Attributes:

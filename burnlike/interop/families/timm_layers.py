@@ -29,25 +29,17 @@ class _ChannelsFirst:
         return found.permute(0, 3, 1, 2)
 
 
-class Conv2dSame(layers.Conv2d):
-    """A convolution with TensorFlow's padding, which gives ceil(size / stride)."""
+class _SamePadding:
+    """A layer with TensorFlow's padding, which gives ceil(size / stride) values."""
+
+    pad_value = 0.0
 
     def forward(self, x: Tensor) -> Tensor:
-        return super().forward(_padded(self, x))
+        return super().forward(_padded(self, x, self.pad_value))  # pyright: ignore[reportAttributeAccessIssue]
 
 
-class MaxPool2dSame(layers.MaxPool2d):
-    """A pool with TensorFlow's padding."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(_padded(self, x, float("-inf")))
-
-
-class AvgPool2dSame(layers.AvgPool2d):
-    """A pool with TensorFlow's padding, whose zeros count."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(_padded(self, x))
+class _SameMaxPadding(_SamePadding):
+    pad_value = float("-inf")
 
 
 class _Standardized(layers.Conv2d):
@@ -85,6 +77,9 @@ def _expect_torchs(layer: Any) -> None:
 
 
 _BASES: dict[str, tuple[type, ...]] = {
+    "Conv2dSame": (_SamePadding, layers.Conv2d),
+    "MaxPool2dSame": (_SameMaxPadding, layers.MaxPool2d),
+    "AvgPool2dSame": (_SamePadding, layers.AvgPool2d),  # whose zeros count
     "Linear": (layers.Linear,),
     "PReLU": (layers.PRelu,),
     "BatchNormAct2d": (_ThenActivates, layers.BatchNorm),
@@ -108,7 +103,7 @@ globals().update(_CLASSES)  # where pickles look for them
 
 def register() -> None:
     """Make these twins known."""
-    for kind in (*_CLASSES.values(), Conv2dSame, MaxPool2dSame, AvgPool2dSame):
+    for kind in _CLASSES.values():
         places = (theirs, theirs.pool2d_same, metaformer)
         if (their := next((vars(it)[kind.__name__] for it in places if kind.__name__ in vars(it)), None)) is not None:
             register_twin(their, kind, _expect_torchs)

@@ -55,8 +55,8 @@ def kind_of(activation: Any) -> Kind | None:
 
 
 def _is_watched(module: nn.Module) -> bool:
-    has_hooks = has_global_hooks() or any(getattr(module, name) for name in CALL_HOOKS)
-    return bool(has_hooks) or "forward" in module.__dict__
+    has_hooks = bool(has_global_hooks()) or any(len(getattr(module, name)) > 0 for name in CALL_HOOKS)
+    return has_hooks or "forward" in module.__dict__
 
 
 def _is_still(activation: Any, kind: Kind) -> bool:

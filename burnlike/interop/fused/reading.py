@@ -112,5 +112,6 @@ def reads_only(activation: Any, settings: frozenset[str] = frozenset()) -> bool:
 
 
 def _is_of_torch(function: Any) -> bool:
-    """Whether it is a function of torch's under its own name."""
-    return any(getattr(it, getattr(function, "__name__", ""), None) is function for it in (torch, F))
+    """Whether it is a function of torch's under its own name, and no other that a program put there."""
+    is_theirs = any(getattr(function, "__globals__", vars(F)) is vars(it) for it in (torch, F))
+    return is_theirs and any(getattr(it, getattr(function, "__name__", ""), None) is function for it in (torch, F))

@@ -1,6 +1,7 @@
 """What a `config.json` of Hugging Face says, as configs of ours have it. Imports no torch."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...errors import ConfigError, nearest
@@ -33,27 +34,18 @@ _ACTIVATIONS: Mapping[str, ActivationConfig] = {
 }
 
 
-class Options(Mapping[str, Any]):
+class Options(UserDict[str, Any]):
     """The content of a `config.json`, or of a mapping in it, that remembers which keys were read."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
+        super().__init__(values)
         self._read: set[str] = set()
         self._within: dict[str, Options] = {}
 
     def __getitem__(self, key: str) -> Any:
-        value = self._values[key]
+        value = self.data[key]
         self._read.add(key)
         return value
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._values
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
     def within(self, key: str) -> "Options":
         """The mapping at a key, whose keys are remembered, too."""
@@ -61,7 +53,7 @@ class Options(Mapping[str, Any]):
 
     def unread(self, harmless: Collection[str]) -> list[str]:
         """The keys that nothing has read, but the `harmless` ones; those within mappings by dotted names."""
-        names = [key for key in self._values if key not in self._read and key not in harmless]
+        names = [key for key in self.data if key not in self._read and key not in harmless]
         return names + [f"{key}.{name}" for key, found in self._within.items() for name in found.unread(())]
 
 
