@@ -42,23 +42,14 @@ class DecoderFeedForward(Config):
 
 
 class GatedPart(DecoderFeedForward, tag="Gated"):
-    """linear(activation(x w) * (x v)) (Shazeer 2020, eq. 6): SwiGLU by default, GEGLU with GELU.
-
-    Attributes:
-        activation: of the gate.
-        bias: whether the linear layers have a bias.
-    """
+    """linear(activation(x w) * (x v)) (Shazeer 2020, eq. 6): SwiGLU by default, GEGLU with GELU."""
 
     activation: ActivationConfig = SiLUConfig()
     bias: bool = False
 
 
 class PlainPart(DecoderFeedForward, tag="Plain"):
-    """Two linear layers with biases, and an activation between them (Vaswani et al. 2017, section 3.3).
-
-    Attributes:
-        activation: between the linear layers.
-    """
+    """Two linear layers with biases, and an activation between them (Vaswani et al. 2017, section 3.3)."""
 
     activation: ActivationConfig = GeluConfig()
 
@@ -67,11 +58,9 @@ class ExpertsPart(DecoderFeedForward, tag="Experts"):
     """A mixture of gated parts, of which each position takes a few (Jiang et al. 2024).
 
     Attributes:
-        n_experts: how many there are.
         n_selected: how many a position takes.
         normalized: whether the weights of those that are taken are divided by their sum, as in Mixtral; not in Switch,
             where one is taken: its weight would be 1, from which the router learns nothing.
-        activation: of the experts' gates.
         balance: factor of what a training adds to its loss so that all experts are used (alpha of Fedus et al. 2021,
             eq. 4).
     """
@@ -91,15 +80,12 @@ class DecoderLmConfig(ModuleConfig["decoder_lm.DecoderLm"], tag="DecoderLm"):
     """A decoder-only transformer, by default: RMS norm before each part, rotary positions, SwiGLU, tied output head.
 
     Attributes:
-        vocab_size: tokens.
         max_sequence_length: longest sequence it can read.
         d_model: size of a position's vector.
-        n_layers: blocks.
         n_heads: attention heads of a block; must divide d_model into even parts, unless `d_head` is given.
         d_ff: inner size of the feed-forward part, or of each expert.
         dropout: probability of dropping a value of each part's output, and an attention weight, in training.
         theta: base of the rotary frequencies.
-        norm_epsilon: epsilon of the norms.
         n_heads_kv: heads of keys and values, each for a group of heads of queries; must divide n_heads, None for
             n_heads.
         d_head: size of a head; None for d_model / n_heads.
@@ -108,9 +94,6 @@ class DecoderLmConfig(ModuleConfig["decoder_lm.DecoderLm"], tag="DecoderLm"):
         logit_soft_cap: the same for logits.
         attention_bias: whether the query, key and value projections have a bias.
         attention_output_bias: whether the output projection of the attention has a bias.
-        positions: how positions are known.
-        feed_forward: the kind of feed-forward part.
-        norm: the kind of norm.
         tied: whether the output head is the transposed embedding.
         head: whether it has an output head. Without one, results are the normalized vectors of the last block.
         query_key_norm: whether each head's queries and keys have an RMS norm of their own before the rotation (Qwen3,
@@ -174,17 +157,13 @@ class BertEncoderConfig(ModuleConfig["encoders.BertEncoder"], tag="BertEncoder")
     """A bidirectional encoder whose layers normalize the sum of each part and its input (Devlin et al. 2019).
 
     Attributes:
-        vocab_size: tokens.
         max_sequence_length: longest sequence it can read.
         d_model: size of a position's vector.
-        n_layers: layers.
         n_heads: attention heads of a layer; must divide d_model.
         d_ff: inner size of the feed-forward parts.
         n_token_types: kinds of tokens, such as those of a first and a second sentence.
         dropout: probability of dropping a value of the embeddings and of each part's output, in training.
         attention_dropout: probability of dropping an attention weight, in training.
-        activation: of the feed-forward parts.
-        norm_epsilon: epsilon of the norms.
         pooler: whether one vector is made of each sequence: tanh of a linear map of its first position.
     """
 
@@ -231,7 +210,6 @@ class BertClassifierConfig(ModuleConfig["encoders.BertClassifier"], tag="BertCla
 
     Attributes:
         encoder: the encoder, with its pooler.
-        n_classes: classes.
         dropout: probability of dropping a value of the pooled vector, in training.
     """
 
@@ -260,13 +238,11 @@ class EncoderDecoderConfig(ModuleConfig["encoder_decoder.EncoderDecoder"], tag="
         d_head: size of a head; n_heads * d_head may be other than d_model.
         d_ff: inner size of the feed-forward parts.
         n_decoder_layers: layers of the decoder; None for as many as the encoder has.
-        activation: of the feed-forward parts.
         gated: whether the activation is multiplied by another linear map of the same vector.
         dropout: probability of dropping an attention weight, an inner value, and a value of each part's output.
         n_buckets: ranges of distances between positions, even; see `RelativePositionBias`.
         max_distance: from here on all distances are in one range.
         tied_head: whether the head is the transposed embedding, of vectors divided by the square root of d_model.
-        norm_epsilon: epsilon of the norms.
     """
 
     vocab_size: Size
@@ -303,10 +279,8 @@ class LstmLmConfig(ModuleConfig["lstm_lm.LstmLm"], tag="LstmLm"):
     """A language model of layers of LSTM, dropout between them (Zaremba et al. 2014).
 
     Attributes:
-        vocab_size: tokens.
         d_model: size of a token's vector.
         d_hidden: size of the hidden state and of the cell of each layer.
-        n_layers: layers of LSTM.
         dropout: probability of dropping a value of a layer's input, and of the head's, in training.
         tied_head: whether the head is the transposed embedding, without a bias (Press & Wolf 2017); d_hidden must then
             be d_model.

@@ -26,17 +26,13 @@ class VisionTransformerConfig(ModuleConfig["encoders.VisionTransformer"], tag="V
         num_classes: of the result; None for no head, whose input is the result then.
         image_size: of the images; one size, or `[height, width]`, as in patch_size.
         patch_size: of the patches, which don't overlap; must divide image_size.
-        channels: of the image.
         d_model: size of a patch's vector.
-        n_layers: blocks.
         n_heads: attention heads of a block; must divide d_model.
         d_ff: inner size of the feed-forward parts.
         dropout: probability of dropping a value of the patches' vectors and of each part's output in training.
         attention_dropout: probability of dropping an attention weight in training.
         drop_path: probability that a part of the last block is left out for an item in training; it grows from 0 at the
             first.
-        activation: of the feed-forward parts.
-        norm_epsilon: of all norms.
 
     Example:
         >>> VisionTransformerConfig.small(num_classes=10, image_size=32, patch_size=4).n_patches
@@ -104,13 +100,11 @@ class ConvNextConfig(ModuleConfig["convolutional.ConvNext"], tag="ConvNext"):
 
     Attributes:
         num_classes: of the result; None for no head, whose input is the result then.
-        channels: of the image.
         depths: blocks of each stage; each stage after the first halves height and width.
         widths: channels of each stage, as many as depths.
         patch_size: of the first convolution, which is also its stride.
         drop_path: probability that the last block is left out for an item in training; it grows from 0 at the first.
         layer_scale: the first value of the factors of each block's result; 0 for no such factors.
-        activation: between both linear layers of a block.
         norm_epsilon: of all norms but the last.
         head_epsilon: of the norm before the head.
 
@@ -167,15 +161,12 @@ class ResNetConfig(ModuleConfig["convolutional.ResNet"], tag="ResNet"):
 
     Attributes:
         num_classes: of the result; None for no head, whose input is the result then.
-        channels: of the image.
         block: `Basic` is two convolutions of 3 x 3, `Bottleneck` 1 x 1, 3 x 3 and 1 x 1.
         depths: blocks of each stage; each stage after the first halves height and width.
         widths: channels of each stage's result, as many as depths.
-        stem_channels: of the first convolution.
         stem: `ImageNet` is a convolution of 7 x 7 and a pool, which divide height and width by 4; `Small` a convolution
             of 3 x 3, for images such as CIFAR's (He et al. 2016, section 4.2).
         norm: after each convolution, of channels; its own number of features does not count.
-        activation: of the stem and the blocks.
         zero_last: whether the last norm of each block starts at 0 (Goyal et al. 2017, section 5.1).
 
     Example:
@@ -256,11 +247,9 @@ class UNetConfig(ModuleConfig["convolutional.UNet"], tag="UNet"):
 
     Attributes:
         num_classes: channels of the result: the classes of a pixel, or 1 for a mask.
-        channels: of the image.
         widths: channels at full size, at half of it, and so on; the last are those in the middle.
         norm: after each convolution, of channels; `Identity` for none, as in the paper. Its own number of features does
             not count.
-        activation: after each norm.
     """
 
     num_classes: Size
@@ -282,12 +271,9 @@ class MlpConfig(ModuleConfig["mlp.Mlp"], tag="Mlp"):
 
     Attributes:
         sizes: of the input, the hidden layers and the result.
-        activation: after each hidden layer.
         norm: before each activation, such as LayerNorm or BatchNorm; `Identity` for none. Its own number of features
             does not count.
         dropout: probability of dropping a hidden value in training.
-        bias: whether the linear layers have a bias.
-        initializer: of the linear layers.
 
     Example:
         >>> MlpConfig(sizes=(784, 256, 10)).init().num_params()
