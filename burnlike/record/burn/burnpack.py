@@ -18,7 +18,7 @@ from ..bytes.source import Source
 from ..formats import Format
 from ..outline import Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
 from . import cbor
-from .burnpack_content import Pack, Scalar
+from .burnpack_optimizers import Pack, Scalar
 from .burnpack_records import outline_of_pack, pack_of
 from .dtypes import burn_dtype, read_dtype
 
@@ -57,7 +57,13 @@ class Burnpack(Format):
         text = cbor.encode(_metadata(pack, places))
         start = _aligned(_HEAD.size + len(text))
         end = start + max((stop for _, stop in places.values()), default=0)
-        _check_limits(len(text), len(places), end)
+        for what, count, limit in (
+            ("bytes of names and metadata", len(text), MAX_METADATA_BYTES),
+            ("tensors", len(places), MAX_TENSORS),
+            ("bytes", end, MAX_FILE_BYTES),
+        ):
+            if count > limit:
+                raise RecordError(f"the record has {count} {what}, Burn reads at most {limit}; save it as safetensors")
         yield _HEAD.pack(MAGIC, VERSION, len(text)) + text + bytes(start - _HEAD.size - len(text))
         offset = 0
         for name, entry in pack.tensors.items():
@@ -113,18 +119,14 @@ def _places(pack: Pack) -> dict[str, tuple[int, int]]:
     return places
 
 
-def _check_limits(metadata_bytes: int, tensors: int, file_bytes: int) -> None:
-    for what, count, limit in (
-        ("bytes of names and metadata", metadata_bytes, MAX_METADATA_BYTES),
-        ("tensors", tensors, MAX_TENSORS),
-        ("bytes", file_bytes, MAX_FILE_BYTES),
-    ):
-        if count > limit:
-            raise RecordError(f"the record has {count} {what}, Burn reads at most {limit}; save it as safetensors")
-
-
 def _metadata(pack: Pack, places: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    found: dict[str, Any] = {"tensors": _sorted({name: _descriptor(name, pack, places[name]) for name in pack.tensors})}
+    tensors: dict[str, Any] = {}
+    for name, entry in pack.tensors.items():
+        dtype = burn_dtype(entry.dtype, name)
+        tensors[name] = {"dtype": dtype, "shape": list(entry.shape), "data_offsets": list(places[name])}
+        if name in pack.ids:
+            tensors[name]["param_id"] = pack.ids[name]
+    found = {"tensors": _sorted(tensors)}
     if pack.metadata:
         found["metadata"] = _sorted(pack.metadata)
     if pack.scalars:
@@ -137,32 +139,33 @@ def _sorted(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: found[name] for name in sorted(found)}
 
 
-def _descriptor(name: str, pack: Pack, place: tuple[int, int]) -> dict[str, Any]:
-    entry = pack.tensors[name]
-    found = {"dtype": burn_dtype(entry.dtype, name), "shape": list(entry.shape), "data_offsets": list(place)}
-    return {**found, "param_id": pack.ids[name]} if name in pack.ids else found
-
-
 def _pack(found: Any, source: Source, head_bytes: int) -> Pack:
     path = source.path
     if not isinstance(found, dict) or not isinstance(found.get("tensors"), dict):
         raise RecordFormatError(f"{path}: its metadata is no map with tensors; it is damaged or no burnpack file")
-    if len(found["tensors"]) > MAX_TENSORS:
-        raise RecordFormatError(f"{path}: has {len(found['tensors'])} tensors, at most {MAX_TENSORS} are allowed")
-    tensors, ids = [], {}
-    source.budget.take(_TENSOR_BYTES * len(found["tensors"]), _TENSOR_STEPS * len(found["tensors"]))
-    for name, descriptor in found["tensors"].items():
-        tensors.append(_tensor(name, descriptor, source))
-        param_id = descriptor.get("param_id")
-        if param_id is not None:
-            if not _natural(param_id):
-                raise _wrong(path, name, f"the param_id {param_id!r:.40}")
-            ids[name] = param_id
+    count = len(found["tensors"])
+    if count > MAX_TENSORS:
+        raise RecordFormatError(f"{path}: has {count} tensors, at most {MAX_TENSORS} are allowed")
+    source.budget.take(_TENSOR_BYTES * count, _TENSOR_STEPS * count)
+    tensors = [_tensor(name, descriptor, source) for name, descriptor in found["tensors"].items()]
+    ids = {name: it["param_id"] for name, it in found["tensors"].items() if it.get("param_id") is not None}
+    for name, param_id in ids.items():
+        if not _natural(param_id):
+            raise _wrong(path, name, f"the param_id {param_id!r:.40}")
     tensors.sort(key=lambda it: (it.start, it.start + it.stored_bytes, it.name))
-    _check_overlaps(tensors, ids, path)
+    for one, other in pairwise(tensors):  # only a tied tensor, which has one id under all its names, may share bytes
+        same = (one.start, one.stored_bytes) == (other.start, other.stored_bytes)
+        tied = same and one.name in ids and ids[one.name] == ids.get(other.name)
+        if other.start < one.start + one.stored_bytes and not tied:
+            raise _wrong(path, other.name, f"bytes in common with '{one.name[:80]}'")
     start = _data_start(source, head_bytes, tensors)
     placed: dict[str, TensorEntry] = {it.name: replace(it, start=it.start + start) for it in tensors}
-    return Pack(placed, {}, ids, _texts(found.get("metadata"), path), _scalars(found.get("scalars"), path))
+    texts, scalars = ({} if found.get(key) is None else found[key] for key in ("metadata", "scalars"))
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise RecordFormatError(f"{path}: its free metadata is no map from text to text; it is damaged")
+    if not isinstance(scalars, dict):
+        raise RecordFormatError(f"{path}: its scalars are no map; it is damaged")
+    return Pack(placed, {}, ids, texts, {name: _scalar(name, it, path) for name, it in scalars.items()})
 
 
 def _tensor(name: str, descriptor: Any, source: Source) -> StoredTensor:
@@ -195,23 +198,17 @@ def _wrong(path: str, name: str, what: str) -> RecordFormatError:
     return RecordFormatError(f"{path}: '{name[:80]}' has {what}; the file is damaged: save or fetch it again")
 
 
-def _check_overlaps(tensors: list[StoredTensor], ids: Mapping[str, int], path: str) -> None:
-    """Only a tied tensor, which has one id under all its names, may have its bytes in common."""
-    for one, other in pairwise(tensors):
-        if other.start >= one.start + one.stored_bytes:
-            continue
-        same = (one.start, one.stored_bytes) == (other.start, other.stored_bytes)
-        if not same or one.name not in ids or ids[one.name] != ids.get(other.name):
-            raise _wrong(path, other.name, f"bytes in common with '{one.name[:80]}'")
-
-
 def _data_start(source: Source, head_bytes: int, tensors: list[StoredTensor]) -> int:
     """The position of the first tensor, which the oldest files don't pad."""
-    start, count = _aligned(head_bytes), _end(tensors)
+    start, count = _aligned(head_bytes), max((it.start + it.stored_bytes for it in tensors), default=0)
     if start + count > MAX_FILE_BYTES:
         what = f"it takes {start + count} bytes, at most {MAX_FILE_BYTES} are allowed"
     elif not source.has(start, count):
-        if _is_unpadded(source, head_bytes, tensors):
+        # In files of Burn 0.19 tensors lie close together; only the file's length tells. A padded file that was cut may
+        # have the same length: it has gaps, or zeros where the other has its first values.
+        whole = source.has(head_bytes, count) and not source.has(head_bytes + count, 1)
+        close = all(one.start + one.stored_bytes == other.start for one, other in pairwise(tensors))
+        if whole and close and any(source.read(head_bytes, min(count, start - head_bytes))):
             return head_bytes
         what = f"truncated: its tensors end at byte {start + count}, the file ends before"
     elif source.has(start + count, 1):
@@ -219,38 +216,6 @@ def _data_start(source: Source, head_bytes: int, tensors: list[StoredTensor]) ->
     else:
         return start
     raise RecordFormatError(f"{source.path}: {what}; save or fetch it again")
-
-
-def _is_unpadded(source: Source, head_bytes: int, tensors: list[StoredTensor]) -> bool:
-    """Whether the file is one of Burn 0.19, whose tensors lie close together; only the file's length tells.
-
-    A padded file that was cut may have the same length. It has gaps, or zeros where the other has its first values.
-    """
-    count = _end(tensors)
-    whole = source.has(head_bytes, count) and not source.has(head_bytes + count, 1)
-    if not whole or any(one.start + one.stored_bytes != other.start for one, other in pairwise(tensors)):
-        return False
-    return any(source.read(head_bytes, min(count, _aligned(head_bytes) - head_bytes)))
-
-
-def _end(tensors: list[StoredTensor]) -> int:
-    return max((it.start + it.stored_bytes for it in tensors), default=0)
-
-
-def _texts(found: Any, path: str) -> dict[str, str]:
-    if found is None:
-        return {}
-    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
-        raise RecordFormatError(f"{path}: its free metadata is no map from text to text; it is damaged")
-    return found
-
-
-def _scalars(found: Any, path: str) -> dict[str, Scalar]:
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise RecordFormatError(f"{path}: its scalars are no map; it is damaged")
-    return {name: _scalar(name, it, path) for name, it in found.items()}
 
 
 def _scalar(name: str, found: Any, path: str) -> Scalar:

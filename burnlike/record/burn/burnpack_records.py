@@ -16,7 +16,7 @@ from ..bytes.source import Source
 from ..layout import Layout, LayoutOf, join, known_layout, tag_of
 from ..outline import Outline, StoredTensor
 from . import burnpack_optimizers
-from .burnpack_content import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
+from .burnpack_optimizers import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .envelope import told_states
 from .record_tree import default_layout, item_of
 from .state_layouts import is_optimizer_record, leaves_of, normal

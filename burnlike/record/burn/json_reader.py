@@ -4,12 +4,14 @@ import json
 import math
 import re
 import sys
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
 
 from ...errors import RecordFormatError
 from ..bytes.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
 from ..bytes.source import Source
-from .json_numbers import BYTES_PER_STEP, bytes_of, runs
 from .record_tree import Blob, has_values
 
 _WINDOW_BYTES = 1 << 16
@@ -21,6 +23,10 @@ _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _DIGITS = 4300
 """Digits of the longest number that is read: the most that Python turns into an integer."""
 _TENSOR = TensorCost(memory=3600, steps=1100, file_bytes=8)
+_FIRST_CHUNK_BYTES, _CHUNK_BYTES = 1 << 10, 1 << 16
+_BYTES_PER_STEP = 12  # of the text of numbers
+_DECODER = msgspec.json.Decoder(list[int])
+_GOOD = re.compile(rb"(?:[ \t\n\r]*(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[ \t\n\r]*,)*[ \t\n\r]*")
 _LITERALS = {b"true": True, b"false": False, b"null": None}
 
 
@@ -123,7 +129,7 @@ class JsonReader:
         stop = self._data.find(b"]", self._at)
         values = None
         if stop >= 0:
-            self._budget.take(0, 20 + (stop - self._at) / BYTES_PER_STEP)
+            self._budget.take(0, 20 + (stop - self._at) / _BYTES_PER_STEP)
             values = bytes_of(self._data[self._at : stop])
         if values is not None:  # all of it is at hand
             self._at = stop + 1
@@ -237,3 +243,57 @@ class JsonReader:
         found = self._data[self._at : self._at + 20]
         what = repr(found) if found else "the end of the text"
         raise RecordFormatError(f"{self._source.path}: byte {self._begin + self._at}: {expected}, got {what}")
+
+
+class ArrayPart(NamedTuple):
+    """Some of an array's bytes, and the offset behind their text; for the last ones, that behind the array's `]`."""
+
+    values: bytes
+    end: int
+    last: bool
+
+
+def runs(source: Source, start: int) -> Iterator[ArrayPart]:
+    """The bytes of the array whose `[` is at `start`."""
+    begin, text, first, chunk_bytes = start + 1, b"", True, _FIRST_CHUNK_BYTES
+    while True:
+        more = source.read_some(begin + len(text), chunk_bytes)
+        chunk_bytes = min(2 * chunk_bytes, _CHUNK_BYTES)  # small at first, for files of many small tensors
+        if not more:
+            raise RecordFormatError(
+                f"{source.path}: truncated within bytes, at byte {begin + len(text)}; save or fetch it again"
+            )
+        text += more
+        stop = text.find(b"]")
+        last = stop >= 0
+        stop = stop if last else text.rfind(b",")
+        if stop < 0:
+            if len(text) > _CHUNK_BYTES:
+                raise _no_byte(source, text, begin)
+            continue
+        source.budget.take(0, 10 + stop / _BYTES_PER_STEP)
+        values = bytes_of(text[:stop])
+        if values is None or not (values or (first and last)):
+            raise _no_byte(source, text, begin)
+        yield ArrayPart(values, begin + stop + 1, last)
+        if last:
+            return
+        begin, text, first = begin + stop + 1, text[stop + 1 :], False
+
+
+def bytes_of(text: bytes) -> bytes | None:
+    """The bytes whose numbers the text lists; None if it lists something else."""
+    if b"-" in text:  # of which -0 is a number
+        return None
+    try:
+        return bytes(_DECODER.decode(b"[" + text + b"]"))
+    except (msgspec.MsgspecError, ValueError):
+        return None
+
+
+def _no_byte(source: Source, text: bytes, begin: int) -> RecordFormatError:
+    good = _GOOD.match(text)
+    place = good.end() if good else 0
+    return RecordFormatError(
+        f"{source.path}: byte {begin + place}: expected a number from 0 to 255, got {text[place : place + 20]!r}"
+    )

@@ -1,17 +1,18 @@
 """JSON: records as text with field names, pretty or gzipped, as Burn 0.21 writes them. Imports no torch."""
 
 import math
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from ...errors import RecordFormatError
 from ..bytes.source import Source
-from ..outline import Outline, Payload, Segment, TensorEntry
+from ..outline import Outline, Payload, Segment, StoredTensor, TensorEntry
 from .envelope import EnvelopeFormat, artifact_of, outline_of_artifact, pieces_of
-from .json_numbers import Numbers, TextTensor
-from .json_reader import JsonReader
+from .json_reader import ArrayPart, JsonReader, runs
 from .record_tree import Blob
 
 _INDENT = 2
@@ -69,6 +70,58 @@ def float_text(value: float) -> str:
         return f"{sign}0.{'0' * -point}{digits}"
     exponent = f"e{point - 1:+d}"
     return f"{sign}{digits}{exponent}" if len(digits) == 1 else f"{sign}{digits[0]}.{digits[1:]}{exponent}"
+
+
+class Numbers:
+    """Reads the arrays of bytes in a text; keeps its place, so that reading forward takes one pass."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._lock = threading.Lock()
+        self._start = -1
+        self._runs: Iterator[ArrayPart] = iter(())
+        self._values, self._begin = b"", 0
+
+    def read_into(self, start: int, begin: int, into: memoryview) -> None:
+        """Fill `into` with the bytes from index `begin` on of the array at `start`; several threads may."""
+        with self._lock:
+            if start != self._start or begin < self._begin:
+                self._start, self._runs = start, runs(self._source, start)
+                self._values, self._begin = b"", 0
+            while into:
+                skipped = begin - self._begin
+                piece = self._values[skipped : skipped + len(into)]
+                into[: len(piece)] = piece
+                into, begin = into[len(piece) :], begin + len(piece)
+                if into:
+                    self._advance()
+
+    def _advance(self) -> None:
+        begin = self._begin + len(self._values)
+        try:
+            found = next(self._runs, None)
+        except BaseException:
+            self._start = -1  # the iterator has ended: begin anew next time
+            raise
+        if found is None:
+            self._start = -1
+            raise RecordFormatError(f"{self._source.path}: an array of bytes became shorter since the file was opened")
+        self._values, self._begin = found.values, begin
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class TextTensor(StoredTensor):
+    """A tensor whose bytes are written as an array of numbers, its `[` at `start`; `numbers` reads them."""
+
+    numbers: Numbers = field(kw_only=True)
+
+    @property
+    def sequential(self) -> bool:
+        """See `StoredTensor`: a place within the array is found by reading what lies before."""
+        return True
+
+    def read_into(self, begin: int, into: memoryview) -> None:
+        self.numbers.read_into(self.start, begin, into)
 
 
 _FILE = "burn_core::record::file::{}FileRecorder"
