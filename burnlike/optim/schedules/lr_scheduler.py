@@ -7,7 +7,8 @@ group, 0 where there is one scheduler for all. Burn 0.21 has a bare number, or `
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, Self, TypeVar
 
 from ...errors import ArgumentError, RecordError, RecordMismatchError
 from ...record.methods import RecordMethods
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from ...record import Record
 
 
-Number = int | float
 Rate = TypeVar("Rate")
+Fitted = list[tuple["AnyLrScheduler[Any]", dict[str, int | float]]]
 BEFORE_FIRST = 2**64 - 1
 """What Burn counts before the first step in unsigned counters that then begin at 0."""
+_INTS = {"u64": (0, 2**64 - 1), "i64": (-(2**63), 2**63 - 1)}
+_COMPOSABLE = [("Linear", "usize"), ("Cosine", "usize"), ("Exponential", "f64"), ("Noam", "usize")]
+"""The children that Burn 0.21 knows, in the order that bincode numbers them by."""
 
 
 class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
@@ -39,7 +43,7 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
     fields: ClassVar[Mapping[str, str]] = {}
     burn_0_21: ClassVar[tuple[str | None, str] | None] = None
 
-    def __init__(self, **state: Number) -> None:
+    def __init__(self, **state: int | float) -> None:
         self.state: dict[str, Any] = state
 
     @abstractmethod
@@ -68,7 +72,12 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
         """
         from ...record import Record
 
-        values, layout = burn_0_22(self) if burn == "0.22" else burn_0_21(self)
+        if burn == "0.21":
+            values, layout = self._burn_0_21()
+        else:
+            values, layout = self._named()
+            if not self.grouped:
+                values, layout = ({"0": values}, {"0": layout}) if values else ({}, {})
         return Record(values=values, layout=layout, source=f"the record of {type(self).__name__}")
 
     def record_layout(self) -> Any:
@@ -82,7 +91,7 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
         """
         from ...record import Record
 
-        for scheduler, state in fitted(self, record if isinstance(record, Mapping) else Record.of(record).values):
+        for scheduler, state in self._fitted(record if isinstance(record, Mapping) else Record.of(record).values):
             scheduler.state.update(state)
         return self
 
@@ -90,16 +99,104 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
         """The state as `fields` has it, from what `to_record` gave; for subclasses where these differ."""
         return state
 
+    def _named(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        values, layout = dict(self.state), dict[str, Any](self.fields)
+        for index, child in enumerate(self.children):
+            below = child._named()
+            if below[0]:
+                values[str(index)], layout[str(index)] = below
+        return values, layout
+
+    def _burn_0_21(self) -> tuple[dict[str, Any], Any]:
+        _, kind = self.burn_0_21 or self._unknown_to_0_21("")
+        if kind == "unit":
+            return {}, kind
+        if kind != "schedulers":
+            return {"": self._bare(kind)}, kind
+        children, layouts = [], []
+        for index, child in enumerate(self.children):
+            name, below = child.burn_0_21 or (None, "")
+            if name is None:
+                child._unknown_to_0_21(f"schedulers.{index}: ")
+            children.append({name: child._bare(below)})
+            layouts.append({"$enum": _COMPOSABLE, "is": name})
+        return {"schedulers": children}, {"schedulers": {"$vec": layouts}}
+
+    def _bare(self, kind: str) -> int | float:
+        (value,) = self.state.values()
+        return float(value) if kind == "f64" else int(value)
+
+    def _unknown_to_0_21(self, place: str) -> NoReturn:
+        raise RecordError(
+            f"{place}Burn 0.21 has no place for the state of {type(self).__name__}; use into_record('0.22')"
+        )
+
+    def _fitted(self, values: Mapping[str, Any]) -> Fitted:
+        """The part of a record for this scheduler and those below it, checked; RecordMismatchError if there is none."""
+        if not self.grouped and ("" in values or "schedulers" in values):
+            return self._fitted_0_21(values)
+        if not self.grouped and values.keys() == {"0"}:
+            try:
+                return self._fitted_0_22(values["0"], "0.")
+            except RecordMismatchError:
+                if not self.children:
+                    raise
+        return self._fitted_0_22(values, "")
+
+    def _fitted_0_22(self, values: Any, path: str) -> Fitted:
+        if not isinstance(values, Mapping):
+            raise self._mismatch(path.rstrip("."), f"a map, got {values!r:.60}")
+        values = self.adjusted(values)
+        children = {str(index): child for index, child in enumerate(self.children)}
+        if unexpected := sorted(values.keys() - self.fields.keys() - children.keys()):
+            known = ", ".join((*self.fields, *children)) or "nothing"
+            raise self._mismatch(path.rstrip("."), f"{known}, got also '{unexpected[0]}'")
+        fields = self.fields.items()
+        found: Fitted = [(self, {it: self._number(values.get(it), kind, f"{path}{it}") for it, kind in fields})]
+        for name, child in children.items():
+            found += child._fitted_0_22(values.get(name, {}), f"{path}{name}.")
+        return found
+
+    def _fitted_0_21(self, values: Mapping[str, Any], path: str = "") -> Fitted:
+        _, kind = self.burn_0_21 or (None, "")
+        if kind != "schedulers" or path:
+            if values.keys() != {""} or len(self.fields) != 1 or self.burn_0_21 is None:
+                raise self._mismatch(path, f"its own state, got {dict(values)!r:.60}")
+            ((name, kind),) = self.fields.items()
+            return [(self, {name: self._number(values[""], kind, path)})]
+        states = values.get("schedulers")
+        if not isinstance(states, list) or len(states) != len(self.children):
+            raise self._mismatch("schedulers", f"a list of {len(self.children)} states, got {states!r:.60}")
+        found: Fitted = []
+        for index, (child, state) in enumerate(zip(self.children, states, strict=True)):
+            name, _ = child.burn_0_21 or (None, "")
+            if not isinstance(state, Mapping) or state.keys() != {name}:
+                raise child._mismatch(f"schedulers.{index}", f"the state of {name}, got {state!r:.60}")
+            found += child._fitted_0_21({"": state[name]}, f"schedulers.{index}.{name}")
+        return found
+
+    def _number(self, value: Any, kind: str, path: str) -> int | float:
+        if kind == "f64" and type(value) in (int, float) and abs(value) <= sys.float_info.max:
+            return float(value)
+        if kind in _INTS and type(value) is int and _INTS[kind][0] <= value <= _INTS[kind][1]:
+            return value
+        raise self._mismatch(path, f"a number ({kind}), got {value!r:.60}")
+
+    def _mismatch(self, path: str, what: str) -> RecordMismatchError:
+        place = f" at '{path}'" if path else ""
+        return RecordMismatchError(
+            f"{type(self).__name__}{place}: expected {what}; load the record of this kind of scheduler"
+        )
+
 
 def each_its_own(schedulers: "Sequence[LrScheduler]") -> "list[LrScheduler]":
     """A list of the schedulers; ArgumentError if one is in two places, where it would advance twice in each step."""
-    for index, scheduler in enumerate(schedulers):
-        for before, other in enumerate(schedulers[:index]):
-            if other is scheduler:
-                raise ArgumentError(
-                    f"schedulers {before} and {index} are one {type(scheduler).__name__} object, which would advance in"
-                    " both places: make one for each"
-                )
+    for (before, first), (index, second) in combinations(enumerate(schedulers), 2):
+        if first is second:
+            raise ArgumentError(
+                f"schedulers {before} and {index} are one {type(first).__name__} object, which would advance in both"
+                " places: make one for each"
+            )
     return list(schedulers)
 
 
@@ -108,130 +205,3 @@ class LrScheduler(AnyLrScheduler[float]):
 
     One of your own defines `step`, and keeps all that changes in `state`; see `AnyLrScheduler`.
     """
-
-
-State = dict[str, int | float]
-_INTS = {"u64": (0, 2**64 - 1), "i64": (-(2**63), 2**63 - 1)}
-_COMPOSABLE = [("Linear", "usize"), ("Cosine", "usize"), ("Exponential", "f64"), ("Noam", "usize")]
-"""The children that Burn 0.21 knows, in the order that bincode numbers them by."""
-
-
-def burn_0_22(scheduler: "AnyLrScheduler[Any]") -> tuple[dict[str, Any], Any]:
-    values, layout = _named(scheduler)
-    if scheduler.grouped:
-        return values, layout
-    return ({"0": values}, {"0": layout}) if values else ({}, {})
-
-
-def _named(scheduler: "AnyLrScheduler[Any]") -> tuple[dict[str, Any], dict[str, Any]]:
-    values, layout = dict(scheduler.state), dict[str, Any](scheduler.fields)
-    for index, child in enumerate(scheduler.children):
-        below = _named(child)
-        if below[0]:
-            values[str(index)], layout[str(index)] = below
-    return values, layout
-
-
-def burn_0_21(scheduler: "AnyLrScheduler[Any]") -> tuple[dict[str, Any], Any]:
-    if scheduler.burn_0_21 is None:
-        raise _unknown(scheduler, "")
-    _, kind = scheduler.burn_0_21
-    if kind == "unit":
-        return {}, kind
-    if kind != "schedulers":
-        return {"": _bare(scheduler, kind)}, kind
-    children, layouts = [], []
-    for index, child in enumerate(scheduler.children):
-        name, below = child.burn_0_21 or (None, "")
-        if name is None:
-            raise _unknown(child, f"schedulers.{index}: ")
-        children.append({name: _bare(child, below)})
-        layouts.append({"$enum": _COMPOSABLE, "is": name})
-    return {"schedulers": children}, {"schedulers": {"$vec": layouts}}
-
-
-def _bare(scheduler: "AnyLrScheduler[Any]", kind: str) -> int | float:
-    (value,) = scheduler.state.values()
-    return float(value) if kind == "f64" else int(value)
-
-
-def _unknown(scheduler: "AnyLrScheduler[Any]", place: str) -> RecordError:
-    return RecordError(
-        f"{place}Burn 0.21 has no place for the state of {type(scheduler).__name__}; use into_record('0.22')"
-    )
-
-
-def fitted(scheduler: "AnyLrScheduler[Any]", values: Mapping[str, Any]) -> list[tuple["AnyLrScheduler[Any]", State]]:
-    """The part of a record for the scheduler and those below it, checked; RecordMismatchError if there is none."""
-    if scheduler.grouped:
-        return _fitted(scheduler, values, "")
-    if "" in values or "schedulers" in values:
-        return _fitted_0_21(scheduler, values)
-    if values.keys() == {"0"}:
-        try:
-            return _fitted(scheduler, values["0"], "0.")
-        except RecordMismatchError:
-            if not scheduler.children:
-                raise
-    return _fitted(scheduler, values, "")
-
-
-def _fitted(scheduler: "AnyLrScheduler[Any]", values: Any, path: str) -> list[tuple["AnyLrScheduler[Any]", State]]:
-    if not isinstance(values, Mapping):
-        raise _mismatch(scheduler, path.rstrip("."), f"a map, got {values!r:.60}")
-    values = scheduler.adjusted(values)
-    children = {str(index): child for index, child in enumerate(scheduler.children)}
-    if unexpected := sorted(values.keys() - scheduler.fields.keys() - children.keys()):
-        known = ", ".join((*scheduler.fields, *children)) or "nothing"
-        raise _mismatch(scheduler, path.rstrip("."), f"{known}, got also '{unexpected[0]}'")
-    state = {
-        name: _number(scheduler, values.get(name), kind, f"{path}{name}") for name, kind in scheduler.fields.items()
-    }
-    found = [(scheduler, state)]
-    for name, child in children.items():
-        found += _fitted(child, values.get(name, {}), f"{path}{name}.")
-    return found
-
-
-def _fitted_0_21(
-    scheduler: "AnyLrScheduler[Any]", values: Mapping[str, Any]
-) -> list[tuple["AnyLrScheduler[Any]", State]]:
-    _, kind = scheduler.burn_0_21 or (None, "")
-    if kind != "schedulers":
-        return _fitted_bare(scheduler, values, "")
-    states = values.get("schedulers")
-    if not isinstance(states, list) or len(states) != len(scheduler.children):
-        raise _mismatch(scheduler, "schedulers", f"a list of {len(scheduler.children)} states, got {states!r:.60}")
-    found: list[tuple[AnyLrScheduler[Any], State]] = []
-    for index, (child, state) in enumerate(zip(scheduler.children, states, strict=True)):
-        name, _ = child.burn_0_21 or (None, "")
-        if not isinstance(state, Mapping) or state.keys() != {name}:
-            raise _mismatch(child, f"schedulers.{index}", f"the state of {name}, got {state!r:.60}")
-        found += _fitted_bare(child, {"": state[name]}, f"schedulers.{index}.{name}")
-    return found
-
-
-def _fitted_bare(
-    scheduler: "AnyLrScheduler[Any]", values: Mapping[str, Any], path: str
-) -> list[tuple["AnyLrScheduler[Any]", State]]:
-    if values.keys() != {""} or len(scheduler.fields) != 1 or scheduler.burn_0_21 is None:
-        raise _mismatch(scheduler, path, f"its own state, got {dict(values)!r:.60}")
-    ((name, kind),) = scheduler.fields.items()
-    return [(scheduler, {name: _number(scheduler, values[""], kind, path)})]
-
-
-def _number(scheduler: "AnyLrScheduler[Any]", value: Any, kind: str, path: str) -> int | float:
-    if kind == "f64" and type(value) in (int, float) and abs(value) <= sys.float_info.max:
-        return float(value)
-    if kind in _INTS and type(value) is int:
-        low, high = _INTS[kind]
-        if low <= value <= high:
-            return value
-    raise _mismatch(scheduler, path, f"a number ({kind}), got {value!r:.60}")
-
-
-def _mismatch(scheduler: "AnyLrScheduler[Any]", path: str, what: str) -> RecordMismatchError:
-    place = f" at '{path}'" if path else ""
-    return RecordMismatchError(
-        f"{type(scheduler).__name__}{place}: expected {what}; load the record of this kind of scheduler"
-    )

@@ -77,14 +77,12 @@ def entries_of(record: Record) -> list[StateEntry]:
 
 
 def _entry(found: dict[str, StateEntry], text: str, name: str) -> StateEntry:
-    if text not in found:
-        try:
-            found[text] = StateEntry(ParamId.parse(text))
-        except ValueError as error:
-            raise RecordMismatchError(
-                f"expected names '<ParamId>.<field>' in an optimizer's record, got '{name}'"
-            ) from error
-    return found[text]
+    try:
+        return found.get(text) or found.setdefault(text, StateEntry(ParamId.parse(text)))
+    except ValueError as error:
+        raise RecordMismatchError(
+            f"expected names '<ParamId>.<field>' in an optimizer's record, got '{name}'"
+        ) from error
 
 
 def _ranks(record: Record) -> dict[str, int | None]:
@@ -117,23 +115,22 @@ class OptimizerLoadReport:
     mismatched: Sequence[Mismatch] = ()
 
     def __str__(self) -> str:
-        count = len(self.by_id) + len(self.by_path) + len(self.remapped)
-        lines = [f"{count} states loaded"]
+        lines = [f"{len(self.by_id) + len(self.by_path) + len(self.remapped)} states loaded"]
         if self.by_path:
             lines.append(
                 f"  {len(self.by_path)} of them by path: their ids are not in the module, which was not loaded from the"
                 " file that was saved with the optimizer"
             )
-        lines += _listed("remapped", [f"{before} -> {now}" for before, now in self.remapped.items()])
-        lines += _listed("dropped, of no parameter", self.orphaned)
-        lines += _listed("without a state", self.missing)
-        lines += _listed("mismatched", [f"{it.path}: expected {it.expected}, got {it.found}" for it in self.mismatched])
+        for title, items in {
+            "remapped": [f"{before} -> {now}" for before, now in self.remapped.items()],
+            "dropped, of no parameter": self.orphaned,
+            "without a state": self.missing,
+            "mismatched": [f"{it.path}: expected {it.expected}, got {it.found}" for it in self.mismatched],
+        }.items():
+            lines += [f"  {title}: {item}" for item in items[:_SHOWN]]
+            if len(items) > _SHOWN:
+                lines.append(f"  {title}: {len(items) - _SHOWN} more")
         return "\n".join(lines)
-
-
-def _listed(title: str, items: Sequence[str]) -> list[str]:
-    lines = [f"  {title}: {item}" for item in items[:_SHOWN]]
-    return [*lines, f"  {title}: {len(items) - _SHOWN} more"] if len(items) > _SHOWN else lines
 
 
 def match_entries(

@@ -17,10 +17,9 @@ from .matching import GROUPS, StateEntry, entries_of, tensors_of
 
 @dataclass(frozen=True, slots=True)
 class TorchRule:
-    """One of torch's optimizers, or two with the same states.
+    """One of torch's optimizers, or two with the same states, by the names of their configs here.
 
     Attributes:
-        classes: name of the config here -> torch's class.
         option: an option that only its groups have, among those that are known here.
         fields: torch's name -> the name here, of what its states may have.
         needed: those of torch's names that every state has.
@@ -33,7 +32,6 @@ class TorchRule:
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
         return " or ".join(it.__name__ for it in self.classes.values())
 
 
@@ -105,11 +103,7 @@ def from_torch(
 ) -> dict[str, Any]:
     """A state of torch's by the names that it has here.
 
-    Args:
-        fields: torch's name -> tensor or number.
-
-    Raises:
-        RecordMismatchError: it is none of that optimizer, or of a parameter of another shape.
+    It is a RecordMismatchError if it is none of that optimizer, or of a parameter of another shape.
     """
     present = {name: value for name, value in fields.items() if value is not None}
     foreign = [name for name in present if name not in rule.fields]
@@ -196,11 +190,7 @@ def adaptors_state(optimizer: torch.optim.Optimizer, record: Record) -> Callable
 
 
 def as_adaptors(record: Record) -> Record:
-    """The record as an OptimizerAdaptor takes it, where it is that of one of torch's own optimizers.
-
-    Raises:
-        RecordMismatchError: it is of one whose states no rule here has.
-    """
+    """The record as an OptimizerAdaptor takes it, where it is that of one of torch's own optimizers."""
     groups, shapes = record.values.get(GROUPS), record.values.get("shapes")
     rule = rule_in(record.values) if isinstance(groups, list) and all(map(is_group, groups)) else None
     if rule is None or not isinstance(shapes, Mapping):
