@@ -20,31 +20,19 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class EnsembleMember(NamedTuple):
-    """The facts about one module that a stack keeps, by the path of each part; a plain tuple, for pickles.
+    """The facts about one module that a stack keeps, by the path of each part; a plain tuple, for pickles."""
 
-    Attributes:
-        ids: as the module's parts keep them.
-        metas: labels and mappers, likewise.
-        members: of one that was stacked itself, what it remembers; else None.
-    """
-
-    ids: dict[str, dict[str, Any]]
-    metas: dict[str, dict[str, Any]]
-    members: tuple[Any, ...] | None
+    ids: dict[str, dict[str, Any]]  # as the module's parts keep them
+    metas: dict[str, dict[str, Any]]  # labels and mappers, likewise
+    members: tuple[Any, ...] | None  # of one that was stacked itself, what it remembers
 
 
 def stack(modules: Iterable[M]) -> M:
     """One module whose tensors have a first dimension with one entry for each of `modules`, for `burnlike.func.vmap`.
 
-    It has ids of its own and remembers those of its members for `unstack`. It shares no memory with them.
-
-    Args:
-        modules: of one class, with the same fields, hyperparameters, mode, shapes and trainability; ids and labels may
-            differ.
-
-    Raises:
-        StructureMismatchError: two of them differ in something else than values; the message has path and both values.
-        ArgumentError: there are no modules.
+    It has ids of its own and remembers those of its members for `unstack`. It shares no memory with them. They have one
+    class, and the same fields, hyperparameters, mode, shapes and trainability; ids and labels may differ.
+    Raises StructureMismatchError: they differ in something else than values; the message has path and both values.
 
     Example:
         >>> import torch, burnlike as bl
@@ -77,13 +65,8 @@ def stack(modules: Iterable[M]) -> M:
 def unstack(module: M) -> list[M]:
     """The modules that `module` was stacked from, with its present values and trainability, and their own ids.
 
-    They share no memory with it.
-
-    Args:
-        module: from `stack`, or what `burnlike.func.vmap`, `burnlike.mlax.apply` or a map made of such a module.
-
-    Raises:
-        ArgumentError: `module` was not stacked, or a tensor of it does not have one entry for each member.
+    They share no memory with it. `module` is from `stack`, or what `burnlike.func.vmap`, `burnlike.mlax.apply` or a map
+    made of such a module. Raises ArgumentError: it was not stacked, or a tensor lacks one entry for each member.
     """
     remembered: Sequence[tuple[Any, ...]] | None = module.__dict__.get("_burnlike_stack_members")
     if remembered is None:
@@ -140,15 +123,8 @@ def _check_same_leaves(first: list[Leaf], other: list[Leaf], number: int) -> Non
 
 
 def _traits(leaf: Leaf) -> list[str]:
-    tensor = leaf.tensor
-    return [
-        f"the path {leaf.path}",
-        f"shape {list(tensor.shape)}",
-        str(tensor.dtype),
-        f"device {tensor.device}",
-        f"trainable={leaf.trainable}",
-        f"requires_grad={tensor.requires_grad}",
-    ]
+    tensor, flags = leaf.tensor, [f"trainable={leaf.trainable}", f"requires_grad={leaf.tensor.requires_grad}"]
+    return [f"the path {leaf.path}", f"shape {[*tensor.shape]}", str(tensor.dtype), f"device {tensor.device}", *flags]
 
 
 def _check_same_modes(first: nn.Module, other: nn.Module, number: int) -> None:

@@ -26,17 +26,11 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> 
     gradients. It has holes where that module has: take the trainable part of `burnlike.mlax.partition`. The module
     itself is as it was afterwards, also where its layers change their state in place.
 
-    Args:
-        f: returns a scalar tensor.
-        argnums: the argument, or arguments, to differentiate with respect to.
-        has_aux: whether `f` returns `(scalar, aux)`: a pytree of tensors, modules (with their new state) and others.
+    `f` returns a scalar tensor; with `has_aux` `(scalar, aux)`, a pytree of tensors, modules (with their new state) and
+    others, and the function returned gives `(gradient, aux)`. For a tuple of `argnums` the gradient is a tuple.
 
-    Returns:
-        The gradient, or a tuple of them for a tuple of `argnums`; with `has_aux`, `(gradient, aux)`.
-
-    Raises:
-        AutodiffError: when called, a module in an argument of `argnums` has a state or a frozen parameter.
-        TracedLeakError: when called, a module in `aux` has a plain field that was set to a tensor of the transform.
+    Raises, when called, AutodiffError: a module in an argument of `argnums` has a state or a frozen parameter; and
+    TracedLeakError: a module in `aux` has a plain field that was set to a tensor of the transform.
 
     Example:
         >>> import torch, burnlike as bl
@@ -77,7 +71,9 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = 
             for number, inputs, values in zip(numbers, wanted, given, strict=False):
                 positional[number] = inputs.tree(values)
             result = f(*positional, **keywords)
-            value, aux = _value_and_aux(result) if has_aux else (result, None)
+            if has_aux and not (isinstance(result, tuple) and len(result) == 2):
+                raise TypeError(f"has_aux=True: expected (scalar, aux) from the function, got {type(result).__name__}")
+            value, aux = result if has_aux else (result, None)
             outputs = Outputs(aux)
             own = [pair for each in zip((*wanted, others), given, strict=True) for pair in _weights(*each)]
             made[:] = [outputs, dict(own), outputs.packed()]
@@ -129,7 +125,7 @@ def _checked_argnums(argnums: Argnums, count: int) -> list[int]:
 def _check_differentiable(inputs: Inputs, number: int) -> None:
     for value, found in zip(inputs.values, inputs.leaves, strict=True):
         if found is not None:
-            wrong = [leaf for leaf in found if leaf.saved and not _is_differentiable(leaf)]
+            wrong = [it for it in found if it.saved and not (it.trainable and differentiable(it.tensor))]
             if wrong:
                 raise AutodiffError(
                     f"argument {number} is a {type(value).__name__} with {_listed(wrong)}, of which there is no"
@@ -145,10 +141,6 @@ def _check_differentiable(inputs: Inputs, number: int) -> None:
             raise DTypeError(f"argument {number} holds a tensor of {value.dtype}, of which there is no gradient")
 
 
-def _is_differentiable(leaf: Leaf) -> bool:
-    return leaf.trainable and differentiable(leaf.tensor)
-
-
 def _listed(wrong: list[Leaf]) -> str:
     texts = []
     for leaf in wrong[:3]:
@@ -158,19 +150,10 @@ def _listed(wrong: list[Leaf]) -> str:
     return ", ".join(texts) + more
 
 
-def _value_and_aux(result: Any) -> tuple[Any, Any]:
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise TypeError(f"has_aux=True: expected the function to return (scalar, aux), got {type(result).__name__}")
-    return result
-
-
 def _weights(inputs: Inputs, packed: Sequence[Any]) -> list[tuple[Tensor, Tensor]]:
     """(tensor within the transform, the caller's) of the weights of all modules."""
-    pairs = [
-        zip(known or (), given if known else (), strict=True)
-        for known, given in zip(inputs.leaves, packed, strict=True)
-    ]
-    return [(tensor, leaf.tensor) for row in pairs for leaf, tensor in row if leaf.kind == "weight"]
+    rows = [zip(known, given, strict=True) for known, given in zip(inputs.leaves, packed, strict=True) if known]
+    return [(tensor, leaf.tensor) for row in rows for leaf, tensor in row if leaf.kind == "weight"]
 
 
 def _is_tracked(inputs: Inputs) -> list[bool]:
@@ -208,13 +191,13 @@ def fwd(*parts: nn.Module, x: Any, rng: Any = None, inference_mode: bool | None 
     """Combine the parts of a module, the first that has a parameter winning, and apply it.
 
     Args:
-        parts: of one module, as `burnlike.mlax.partition` gives them.
+        parts: of one module, as `burnlike.mlax.partition` gives them; they stay as they are.
         x: the input.
         rng: a `burnlike.mlax.Key` or generator, for layers that draw random numbers.
         inference_mode: None is what the `training` flag says.
 
     Returns:
-        The output, and the module with its new state; the parts are as they were.
+        The output, and the module with its new state.
 
     Example:
         >>> import torch, burnlike as bl

@@ -21,21 +21,13 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Leaf(NamedTuple):
-    """A tensor of a module tree, at the first place where it is met.
+    """A tensor of a module tree, at the first place where it is met."""
 
-    Attributes:
-        path: dotted path of torch.
-        tensor: the tensor.
-        kind: `weight` for a parameter, `state` for a buffer.
-        saved: False for a non-persistent buffer.
-        trainable: whether an optimizer may change it.
-    """
-
-    path: str
+    path: str  # dotted path of torch
     tensor: Tensor
-    kind: Kind
-    saved: bool
-    trainable: bool
+    kind: Kind  # `weight` for a parameter, `state` for a buffer
+    saved: bool  # False for a non-persistent buffer
+    trainable: bool  # whether an optimizer may change it
 
 
 def leaves(module: nn.Module) -> list[Leaf]:
@@ -75,12 +67,8 @@ def with_leaves(module: M, value_of: Callable[[Tensor], Tensor | None]) -> M:
 def with_detached_leaves(module: M, value_of: Callable[[Tensor], Tensor], requires_grad: bool | None = None) -> M:
     """As `with_leaves`, for the results of a transform: weights are parameters without a graph.
 
-    Inside another transform, and in what torch.compile traces, they are plain tensors still.
-
-    Args:
-        module: made inside a transform; its weights may be tensors of it.
-        value_of: the tensor outside of the transform.
-        requires_grad: of the weights; None leaves it as it was before the transform.
+    Inside another transform, and in what torch.compile traces, they are plain tensors still. `value_of` gives the
+    tensor outside of the transform; None leaves `requires_grad` as it was before the transform.
     """
     if transforming():
         return with_leaves(module, value_of)
@@ -144,11 +132,7 @@ def weight_places(module: nn.Module) -> Iterator[tuple[nn.Module, str]]:
 
 
 def check_no_leak(module: nn.Module) -> None:
-    """Refuse a module that leaves a transform with a tensor of it among its plain fields.
-
-    Raises:
-        TracedLeakError: there is one; its path is named.
-    """
+    """Refuse a module that leaves a transform with a tensor of it among its plain fields."""
     for path, part in parts_of(module):
         for name, value in hyperparameters(part).items():
             if _is_traced(value):

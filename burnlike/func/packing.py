@@ -17,12 +17,7 @@ def is_module(value: Any) -> bool:
 
 
 class Packing:
-    """A pytree in which modules may be anywhere.
-
-    Attributes:
-        values: the leaves of the pytree; a module is one.
-        leaves: the tensors of each leaf that is a module, None for any other.
-    """
+    """A pytree in which modules may be anywhere: its leaves, a module is one, and the tensors of those (else None)."""
 
     def __init__(self, tree: Any) -> None:
         self.values, self._spec = tree_flatten(tree, is_leaf=is_module)
@@ -44,10 +39,8 @@ class Inputs(Packing):
     def packed(self, detach: bool) -> list[Any]:
         """The leaves, with a list of tensors in place of each module.
 
-        Buffers are copies, so that a forward that changes them in place leaves the caller's module as it is.
-
-        Args:
-            detach: cut weights from autograd's graph outside of all transforms, so that results don't keep it.
+        Buffers are copies, so that a forward that changes them in place leaves the caller's module as it is. `detach`
+        cuts weights from autograd's graph outside of all transforms, so that results don't keep it.
         """
         cut = detach and not transforming()
 
@@ -61,20 +54,13 @@ class Inputs(Packing):
         """The pytree to call the function with, from `packed` as it is within the transform."""
         rebuilt = []
         for value, found, given in zip(self.values, self.leaves, packed, strict=True):
-            if found is None:
-                rebuilt.append(given)
-            else:
-                inner = {leaf.tensor: tensor for leaf, tensor in zip(found, given, strict=True)}
-                rebuilt.append(with_leaves(value, inner.__getitem__))
+            inner = {} if found is None else {leaf.tensor: it for leaf, it in zip(found, given, strict=True)}
+            rebuilt.append(given if found is None else with_leaves(value, inner.__getitem__))
         return self.structure(rebuilt)
 
 
 class Outputs(Packing):
-    """The results of a function within a transform.
-
-    Raises:
-        TracedLeakError: a module has a plain field that was set to a tensor of the transform.
-    """
+    """The results of a function within a transform; a module with a tensor of it in a plain field is refused."""
 
     def __init__(self, tree: Any) -> None:
         super().__init__(tree)
@@ -88,21 +74,16 @@ class Outputs(Packing):
     def tree(self, packed: Sequence[Any], same: Callable[[int, int, Tensor], Tensor | None]) -> Any:
         """The pytree for the caller, from `packed` as it came out of the transform.
 
-        Args:
-            packed: the leaves outside of the transform.
-            same: the caller's own tensor for `(index of the module, index of the tensor in it, tensor within the
-                transform)`, or None where the function made it anew.
+        `same` gives the caller's own tensor for `(index of the module, index of the tensor in it, tensor within the
+        transform)`, or None where the function made it anew.
         """
         rebuilt = []
         for index, (value, found, given) in enumerate(zip(self.values, self.leaves, packed, strict=True)):
-            if found is None:
-                rebuilt.append(given)
-                continue
             outer: dict[Tensor, Tensor] = {}
-            for position, (leaf, tensor) in enumerate(zip(found, given, strict=True)):
+            for position, (leaf, tensor) in enumerate(zip(found or (), given if found else (), strict=True)):
                 own = same(index, position, leaf.tensor)
                 outer[leaf.tensor] = tensor if own is None else own
-            rebuilt.append(with_detached_leaves(value, outer.__getitem__))
+            rebuilt.append(given if found is None else with_detached_leaves(value, outer.__getitem__))
         return self.structure(rebuilt)
 
 
@@ -121,10 +102,10 @@ def tensors_of(packed: Sequence[Any]) -> list[Tensor]:
 def with_tensors(packed: Sequence[Any], tensors: Iterable[Tensor]) -> list[Any]:
     """`packed` with its tensors replaced by the next ones of `tensors`, as `tensors_of` lists them."""
     left = iter(tensors)
-    filled: list[Any] = []
-    for value in packed:
+
+    def filled(value: Any) -> Any:
         if isinstance(value, list):
-            filled.append([next(left) for _ in value])
-        else:
-            filled.append(next(left) if isinstance(value, Tensor) else value)
-    return filled
+            return [next(left) for _ in value]
+        return next(left) if isinstance(value, Tensor) else value
+
+    return [filled(value) for value in packed]

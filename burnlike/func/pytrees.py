@@ -1,5 +1,6 @@
 """Registers classes of modules as pytrees, so that `torch.func` and torch's tree functions look inside."""
 
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
@@ -24,15 +25,8 @@ def register_pytree(cls: type[M]) -> type[M]:
     `burnlike.func.restore_parameters`. Tree functions outside of transforms give parameters, cut from the graph.
     Non-persistent buffers are no leaves, but for those of `burnlike.func.stack`, which have the leading dimension too.
 
-    Args:
-        cls: a class of modules; a second call has no effect.
-
-    Returns:
-        The class, so that this may be used as a decorator.
-
-    Raises:
-        TypeError: `cls` is no class of modules.
-        ArgumentError: another library has registered the class.
+    It returns the class, as a decorator does; a second call has no effect. Raises ArgumentError: another library has
+    registered the class.
 
     Example:
         >>> import torch, burnlike as bl
@@ -63,29 +57,19 @@ def register_pytree(cls: type[M]) -> type[M]:
     return cls
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Structure:
-    """A module without its leaves; equal for modules that can be mapped together.
+    """A module without its leaves; equal for modules that can be mapped together."""
 
-    Attributes:
-        module: one of this structure; its tensors are not used, but for the constants.
-        found: its leaves.
-    """
-
-    __slots__ = ("found", "module")
-
-    def __init__(self, module: nn.Module, found: list[Leaf]) -> None:
-        self.module = module
-        self.found = found
+    module: nn.Module  # one of this structure; its tensors are not used, but for the constants
+    found: list[Leaf]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Structure):
-            return False
-        if self is other:
-            return True
-        if [leaf.path for leaf in self.found] != [leaf.path for leaf in other.found]:
+        if not isinstance(other, Structure) or [it.path for it in self.found] != [it.path for it in other.found]:
             return False
         try:
-            check_same_structure(self.module, other.module)
+            if self is not other:
+                check_same_structure(self.module, other.module)
         except StructureMismatchError:
             return False
         return True
@@ -97,19 +81,12 @@ class Structure:
         return f"Structure({type(self.module).__name__}, {[leaf.path for leaf in self.found]})"
 
 
+@dataclass(slots=True, eq=False)
 class LeavesOf:
-    """The result of a tree function for a module when its results are not tensors: numbers, shapes, None.
+    """The result of a tree function for a module when its results are not tensors: numbers, shapes, None."""
 
-    Attributes:
-        structure: of the module.
-        values: one for each leaf.
-    """
-
-    __slots__ = ("structure", "values")
-
-    def __init__(self, structure: Structure, values: list[Any]) -> None:
-        self.structure = structure
-        self.values = values
+    structure: Structure
+    values: list[Any]  # one for each leaf
 
 
 def _flatten(module: nn.Module) -> tuple[list[Tensor], Structure]:
@@ -119,10 +96,8 @@ def _flatten(module: nn.Module) -> tuple[list[Tensor], Structure]:
 
 
 def _flatten_with_keys(module: nn.Module) -> tuple[list[tuple[Any, Tensor]], Structure]:
-    tensors, structure = _flatten(module)
-    return [
-        (pytree.MappingKey(leaf.path), tensor) for leaf, tensor in zip(structure.found, tensors, strict=True)
-    ], structure
+    _, structure = _flatten(module)
+    return [(pytree.MappingKey(leaf.path), leaf.tensor) for leaf in structure.found], structure
 
 
 def _unflatten(values: Any, structure: Structure) -> Any:

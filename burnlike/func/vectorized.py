@@ -32,13 +32,11 @@ def vmap(
         f: takes and returns pytrees of tensors and modules.
         in_dims: the dimension to map over, or None, for each argument; an int for all.
         out_dims: where the mapped dimension goes in the results; None for a module whose tensors are the same in every
-            call, such as one that `f` returns unchanged.
+            call, such as one that `f` returns unchanged: a state that differs from call to call raises ArgumentError.
         randomness: `error`, `same` or `different` random numbers in the calls.
         chunk_size: at most so many calls at once.
 
-    Raises:
-        ArgumentError: a state differs from call to call, and `out_dims` of its module is None.
-        TracedLeakError: a returned module has a plain field that was set to a tensor of the transform.
+    Raises TracedLeakError: a returned module has a plain field that was set to a tensor of the transform.
 
     Example:
         >>> import torch, burnlike as bl
@@ -105,13 +103,9 @@ def _weight_dims(
     inputs: Inputs, given: Sequence[Any], dims: Sequence[int | None]
 ) -> dict[Tensor, tuple[Tensor, int | None]]:
     """The weights within the transform -> those of the caller, and the dimension that is mapped over."""
-    own = {}
-    for found, tensors, module_dims in zip(inputs.leaves, given, grouped(inputs.leaves, dims), strict=True):
-        if found is not None:
-            for leaf, tensor, dim in zip(found, tensors, module_dims, strict=True):
-                if leaf.kind == "weight":
-                    own[tensor] = (leaf.tensor, None if dim is None else dim % leaf.tensor.dim())
-    return own
+    rows = zip(inputs.leaves, given, grouped(inputs.leaves, dims), strict=True)
+    leaves = [it for found, *row in rows if found for it in zip(found, *row, strict=True) if it[0].kind == "weight"]
+    return {tensor: (leaf.tensor, None if dim is None else dim % leaf.tensor.dim()) for leaf, tensor, dim in leaves}
 
 
 def _same(

@@ -40,34 +40,22 @@ class GridOptions(Options):
 def meshgrid(
     tensors: "tuple[Tensor[B2, D1, K2]]", options: GridOptions | GridIndexing | GridSparsity = ...
 ) -> "list[Tensor[B2, D1, K2]]": ...
-
-
 @overload
 def meshgrid(
     tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", options: GridOptions | GridIndexing | GridSparsity = ...
 ) -> "list[Tensor[B2, D2, K2]]": ...
-
-
 @overload
 def meshgrid(
     tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2], Tensor[B2, D1, K2]]",
     options: GridOptions | GridIndexing | GridSparsity = ...,
 ) -> "list[Tensor[B2, D3, K2]]": ...
-
-
 @overload
 def meshgrid(
     tensors: "Sequence[Tensor[B2, D1, K2] | torch.Tensor]", options: GridOptions | GridIndexing | GridSparsity = ...
 ) -> "list[Tensor[B2, Any, K2]]": ...
-
-
 def meshgrid(tensors: Any, options: Any = "Dense") -> Any:
     """The coordinates of a grid's points, one tensor per dimension. `N of [n_i] -> N of [n_1, .., n_N]`.
-
-    Args:
-        tensors: the coordinates along each dimension, of any kind.
-        options: or only its indexing or sparsity.
-
+    The vectors are of any kind; of the options, the indexing or sparsity alone will do.
     Torch: `torch.meshgrid(*tensors, indexing="ij")`. Differs: sparse results too.
     """
     spec, inner = _vectors("Meshgrid", tensors, MAX_RANK)
@@ -78,33 +66,20 @@ def meshgrid(tensors: Any, options: Any = "Dense") -> Any:
 
 @overload
 def meshgrid_stack(tensors: "tuple[Tensor[B2, D1, K2]]", index_pos: IndexPos = ...) -> "Tensor[B2, D2, K2]": ...
-
-
 @overload
 def meshgrid_stack(
     tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", index_pos: IndexPos = ...
 ) -> "Tensor[B2, D3, K2]": ...
-
-
 @overload
 def meshgrid_stack(
     tensors: "tuple[Tensor[B2, D1, K2], Tensor[B2, D1, K2], Tensor[B2, D1, K2]]", index_pos: IndexPos = ...
 ) -> "Tensor[B2, D4, K2]": ...
-
-
 @overload
 def meshgrid_stack(
     tensors: "Sequence[Tensor[B2, D1, K2] | torch.Tensor]", index_pos: IndexPos = ...
 ) -> "Tensor[B2, Any, K2]": ...
-
-
 def meshgrid_stack(tensors: Any, index_pos: IndexPos = "First") -> Any:
     """The coordinates of a grid's points in one tensor. `N of [n_i] -> [N, n_1, ..]`, or `[n_1, .., N]`.
-
-    Args:
-        tensors: the coordinates along each dimension, of any kind.
-        index_pos: `First` or `Last`, where the dimension of size N is.
-
     Torch: `torch.stack(torch.meshgrid(*tensors, indexing="ij"), dim)`.
     """
     spec, inner = _vectors("Meshgrid Stack", tensors, MAX_RANK - 1)
@@ -114,13 +89,8 @@ def meshgrid_stack(tensors: Any, index_pos: IndexPos = "First") -> Any:
 
 def affine_grid_2d(transform: "Tensor[B2, D3, Float]", dims: Sequence[int]) -> "Tensor[B2, D4, Float]":
     """The transformed coordinates x, y of each element of images. `[B, 2, 3] -> [B, H, W, 2]`.
-
-    Untransformed they are -1 to 1 from the first to the last element, and 0 where there is only one.
-
-    Args:
-        transform: an affine transformation for each image, or one for all.
-        dims: `[B, C, H, W]` of the images.
-
+    Untransformed they are -1 to 1 from the first to the last element, and 0 where there is only one. `dims` are the
+    `[B, C, H, W]` of the images.
     Torch: `F.affine_grid(transform, dims, align_corners=True)`. Differs: one transformation may stand for all.
     """
     spec = ranked_spec("affine_grid_2d", transform, 3)
@@ -167,11 +137,7 @@ class GridMethods(TensorBase[B, D, K]):
         options: GridSampleOptions | GridSampleMode | None = None,
     ) -> "Tensor[B, D4, Float]":
         """Values at coordinates x, y from -1 to 1. `[N, C, H, W]` at `[N, H', W', 2] -> [N, C, H', W']`.
-
-        Args:
-            grid: coordinates, x along W and y along H.
-            options: or only its mode; by default bilinear, zeros outside, corners not aligned.
-
+        x is along W, y along H; by default bilinear, zeros outside, corners not aligned.
         Torch: `F.grid_sample`. Differs: options instead of arguments.
         """
         name = "grid_sample_2d"

@@ -120,13 +120,9 @@ class QuantizationMethods(TensorBase[B, D, K]):
     def quantize(
         self: "Floats[B, D]", scheme: QuantScheme, scales: "Tensor[B, Any, Float] | torch.Tensor"
     ) -> QTensor[B, D]:
-        """round(x / scale) within the scheme's range. `[..] -> QTensor [..]`. Torch: none.
-
-        Args:
-            scheme: the integers, and what shares a scale.
-            scales: one for the tensor, or one for each block in row-major order.
-
-        Differs: a `QTensor`, not a Tensor; operations take what its `dequantize()` gives.
+        """round(x / scale) within the scheme's range. `[..] -> QTensor [..]`.
+        Scales are one for the tensor, or one for each block in row-major order.
+        Torch: none. Differs: a `QTensor`, not a Tensor; operations take what its `dequantize()` gives.
         Raises TensorValueError: sizes that the blocks don't divide, or another number of scales.
         Raises TensorTypeError: scales that are no Float tensor.
         """

@@ -18,11 +18,7 @@ def rfft(
     signal: "Tensor[B2, E, Float]", dim: int, n: int | None = None
 ) -> "tuple[Tensor[B2, E, Float], Tensor[B2, E, Float]]":
     """The Fourier transform of real numbers along `dim`: real and imaginary parts. `[.., n, ..] -> [.., n/2+1, ..]`.
-
-    Args:
-        signal: what to transform.
-        n: the length, a power of two, to which the signal is cut or filled with zeros; by default its own.
-
+    The signal is cut or filled with zeros to `n`, a power of two; by default its own length.
     Torch: `torch.fft.rfft(x, n, dim)`. Differs: two real tensors; lengths are powers of two.
     Raises TensorValueError: the length is no power of two.
     """
@@ -40,12 +36,7 @@ def irfft(
     n: int | None = None,
 ) -> "Tensor[B2, E, Float]":
     """The real signal whose `rfft` along `dim` is given. `[.., n/2+1, ..] -> [.., n, ..]`.
-
-    Args:
-        spectrum_re: the real part.
-        spectrum_im: the imaginary part, of the same shape.
-        n: the length of the result, a power of two; by default 2 (size - 1).
-
+    The result has length `n`, a power of two; by default 2 (size - 1).
     Torch: `torch.fft.irfft(x, n, dim)`. Differs: two real tensors; lengths are powers of two.
     Raises TensorValueError: the length is no power of two, or the shapes differ.
     """
@@ -63,12 +54,7 @@ def cfft(
     signal_re: "Tensor[B2, E, Float]", signal_im: "Tensor[B2, E, Float] | torch.Tensor", dim: int, n: int | None = None
 ) -> "tuple[Tensor[B2, E, Float], Tensor[B2, E, Float]]":
     """The Fourier transform of complex numbers along `dim`: real and imaginary parts. `[.., n, ..] -> [.., n, ..]`.
-
-    Args:
-        signal_re: the real part.
-        signal_im: the imaginary part, of the same shape.
-        n: the length, a power of two, to which the signal is cut or filled with zeros; by default its own.
-
+    The signal is cut or filled with zeros to `n`, a power of two; by default its own length.
     Torch: `torch.fft.fft(x, n, dim)`. Differs: two real tensors; lengths are powers of two.
     Raises TensorValueError: the length is no power of two, or the shapes differ.
     """
@@ -174,12 +160,7 @@ def stft(
     signal: "Tensor[B2, D2, Float]", window: "Tensor[B2, D1, Float] | torch.Tensor | None", options: StftOptions
 ) -> "Tensor[B2, D4, Float]":
     """The Fourier transform of each frame of a signal. `[B, T] -> [B, frames, freqs, 2]`, last real and imaginary.
-
-    Args:
-        signal: B signals.
-        window: `[win_length]`, what frames are multiplied by; None for ones.
-        options: how frames are cut.
-
+    Frames are multiplied by the window, `[win_length]`; None for ones.
     Torch: `torch.view_as_real(torch.stft(...).transpose(1, 2))`.
     Differs: the layout; lengths are powers of two; frames overlap or touch.
     Raises TensorValueError: options that don't fit together, or a signal shorter than a frame.
@@ -208,13 +189,7 @@ def istft(
     options: StftOptions,
 ) -> "Tensor[B2, D2, Float]":
     """The signal of a short-time transform: frames added where they overlap. `[B, frames, freqs, 2] -> [B, T]`.
-
-    Args:
-        stft_matrix: what `stft` gave.
-        window: the window that `stft` was given; None for ones.
-        length: T, by cutting or by zeros at the end; by default what the frames cover.
-        options: those of `stft`.
-
+    Window and options are those of `stft`; T is `length`, by cutting or zeros at the end, or what the frames cover.
     Torch: `torch.istft`. Differs: the layout; where windows add up to nothing the sum is divided by 1e-10, no error.
     Raises TensorValueError: options that don't fit together, or a shape that is not theirs.
     """

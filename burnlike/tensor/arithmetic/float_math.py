@@ -175,13 +175,8 @@ class FloatMethods(TensorBase[B, D, K]):
         atol: float | None = None,
     ) -> "Tensor[B, D, Bool]":
         """True where |x - y| <= atol + rtol * |y|, or both are the same infinity; false for NaN. `[..] -> [..]`.
-
-        Args:
-            other: sizes equal or 1.
-            rtol: relative tolerance; 1e-5 by default.
-            atol: absolute tolerance; 1e-8 by default.
-
-        Torch: `torch.isclose`. Differs: no `equal_nan`; equal ranks.
+        Sizes are equal or 1; rtol is 1e-5 and atol 1e-8 by default. Torch: `torch.isclose`.
+        Differs: no `equal_nan`; equal ranks.
         """
         spec = self.spec
         value = tensor_operand("is_close", spec, other)
@@ -195,12 +190,6 @@ class FloatMethods(TensorBase[B, D, K]):
         atol: float | None = None,
     ) -> bool:
         """Whether all elements are close, as `is_close` says, read to the host. Torch: `torch.allclose`.
-
-        Args:
-            other: sizes equal or 1.
-            rtol: relative tolerance; 1e-5 by default.
-            atol: absolute tolerance; 1e-8 by default.
-
         Differs: no `equal_nan`; equal ranks.
         """
         spec = self.spec

@@ -28,10 +28,8 @@ class ConversionMethods(TensorBase[B, D, K]):
     def cast(self: Any, dtype: Any) -> Any:
         """The same values in another element type; the tensor itself where it has it. `[..] -> [..]`.
 
-        Args:
-            dtype: `FloatDType` gives a Float tensor, `IntDType` an Int tensor, `DType` stays in the kind; a torch dtype
-                or a name such as `"bf16"` gives the kind that has it.
-
+        `FloatDType` gives a Float tensor, `IntDType` an Int tensor, `DType` stays in the kind; a torch dtype or a name
+        such as `"bf16"` gives the kind that has it.
         Torch: `x.to(dtype)`. Differs: not to Bool: `bool()` is the only way.
         Raises TensorTypeError: Bool, a `DType` of another kind, or an element type that has no kind.
         """
@@ -84,11 +82,6 @@ class ConversionMethods(TensorBase[B, D, K]):
     @staticmethod
     def from_full_precision(tensor: "Tensor[Any, E, Float]", backend: B2) -> "Tensor[B2, E, Float]":
         """A tensor of `backend.full_precision()` in the float type of `backend`. `[..] -> [..]`, differentiable.
-
-        Args:
-            tensor: Float, as `to_full_precision` gives it.
-            backend: where it is to be; the backend of `tensor` but for the float type.
-
         Torch: `x.to(dtype)`. Differs: as `to_full_precision`. Raises TensorTypeError: another kind or backend.
         """
         spec, family = tensor.spec, family_of(backend)

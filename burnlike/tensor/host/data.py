@@ -88,12 +88,10 @@ class TensorData:
 
     @staticmethod
     def zeros(shape: Sequence[int], dtype: Any = torch.float32) -> "TensorData":
-        """All 0."""
         return TensorData.full_dtype(shape, 0, dtype)
 
     @staticmethod
     def ones(shape: Sequence[int], dtype: Any = torch.float32) -> "TensorData":
-        """All 1."""
         return TensorData.full_dtype(shape, 1, dtype)
 
     @staticmethod
@@ -117,25 +115,18 @@ class TensorData:
         return TensorData(cpu.float_ops.read_bytes(drawn), tuple(shape), found)
 
     def rank(self) -> int:
-        """The number of dimensions."""
         return len(self.shape)
 
     def num_elements(self) -> int:
-        """The number of elements."""
         return math.prod(self.shape)
 
     def as_bytes(self) -> _Bytes:
-        """The elements in row-major order, little-endian."""
         return self.bytes
 
     into_bytes = as_bytes
 
     def to_vec(self, element: Any = None) -> list[Any]:
-        """The elements as a flat list of Python numbers. Raises TensorTypeError: the data has another element type.
-
-        Args:
-            element: the element type expected; nothing is converted.
-        """
+        """The elements as a flat list of Python numbers. Raises TensorTypeError: they are no `element`s."""
         if element is not None and as_dtype(_NAME, element) is not self.dtype:
             raise TensorTypeError(_NAME, f"the elements are {self.dtype}, not {element}; use convert(...) first")
         return values_of(self.bytes, self.dtype)

@@ -42,15 +42,12 @@ class Tolerance:
 
     @staticmethod
     def rel_abs(relative: float, absolute: float) -> "Tolerance":
-        """Both given."""
         return Tolerance(relative, absolute)
 
     def set_relative(self, relative: float) -> "Tolerance":
-        """Another `relative`."""
         return dataclasses.replace(self, relative=relative)
 
     def set_absolute(self, absolute: float) -> "Tolerance":
-        """Another `absolute`."""
         return dataclasses.replace(self, absolute=absolute)
 
     def near(self, x: float, y: float) -> bool:

@@ -123,7 +123,6 @@ def deform_conv2d(
         weight: `[out, in / weight_groups, kh, kw]`.
         mask: factors of what is read, `[batch, offset_groups * kh * kw, h_out, w_out]`.
         bias: `[out]`.
-        options: strides, padding, dilation and groups.
 
     Torch: none (torchvision's `deform_conv2d`).
     """

@@ -164,23 +164,14 @@ def _check_sizes(operation: str, size: int, tensors: "dict[str, Any]") -> None:
 
 @overload
 def interpolate(x: "Tensor[B2, D4, Float]", output_size: InterpolateOptions) -> "Tensor[B2, D4, Float]": ...
-
-
 @overload
 def interpolate(
     x: "Tensor[B2, D4, Float]", output_size: Sizes, options: InterpolateOptions
 ) -> "Tensor[B2, D4, Float]": ...
-
-
 def interpolate(x: Any, output_size: Any, options: Any = None) -> Any:
-    """Images of another size. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`. Torch: `F.interpolate`.
-
-    Args:
-        x: the images.
-        output_size: height and width of the result, or the options alone, which then have a size or a scale factor.
-        options: the mode and whether corners are aligned.
-
-    Differs: rank 4 only; corners are aligned by default; Lanczos3.
+    """Images of another size. `[batch, channels, h, w] -> [batch, channels, h_out, w_out]`.
+    `output_size` is height and width of the result, or the options alone, which then have a size or a scale factor.
+    Torch: `F.interpolate`. Differs: rank 4 only; corners are aligned by default; Lanczos3.
     Raises TensorValueError: no size is given, or the result would be empty.
     """
     spec = ranked_spec("interpolate", x, 4)

@@ -96,12 +96,10 @@ def max_pool2d_with_indices_backward(
     /,
 ) -> "Tensor[B2, D4, Float]": ...
 def max_pool2d_with_indices_backward(x: Any, *rest: Any) -> Any:
-    """The gradient of the input of `max_pool2d_with_indices`. `-> [batch, channels, h, w]`. Torch: none.
-
-    Args:
-        x: the input.
-        rest: the window (options, or kernel size, stride, padding, dilation and ceil mode), the gradient of the
-            result and the indices.
+    """The gradient of the input of `max_pool2d_with_indices`. `-> [batch, channels, h, w]`.
+    `rest` is the window (options, or kernel size, stride, padding, dilation and ceil mode), the gradient of the result
+    and the indices.
+    Torch: none.
     """
     name = "max_pool2d_with_indices_backward"
     spec = ranked_spec(name, x, 4)

@@ -24,15 +24,7 @@ def attention(
     """softmax(query key^T * scale) value. `[batch, heads, q, d], [.., k, d], [.., k, dv] -> [batch, heads, q, dv]`.
 
     Scores are scaled, capped, hidden by the mask and by causality, and then the bias is added. A query that sees no
-    key gives 0.
-
-    Args:
-        query: `[batch, heads, q, d]`.
-        key: `[batch, heads, k, d]`.
-        value: `[batch, heads, k, dv]`.
-        mask: True where a query does not see a key, `[batch, heads, q, k]`; sizes may be 1.
-        attn_bias: added to the scores, `[batch, heads, q, k]`; sizes may be 1.
-        options: scale, cap and causality.
+    key gives 0. Mask, True where a query does not see a key, and bias are `[batch, heads, q, k]`; sizes may be 1.
 
     Torch: `F.scaled_dot_product_attention`.
     Differs: mask True hides; a cap of the scores; with fewer queries than keys the last query is at the last key.

@@ -64,7 +64,6 @@ class InterpolateOptions(Options):
             object.__setattr__(self, "scale_factor", tuple(float(factor) for factor in factors))
 
     def with_align_corners(self, align_corners: bool) -> Self:
-        """The same with the corners aligned or not."""
         return self._with(align_corners=align_corners)
 
     def with_output_size(self, output_size: Sizes) -> Self:
@@ -96,11 +95,9 @@ class GridSampleOptions(Options):
         self._one_of("padding_mode", ("Zeros", "Border", "Reflection"))
 
     def with_padding_mode(self, padding_mode: GridSamplePaddingMode) -> Self:
-        """The same with another padding mode."""
         return self._with(padding_mode=padding_mode)
 
     def with_align_corners(self, align_corners: bool) -> Self:
-        """The same with the corners aligned or not."""
         return self._with(align_corners=align_corners)
 
 

@@ -121,7 +121,6 @@ class _PoolOptions(Options):
         self._expand("kernel_size", "stride", "padding")
 
     def with_stride(self, stride: Sizes) -> Self:
-        """The same with another stride."""
         return self._with(stride=stride)
 
     def with_padding(self, padding: Sizes) -> Self:
@@ -133,7 +132,6 @@ class _PoolOptions(Options):
         return self._with(padding=padding)
 
     def with_ceil_mode(self, ceil_mode: bool) -> Self:
-        """The same, where a last window may or may not go over the end."""
         return self._with(ceil_mode=ceil_mode)
 
 
@@ -158,7 +156,6 @@ class MaxPoolOptions(_PoolOptions):
         self._expand("kernel_size", "stride", "padding", "dilation")
 
     def with_dilation(self, dilation: Sizes) -> Self:
-        """The same with another dilation."""
         return self._with(dilation=dilation)
 
 
@@ -178,5 +175,4 @@ class AvgPoolOptions(_PoolOptions):
     count_include_pad: bool = True
 
     def with_count_include_pad(self, count_include_pad: bool) -> Self:
-        """The same, where padding counts or does not count in the average."""
         return self._with(count_include_pad=count_include_pad)

@@ -76,12 +76,9 @@ class DimensionMethods(TensorBase[B, D, K]):
     @overload
     def squeeze(self, rank: None = None) -> "Tensor[B, Any, K]": ...
     def squeeze(self, rank: int | None = None) -> Any:
-        """Without the dimensions of size 1. `[a, 1, b, 1] -> [a, b]`. Torch: `torch.squeeze`.
-
-        Args:
-            rank: the rank that the result must have, for type checkers and checked.
-
-        Differs: at least one dimension stays.
+        """Without the dimensions of size 1. `[a, 1, b, 1] -> [a, b]`.
+        `rank` is what the result must have, for type checkers and checked.
+        Torch: `torch.squeeze`. Differs: at least one dimension stays.
         """
         return _squeezed(self, [dim for dim, size in enumerate(self.inner.shape) if size == 1], rank)
 
@@ -105,12 +102,8 @@ class DimensionMethods(TensorBase[B, D, K]):
     def squeeze_dims(self, dims: Sequence[int], rank: None = None) -> "Tensor[B, Any, K]": ...
     def squeeze_dims(self, dims: Sequence[int], rank: int | None = None) -> Any:
         """Without `dims`, each of size 1; an empty list means all of size 1. `[a, 1, b, 1] -> [a, b]`.
-
-        Args:
-            dims: which ones.
-            rank: the rank that the result must have, for type checkers and checked.
-
-        Torch: `torch.squeeze`. Differs: another size is an error, and at least one dimension stays.
+        `rank` is what the result must have. Torch: `torch.squeeze`.
+        Differs: another size is an error, and at least one dimension stays.
         """
         if not dims:
             return self.squeeze(rank)  # pyright: ignore[reportArgumentType, reportCallIssue]

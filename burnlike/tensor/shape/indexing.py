@@ -19,12 +19,9 @@ class IndexingMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def slice(self, slices: Slices) -> "Tensor[B, D, K]":
-        """The region that up to one slice per dimension selects; dimensions without one stay whole. Torch: `x[...]`.
-
-        Args:
-            slices: a list of slices, as `s[0:2, ::-1]` makes them, or a single one.
-
-        Differs: an index keeps its dimension; a negative step walks the selected range backwards.
+        """The region that up to one slice per dimension selects; dimensions without one stay whole.
+        Slices are a list, as `s[0:2, ::-1]` makes it, or one.
+        Torch: `x[...]`. Differs: an index keeps its dimension; a negative step walks the selected range backwards.
         Raises TensorValueError: more slices than dimensions, or a step of 0.
         """
         spec, inner = self.spec, self.inner

@@ -107,13 +107,9 @@ class MaskMethods(TensorBase[B, D, K]):
     def one_hot(self: "Below[Tensor[B2, E, Int]]", num_classes: int) -> "Tensor[B2, E, Int]": ...
     def one_hot(self: Any, num_classes: int) -> Any:
         """1 at the class that each element names, 0 elsewhere, in the tensor's kind. `[..] -> [.., num_classes]`.
-
-        Args:
-            num_classes: 2 or more.
-
         Torch: `torch.nn.functional.one_hot`.
         Differs: keeps the dtype; negative elements count from the last class. Waits for the device.
-        Raises TensorValueError: fewer classes, or an element that names none.
+        Raises TensorValueError: fewer than 2 classes, or an element that names none.
         """
         return _one_hot("One Hot", self, num_classes, 1, 0, -1)
 
@@ -126,16 +122,9 @@ class MaskMethods(TensorBase[B, D, K]):
         self: "Below[Tensor[B2, E, Int]]", num_classes: int, on_value: float, off_value: float, axis: int
     ) -> "Tensor[B2, E, Int]": ...
     def one_hot_fill(self: Any, num_classes: int, on_value: float, off_value: float, axis: int) -> Any:
-        """`on_value` at the class that each element names, `off_value` elsewhere, in a new dimension of that size.
-
-        Args:
-            num_classes: 2 or more.
-            on_value: converted to the tensor's dtype, as `off_value`.
-            off_value: of all other classes.
-            axis: where the new dimension is in the result, -rank-1 .. rank.
-
+        """`on_value` at the class that each element names, else `off_value`, along the new dimension `axis`.
         Torch: none; OneHot of ONNX. Waits for the device.
-        Raises TensorValueError: fewer classes, an element that names none, or no such axis.
+        Raises TensorValueError: fewer than 2 classes, an element that names none, or no such axis.
         """
         return _one_hot("One Hot Fill", self, num_classes, on_value, off_value, axis)
 

@@ -51,12 +51,9 @@ class ShapeMethods(DimensionMethods[B, D, K]):
     @overload
     def reshape(self, shape: Sequence[int], /) -> "Tensor[B, Any, K]": ...
     def reshape(self, *shape: Any) -> Any:
-        """The elements in row-major order as another shape. `[..] -> shape`. Torch: `torch.reshape`.
-
-        Args:
-            shape: the sizes, as a tuple, a list, or one by one; one -1 is inferred, a 0 keeps the size at its place.
-
-        Differs: 0 means "keep the size".
+        """The elements in row-major order as another shape. `[..] -> shape`.
+        Sizes are given as a tuple, a list, or one by one; one -1 is inferred.
+        Torch: `torch.reshape`. Differs: a 0 keeps the size at its place.
         """
         spec = self.spec
         sizes = shape[0] if len(shape) == 1 and type(shape[0]) is not int else shape
@@ -78,13 +75,7 @@ class ShapeMethods(DimensionMethods[B, D, K]):
     def flatten(self, start_dim: int, end_dim: int, rank: None = None) -> "Tensor[B, Any, K]": ...
     def flatten(self, start_dim: int, end_dim: int, rank: int | None = None) -> Any:
         """Dimensions `start_dim` to `end_dim`, both included, as one. `[.., a, .., b, ..] -> [.., a * .. * b, ..]`.
-
-        Args:
-            start_dim: the first.
-            end_dim: the last.
-            rank: the rank that the result must have, for type checkers and checked.
-
-        Torch: `torch.flatten`. Differs: both dimensions are given.
+        `rank` is what the result must have, for type checkers and checked. Torch: `torch.flatten`.
         """
         spec = self.spec
         if rank is not None:
