@@ -3,7 +3,8 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 import torch
@@ -146,7 +147,9 @@ class _WithoutRandomNumbers(TorchDispatchMode):
             raise RuntimeError(f"its constructor looks at random numbers, by {func}")
         schema = schema_of(func)
         if schema.is_mutable:
-            changed = [*_changed(func, args, kwargs)]
+            is_written = [it.alias_info is not None and it.alias_info.is_write for it in schema.arguments]
+            places = compress(enumerate(it.name for it in schema.arguments), is_written)
+            changed = [args[at] if at < len(args) else kwargs.get(name) for at, name in places]
             tree_map(self._note, changed)
             return changed[0] if len(schema.returns) == 1 else tuple(changed) if schema.returns else None
 
@@ -162,12 +165,6 @@ class _WithoutRandomNumbers(TorchDispatchMode):
     def _note(self, tensor: Any) -> None:
         if isinstance(tensor, Tensor) and not tensor.is_meta:
             self._unknown.add(StorageWeakRef(tensor.untyped_storage()))
-
-
-def _changed(func: Any, args: Any, kwargs: Any) -> Iterator[Any]:
-    for index, argument in enumerate(schema_of(func).arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            yield args[index] if index < len(args) else kwargs.get(argument.name)
 
 
 def _meta_result(func: Any, args: Any, kwargs: Any) -> Any:

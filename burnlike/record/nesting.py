@@ -188,7 +188,7 @@ def part_of(record: "Record", path: str) -> "Record":
         ids={**part.ids, **{name: ParamId.parse(it) for name, it in more.items() if name in part.tensors}},
         source=f"'{path}' of {record.source}",
         layout=None if record.layout is None else LayoutOf(partial(_layout_below, record.layout, path)),
-        metadata=renamed_versions(record.metadata, record.source, lambda name: _below(name, path)),
+        metadata=renamed_versions(record, lambda name: _below(name, path)),
     )
 
 

@@ -51,7 +51,7 @@ def test_a_process_that_sees_no_directory_tells_what_rank_0_told(place: str, tmp
         (tmp_path / "run").write_text("")
 
     def gather(value: Any) -> list[Any]:
-        return [(".seen-0", "written", "") if len(value) == 3 else (True, "host:/run"), value]
+        return [(".seen-0", "written", "") if len(value) == 3 else ([], "host:/run"), value]
 
     problem = not_one_directory(tmp_path / "run" / "checkpoints", 1, gather)
     assert f"rank 1 looked at {shared_directory._place(tmp_path / 'run' / 'checkpoints')}; all nodes need" in problem

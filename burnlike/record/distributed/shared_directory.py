@@ -34,25 +34,28 @@ def not_one_directory(directory: str | os.PathLike[str], rank: int, gather: Call
         name, written, problem = gather((marker.name, written, problem))[0]
         if problem:
             return problem
-        places = gather((not _lacking_in_time(directory, {name: written}), _place(directory)))
+        return not_the_same_files(directory, {name: written}, gather, "looked at {place}")
     finally:
         if rank == 0:
             with contextlib.suppress(OSError):  # where it could not be written
                 marker.unlink()
-    return _told([f"rank {it} looked at {place}" for it, (seen, place) in enumerate(places) if not seen], places[0][1])
 
 
 def not_the_same_files(
-    directory: str | os.PathLike[str], files: Mapping[str, str], gather: Callable[[Any], list[Any]]
+    directory: str | os.PathLike[str],
+    files: Mapping[str, str],
+    gather: Callable[[Any], list[Any]],
+    problem: str = "misses {names} at {place}, or has others",
 ) -> str:
     """As `not_one_directory`, for files of `directory` that each process expects there, with their fingerprints."""
     places = gather((sorted(_lacking_in_time(directory, files)), _place(directory)))
     blind = [
-        f"rank {rank} misses {', '.join(names[:3])} at {place}, or has others"
+        f"rank {rank} {problem.format(names=', '.join(names[:3]), place=place)}"
         for rank, (names, place) in enumerate(places)
         if names
     ]
-    return _told(blind, places[0][1])
+    told = f"not all processes see what was written to {places[0][1]}: {'; '.join(blind)}; {_REMEDY}"
+    return told if blind else ""
 
 
 def fingerprints(directory: str | os.PathLike[str]) -> dict[str, str]:
@@ -67,10 +70,6 @@ def fingerprint(file: Path) -> str:
         length = opened.read(LENGTH_BYTES)
         header = opened.read(min(int.from_bytes(length, "little"), size))
     return f"{size} {hashlib.sha256(length + header).hexdigest()}"
-
-
-def _told(blind: list[str], first: str) -> str:
-    return f"not all processes see what was written to {first}: {'; '.join(blind)}; {_REMEDY}" if blind else ""
 
 
 def _place(directory: str | os.PathLike[str]) -> str:

@@ -17,22 +17,12 @@ from ..record import Record
 from ..state_dict.own_code import below, parts_with_records
 from ..state_dict.saved_forms import in_parts, tensor_part
 from ..stateful import load_undoably
+from . import fitting
 from .filling import fill
-from .fitting import (
-    check_targets,
-    check_values,
-    give_shapes,
-    in_file_order,
-    mapped,
-    misfits,
-    mismatches,
-    other_parts,
-    untied,
-)
 from .load_options import LoadOptions, LoadReport, Mismatch, refuse
 from .matching import TensorMatch, match
 from .meta_modules import compute_unsaved, registered
-from .module_code import run_own_code
+from .module_code import GivenState, run_own_code
 
 
 def load_into(record: Record, module: nn.Module, options: Mapping[str, Any]) -> LoadReport:
@@ -68,12 +58,14 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         record, prefixes = without(record, parts) if parts else record, below(parts)
         tensors = record.tensors
         found = in_parts(param for param in params(module) if not param.path.startswith(prefixes))
-        matching, entries = run_own_code(found, record, module, match(found, record, module, options), device, undo)
+        given = GivenState(found, record, match(found, record, module, options), device, undo)
+        matching, entries = run_own_code(module, given)
         missing = [name for name in matching.missing if not name.startswith(prefixes)]
-        give_shapes(matching.matches, tensors, undo)
-        wrong = [*mismatches(matching.matches, tensors), *other_parts(matching.matches, tensors, record.values)]
+        fitting.give_shapes(matching.matches, tensors, undo)
+        wrong = [*fitting.mismatches(matching.matches, tensors)]
+        wrong += fitting.other_parts(matching.matches, tensors, record.values)
         if options.match == "path":
-            wrong += untied(matching.matches, tensors, matching.names)
+            wrong += fitting.untied(matching.matches, tensors, matching.names)
         report = LoadReport(
             missing=[*missing, *parts_missing],
             unexpected=matching.unexpected,
@@ -83,14 +75,14 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         )
         matches, report = _without(wrong, matching.matches, report)
         refuse(report, record, module, options)
-        forms = {it.param.path: mapped(it, tensors, device) for it in in_file_order(matches, tensors)}
+        forms = {it.param.path: fitting.mapped(it, tensors, device) for it in fitting.in_file_order(matches, tensors)}
         matches = [forms[it.param.path] for it in matches]
-        wrong = [*misfits(matches)]
+        wrong = [*fitting.misfits(matches)]
         matches, report = _without(wrong, matches, replace(report, mismatched=[*report.mismatched, *wrong]))
         refuse(report, record, module, options)
-        check_targets(matches, tensors, device, as_saved)
+        fitting.check_targets(matches, tensors, device, as_saved)
         if not as_saved:
-            check_values(matches, tensors)
+            fitting.check_values(matches, tensors)
         heirs = _heirs(matches)
         ids = _new_ids(heirs, found, matching.ids)
         report = replace(

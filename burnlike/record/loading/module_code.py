@@ -25,27 +25,17 @@ from ...module.tree.walk import walk_of
 from ..layout import join
 from ..metadata import PICKLED, USUAL_VERSION, VERSIONS
 from ..record import Record
-from ..state_dict.own_code import (
-    OwnCode,
-    assigned,
-    decoded,
-    entries_of,
-    entry_tensors,
-    is_entry,
-    origin,
-    own_code,
-    path_of,
-    state_dict_of,
-    versions_in,
-)
+from ..state_dict import own_code
+from ..state_dict.own_code import OwnCode
 from .matching import Matching, TensorMatch
 from .stand_ins import StandIns
 
 
 class GivenState:
-    """The state in a record for a module's own code.
+    """The state in a record for a module's own code; `undo` gets what takes back all that the code did.
 
     Attributes:
+        device: where tensors without memory are made.
         names: path of a parameter -> the name of its tensor in the record.
         entries: names in the record of the entries that are no tensor of a parameter.
         beside: name in the record -> its new name and what reads it, of entries and of tensors of no parameter.
@@ -53,24 +43,26 @@ class GivenState:
         plain: new name -> plain value, where a file has a state dict's values as they are.
     """
 
-    def __init__(self, record: Record, matching: Matching) -> None:
-        self.record, self.matching = record, matching
+    def __init__(
+        self, found: Sequence[Param], record: Record, matching: Matching, device: torch.device, undo: ExitStack
+    ) -> None:
+        self.found, self.record, self.matching, self.device, self.undo = found, record, matching, device, undo
         self.names = {it.param.path: it.name for it in matching.matches}
         self.seen: set[str] = set()
-        self.plain = {matching.rename(name): it for name, it in record.values.items() if not is_entry(it)}
-        used, of_entries = {*self.names.values()}, entry_tensors(record.values)
+        self.plain = {matching.rename(name): it for name, it in record.values.items() if not own_code.is_entry(it)}
+        used, of_entries = {*self.names.values()}, own_code.entry_tensors(record.values)
         tensors = {name: bare_name(it) for name, it in matching.unmatched.items() if name not in of_entries}
         self._alone = tensors.values()
         self.beside = {name: (new_name, partial(self.tensor, name)) for name, new_name in tensors.items()}
         parts = {matching.rename(name) for name in of_entries if name not in used}
         self.skipped = [name for name in matching.skipped if name not in parts]
         self.entries: set[str] = set()
-        for name, tree in entries_of(record.values):
+        for name, tree in own_code.entries_of(record.values):
             new_name = bare_name(matching.rename(name))
             if name in used:
                 continue
             if matching.wants(name, new_name):
-                self.beside[name] = new_name, partial(decoded, tree, name, record)
+                self.beside[name] = new_name, partial(own_code.decoded, tree, name, record)
                 self.entries.add(name)
             else:
                 self.skipped.append(new_name)
@@ -89,7 +81,7 @@ class GivenState:
     @cached_property
     def versions(self) -> dict[str, dict[str, Any]] | None:
         """Path -> what torch noted about that module; None if the record doesn't say."""
-        noted = versions_in(self.record.metadata, self.record.source)
+        noted = own_code.versions_in(self.record)
         rename = self.matching.rename
         return None if noted is None else {rename(f"{path}.")[:-1]: it for path, it in noted.items()}
 
@@ -104,20 +96,12 @@ class GivenState:
         return not any(it.startswith(prefix) for it in (*self.matching.missing, *self._alone))
 
 
-def run_own_code(
-    found: Sequence[Param],
-    record: Record,
-    module: nn.Module,
-    matching: Matching,
-    device: torch.device,
-    undo: ExitStack,
-) -> tuple[Matching, list[str]]:
+def run_own_code(module: nn.Module, given: GivenState) -> tuple[Matching, list[str]]:
     """Let the parts of a module that have code of their own read what a record has for them.
 
-    Tensors without memory are made on `device`; `undo` gets what takes back all that the code did. Returns what is to
-    be loaded then, and the names of the entries that the module took.
+    Returns what is to be loaded then, and the names of the entries that the module took.
     """
-    given = GivenState(record, matching)
+    found, matching = given.found, given.matching
     parts = _parts_to_run(module, matching)
     if not parts and not given.entries:
         return matching, []
@@ -126,10 +110,10 @@ def run_own_code(
     unexpected: list[str] = []
     for path, part in parts:
         if given.is_loaded_as_it_is(path):
-            saved = assigned(state_dict_of(part), path, found)
+            saved = own_code.assigned(own_code.state_dict_of(part), path, found)
             missing += [name for name, _, param in saved if param is None and name not in given.skipped]
             continue
-        run = _Run(path, part, found, given, device, undo)
+        run = _Run(path, part, given)
         loaded = {**run.loaded, **loaded}
         missing += run.missing
         unexpected += run.unexpected
@@ -151,7 +135,7 @@ def run_own_code(
 def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.Module]]:
     """The parts whose own code is to run, with their paths; none is in another."""
     root = unwrap(module)
-    codes = {id(part): code for part, code in own_code((root, *walk_of(root).modules))}
+    codes = {id(part): code for part, code in own_code.own_code((root, *walk_of(root).modules))}
     if _overrides_loading(root):
         return [("", root)]
     if not codes or (not matching.missing and OwnCode.ALWAYS not in codes.values()):
@@ -162,7 +146,7 @@ def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.M
     for key, part in root.named_modules(remove_duplicate=False):
         if last is not None and f"{key}.".startswith(last):
             continue
-        path = path_of(key)
+        path = own_code.path_of(key)
         code = codes.get(id(part), OwnCode.NONE)
         prefix = join(path, "")
         is_old = code is OwnCode.OLD_NAMES and any(it.startswith(prefix) for it in matching.missing)
@@ -174,12 +158,12 @@ def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.M
 
 def _overrides_loading(root: nn.Module) -> bool:
     """Whether the class has a `load_state_dict` of its own, which torch asks of the outermost module only."""
-    own: Any = type(root).load_state_dict
-    return own is not nn.Module.load_state_dict and origin(own) is OwnCode.ALWAYS
+    load: Any = type(root).load_state_dict
+    return load is not nn.Module.load_state_dict and own_code.origin(load) is OwnCode.ALWAYS
 
 
 class _Run:
-    """One part, and what its code makes of a record; tensors that have no memory are made on `device`.
+    """One part, and what its code makes of a record.
 
     Attributes:
         loaded: path of a parameter -> its values, None where the code misses them.
@@ -187,20 +171,12 @@ class _Run:
         unexpected: names of what it does not know.
     """
 
-    def __init__(
-        self,
-        path: str,
-        part: nn.Module,
-        found: Sequence[Param],
-        given: GivenState,
-        device: torch.device,
-        undo: ExitStack,
-    ) -> None:
+    def __init__(self, path: str, part: nn.Module, given: GivenState) -> None:
         self._path, self._part, self._given = path, part, given
         self._prefixes: dict[int, list[str]] = {}
         for name, module in part.named_modules(remove_duplicate=False):
             self._prefixes.setdefault(id(module), []).append(join(name, ""))
-        self._owned = [it for it in found if any(id(owner) in self._prefixes for owner, _ in it.owners)]
+        self._owned = [it for it in given.found if any(id(owner) in self._prefixes for owner, _ in it.owners)]
         for param in self._owned:
             if is_lazy(param.tensor):
                 raise RecordError(
@@ -208,8 +184,8 @@ class _Run:
                     " once with an input before"
                 )
         items, names, values = self._state_dict()
-        stand_ins = StandIns(part, self._owned, values, device)
-        undo.callback(stand_ins.undo)
+        stand_ins = StandIns(part, self._owned, values, given.device)
+        given.undo.callback(stand_ins.undo)
         try:
             with stand_ins, torch.no_grad():
                 missing, unexpected = self._run(items)
@@ -235,8 +211,8 @@ class _Run:
 
     def _run(self, items: OrderedDict[str, Any]) -> tuple[set[str], list[str]]:
         """Run the code; returns what it misses and what it does not know."""
-        own = not self._path and _overrides_loading(self._part)
-        load: Any = self._part.load_state_dict if own else partial(nn.Module.load_state_dict, self._part)
+        is_own = not self._path and _overrides_loading(self._part)
+        load: Any = self._part.load_state_dict if is_own else partial(nn.Module.load_state_dict, self._part)
         told = load(items, strict=False)
         if told is None:  # an override that does not say
             return {key for param in self._owned for key in self._keys_of(param) if key not in items}, []
@@ -244,7 +220,7 @@ class _Run:
 
     def _state_dict(self) -> tuple[OrderedDict[str, Any], dict[str, str], dict[str, Tensor]]:
         """The state dict for the code; the name to report for each key; and path of a parameter -> its values."""
-        given, saved = self._given, state_dict_of(self._part)
+        given, saved = self._given, own_code.state_dict_of(self._part)
         keys: dict[int, list[str]] = {}
         for key, value in saved.items():
             keys.setdefault(id(value), []).append(key)
@@ -265,7 +241,7 @@ class _Run:
             elif key not in items and name in given.skipped:
                 items[key] = value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
         noted, prefixes = given.versions, chain.from_iterable(self._prefixes.values())
-        paths = {name[:-1]: path_of(join(self._path, name)[:-1]) for name in prefixes}
+        paths = {name[:-1]: own_code.path_of(join(self._path, name)[:-1]) for name in prefixes}
         versions = {} if noted is None else {it: dict(noted.get(path, USUAL_VERSION)) for it, path in paths.items()}
         setattr(items, STATE_METADATA, versions)
         return items, names, values

@@ -144,29 +144,30 @@ def decoded(tree: Any, name: str, record: "Record") -> Any:
     return decode_tree(tree, tensors, record.source)
 
 
-def versions_in(metadata: Mapping[str, Any], source: str) -> dict[str, dict[str, Any]] | None:
+def versions_in(record: "Record") -> dict[str, dict[str, Any]] | None:
     """Path -> what torch noted about that module; None if the record doesn't say."""
-    if (text := metadata.get(VERSIONS)) is None:
+    if (text := record.metadata.get(VERSIONS)) is None:
         return None
+    place = f"{record.source}: {VERSIONS}"
     try:
-        found = from_json(json.loads(text), f"{source}: {VERSIONS}")
+        found = from_json(json.loads(text), place)
     except (ValueError, TypeError, RecursionError) as error:
-        raise RecordFormatError(f"{source}: {VERSIONS} is damaged ({error}); save or fetch it again") from error
+        raise RecordFormatError(f"{place} is damaged ({error}); save or fetch it again") from error
     if not isinstance(found, dict) or not all(isinstance(it, dict) for it in found.values()):
-        raise RecordFormatError(f"{source}: {VERSIONS} is damaged; save or fetch it again")
+        raise RecordFormatError(f"{place} is damaged; save or fetch it again")
     return found
 
 
-def renamed_versions(metadata: Mapping[str, Any], source: str, new_name: Callable[[str], str | None]) -> dict[str, str]:
+def renamed_versions(record: "Record", new_name: Callable[[str], str | None]) -> dict[str, str]:
     """The versions in a record's metadata, if any, under their key, for modules of other names; None leaves one out."""
-    found = versions_in(metadata, source)
+    found = versions_in(record)
     named = {new: it for path, it in (found or {}).items() if (new := new_name(path)) is not None}
     return {} if found is None else {VERSIONS: dump_versions(named)}
 
 
 def versions_together(parts: Mapping[str, "Record"]) -> dict[str, str]:
     """As `renamed_versions`, of several records: path -> the record that goes there."""
-    noted = {path: versions_in(record.metadata, record.source) for path, record in parts.items()}
+    noted = {path: versions_in(record) for path, record in parts.items()}
     known = {path: it for path, it in noted.items() if it is not None}
     pairs = {join(path, name) if name else path: it for path, found in known.items() for name, it in found.items()}
     return {VERSIONS: dump_versions(pairs)} if known else {}

@@ -52,7 +52,7 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
         layout=None,
         metadata={
             **record.metadata,
-            **renamed_versions(record.metadata, record.source, lambda name: new([f"{name}."])[f"{name}."][:-1]),
+            **renamed_versions(record, lambda name: new([f"{name}."])[f"{name}."][:-1]),
         },
     )
 
