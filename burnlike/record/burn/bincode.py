@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Cursor, Source
-from ..layout import Layout, check_layout, is_map, join, known_layout, tag_of
+from ..layout import Layout, check_layout, known_layout
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
 from .bincode_reader import read_item, take_envelope
@@ -94,40 +94,22 @@ class _Writer:
         if isinstance(layout, str):
             yield from self._leaf(layout, path)
             return
-        match tag_of(layout):
-            case None if is_map(layout):
-                yield from self._map(layout, path)
-            case None:
-                for name, below in layout.items():
-                    yield from self.write(below, join(path, name))
+        tag, head, parts = self.fill.parts(layout, path)
+        match tag:
             case "$option":
-                there = self.fill.is_there(layout, path)
-                yield bytes([there])
-                if there:
-                    yield from self.write(layout["$option"], path)
-            case "$vec" | "$tuple" as tag:
-                items = self.fill.items(layout[tag], path)
-                if tag == "$vec":
-                    yield encoded(len(items))
-                for index, below in enumerate(items):
-                    yield from self.write(below, join(path, index))
+                yield bytes([head])
+            case "$vec" | "$map":
+                yield encoded(len(parts))
             case "$enum":
-                name, below = self.fill.variant(layout, path)
-                yield encoded([variant for variant, _ in layout["$enum"]].index(name))
-                yield from self.write(below, join(path, name))
-            case "$map":
-                yield from self._map(dict.fromkeys(self.fill.names_below(path), layout["$map"]), path)
+                yield encoded(head)
             case "$state":
-                yield b"\0" + encoded(self.fill.rank(layout, path))  # versioned: V1 is the first
-                yield from self.write(layout["$state"], path)
-            case _:
+                yield b"\0" + encoded(head)  # versioned: V1 is the first
+            case "$named":
                 raise RecordError(f"the layout of '{path}' is that of a file with names ($named); {_REMEDY}")
-
-    def _map(self, layouts: dict[str, Layout], path: str) -> Iterator[Segment]:
-        yield encoded(len(layouts))
-        for name, below in layouts.items():
-            yield _text(name)
-            yield from self.write(below, join(path, name))
+        for name, below, at in parts:
+            if tag == "$map":
+                yield _text(name)
+            yield from self.write(below, at)
 
     def _leaf(self, leaf: str, path: str) -> Iterator[Segment]:
         if leaf in ("param", "tensor"):

@@ -89,7 +89,6 @@ def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
     if holds_states(layout):
         return Outline(found.entries, values={"states": flat(values) if values else {}, "paths": {}}, layout=known)
     plain = {} if values is None else values if isinstance(values, dict) else {"": values}
-    found.check_ties()
     return Outline(found.entries, found.ids, found.aliases, plain, layout=known)
 
 
@@ -138,10 +137,11 @@ class _Reader:
             case None if is_map(layout):
                 return self._map(layout, path)
             case None:
-                return self._struct(layout, path)
+                parts = {name: self.read(below, join(path, name)) for name, below in layout.items()}
+                values = {name: value for name, (_, value) in parts.items() if value is not None}
+                return {name: below for name, (below, _) in parts.items()}, values or None
             case "$option":
-                there = self._flag(path, "an option")
-                if not there:
+                if not self._flag(path, "an option"):
                     return {"$option": layout["$option"], "some": False}, None
                 if layout.get("some") is False:
                     raise self.found.wrong(path, "a value where the layout has none")
@@ -154,17 +154,17 @@ class _Reader:
             case "$map":
                 return self._map(layout, path)
             case "$state":
-                return self._state(layout, path)
+                version, rank = take_number(self.cursor), take_number(self.cursor)
+                if version != 0 or rank > 8:
+                    what = f"a state of version {version + 1} and rank {rank} (known: version 1, 0 to 8)"
+                    raise self.found.wrong(path, what)
+                known, values = self.read(layout["$state"], path)
+                return {"$state": known, "rank": rank}, values
             case _:
                 raise RecordError(
                     f"the layout of '{path}' is that of a file with names ($named), which says too little for bincode:"
                     " give that of a module, or declare one"
                 )
-
-    def _struct(self, layout: dict[str, Layout], path: str) -> tuple[Layout, Any]:
-        parts = {name: self.read(below, join(path, name)) for name, below in layout.items()}
-        values = {name: value for name, (_, value) in parts.items() if value is not None}
-        return {name: below for name, (below, _) in parts.items()}, values or None
 
     def _list(self, tag: str, content: Layout, path: str) -> tuple[Layout, Any]:
         layouts: Iterable[Layout] = content
@@ -210,13 +210,6 @@ class _Reader:
         if any_name is None and len(layouts) < len(layout):
             raise self.found.wrong(path, f"{len(layouts)} ids where the layout has {len(layout)}")
         return layouts if states and layouts else layout, values or None
-
-    def _state(self, layout: dict[str, Any], path: str) -> tuple[Layout, Any]:
-        version, rank = take_number(self.cursor), take_number(self.cursor)
-        if version != 0 or rank > 8:
-            raise self.found.wrong(path, f"a state of version {version + 1} and rank {rank} (known: version 1, 0 to 8)")
-        known, values = self.read(layout["$state"], path)
-        return {"$state": known, "rank": rank}, values
 
     def _leaf(self, leaf: str, path: str) -> Any:
         match leaf:

@@ -52,11 +52,9 @@ def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
     """The five texts; without a precision those of the file that the record came from, or what its floats suggest."""
     found = {key: text for key, text in outline.metadata.items() if key in KEYS and isinstance(text, str)}
     floats = {it.dtype for it in outline.entries.values() if kind_of_name(it.dtype) == "float"}
-    if (
-        outline.precision is None
-        and {"float", "int", "settings"} <= found.keys()
-        and _may_be(found["settings"], floats)
-    ):
+    can_hold = {name: {dtype} for dtype, (_, _, name) in _SETTINGS.items()}  # the tensors may have been converted since
+    told = outline.precision is None and {"float", "int", "settings"} <= found.keys()
+    if told and floats <= can_hold.get(found["settings"], floats):
         float_name, int_name, settings = found["float"], found["int"], found["settings"]
     else:
         dtype = outline.precision or (floats.pop() if len(floats) == 1 else "F32")
@@ -68,18 +66,6 @@ def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
         "version": VERSION,
         "settings": settings,
     }
-
-
-def _may_be(settings: str, floats: set[str]) -> bool:
-    """Whether a file with these settings can hold floats of these types: it may have been converted since."""
-    known = {name: dtype for dtype, (_, _, name) in _SETTINGS.items()}
-    return settings not in known or floats <= {known[settings]}
-
-
-def check_metadata(found: Any, path: str) -> dict[str, str]:
-    if not isinstance(found, Mapping) or not all(isinstance(found.get(key), str) for key in KEYS):
-        raise RecordFormatError(f"{path}: its metadata lacks the texts {', '.join(KEYS)}; it is no record of Burn's")
-    return {key: found[key] for key in KEYS}
 
 
 def _additions(outline: Outline, values: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -192,7 +178,12 @@ def no_text(error: UnicodeEncodeError) -> RecordError:
 def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None = None) -> Outline:
     if not isinstance(found, Mapping) or not {"metadata", "item"} <= found.keys():
         raise RecordFormatError(f"{source.path}: expected a map with metadata and item; it is no record of Burn's")
-    metadata = check_metadata(found["metadata"], source.path)
+    texts = found["metadata"]
+    if not isinstance(texts, Mapping) or not all(isinstance(texts.get(key), str) for key in KEYS):
+        raise RecordFormatError(
+            f"{source.path}: its metadata lacks the texts {', '.join(KEYS)}; it is no record of Burn's"
+        )
+    metadata = {key: texts[key] for key in KEYS}
     outline = outline_of_item(found["item"], source, make)
     outline = replace(outline, metadata=metadata, format=name, version=metadata["version"])
     return _with_additions(found.get(_KEY), outline, source.path)

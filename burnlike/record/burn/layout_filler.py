@@ -1,12 +1,13 @@
 """Fills the places of a layout from a record, for formats that write one. Imports no torch."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import RecordError
-from ..layout import Layout, holds_states, join, tag_of
+from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline
 from ..values import flat, leaves
 from .state_layouts import is_optimizer_record
@@ -69,10 +70,6 @@ class LayoutFiller:
         self._values.add(path)
         return found
 
-    def is_there(self, layout: Layout, path: str) -> bool:
-        known = layout.get("some")
-        return bool(self.names_below(path)) if known is None else known
-
     def names_below(self, path: str) -> list[str]:
         """The next parts of the paths that begin with `path`; `[""]` where a tensor or value is there itself."""
         tree = self._tree
@@ -82,38 +79,55 @@ class LayoutFiller:
             tree = tree[name]
         return list(tree)
 
-    def _all_below(self, path: str) -> Iterator[str]:
-        for part in self.names_below(path):
-            if part:
-                name = join(path, part)
+    def _tensors_below(self, path: str) -> Iterator[str]:
+        for name in (join(path, part) for part in self.names_below(path) if part):
+            if name in self.outline.entries:
                 yield name
-                yield from self._all_below(name)
+            yield from self._tensors_below(name)
 
-    def items(self, content: Layout, path: str) -> list[Layout]:
-        if isinstance(content, list):
-            return content
-        count = 0
-        while self.names_below(join(path, count)):
-            count += 1
-        if count == 0:
-            self._values.add(path)  # an empty list of values
-        return [content] * count
+    def parts(self, layout: Layout, path: str) -> tuple[str | None, Any, list[tuple[str, Layout, str]]]:
+        """The word of a layout, `$map` for a map of states too; what stands before its parts; and these.
 
-    def variant(self, layout: Layout, path: str) -> tuple[str, Layout]:
-        variants = dict(layout["$enum"])
-        names = (
-            [layout["is"]] if layout.get("is") else [name for name in variants if self.names_below(join(path, name))]
-        )
-        if len(names) != 1:
-            raise RecordError(f"the layout of '{path}' does not say which variant it is; add 'is' with its name")
-        return names[0], variants[names[0]]
+        Before the parts of an option stands whether it is there, of an enum the number of the variant, of a state its
+        rank. Of each part the name, the layout and the path are told.
+        """
+        tag, head = tag_of(layout), None
+        match tag:
+            case "$vec" | "$tuple":
+                items = layout[tag]
+                if not isinstance(items, list):
+                    count = next(it for it in itertools.count() if not self.names_below(join(path, it)))
+                    if count == 0:
+                        self._values.add(path)  # an empty list of values
+                    items = [items] * count
+                below = {str(index): it for index, it in enumerate(items)}
+            case "$enum":
+                variants = dict(layout[tag])
+                told = (
+                    [layout["is"]] if layout.get("is") else [it for it in variants if self.names_below(join(path, it))]
+                )
+                if len(told) != 1:
+                    raise RecordError(
+                        f"the layout of '{path}' does not say which variant it is; add 'is' with its name"
+                    )
+                head, below = list(variants).index(told[0]), {told[0]: variants[told[0]]}
+            case "$map":
+                below = dict.fromkeys(filter(None, self.names_below(path)), layout[tag])
+            case None:
+                tag, below = "$map" if is_map(layout) else None, layout
+            case _:
+                if tag == "$option":
+                    head = bool(self.names_below(path)) if layout.get("some") is None else layout["some"]
+                elif tag == "$state":
+                    head = self._rank(layout, path)
+                return tag, head, [] if head is False else [("", layout[tag], path)]
+        return tag, head, [(name, it, join(path, name)) for name, it in below.items()]
 
-    def rank(self, layout: Layout, path: str) -> int:
+    def _rank(self, layout: Layout, path: str) -> int:
         """The number of dimensions of the parameter that an optimizer's state at `path` belongs to."""
         if layout.get("rank") is not None:
             return layout["rank"]
-        entries = self.outline.entries
-        ranks = [len(entries[name].shape) for name in self._all_below(path) if name in entries]
+        ranks = [len(self.outline.entries[name].shape) for name in self._tensors_below(path)]
         if not ranks:
             raise RecordError(f"the layout of the state '{path}', which has no tensors, lacks 'rank'")
         return max(ranks)

@@ -8,7 +8,7 @@ from ...errors import RecordError
 from ...module.identity.param_id import ParamId
 from ..bytes.budget import MAX_DIMENSIONS, MAX_NAME
 from ..bytes.source import Source
-from ..layout import SCALARS, Layout, join, known_layout, tag_of
+from ..layout import SCALARS, Layout, join, known_layout
 from ..outline import Outline, StoredTensor
 from ..values import flat
 from .dtypes import read_dtype
@@ -52,32 +52,21 @@ def item_of(outline: Outline, finite: bool = False) -> tuple[Any, dict[str, Any]
 
 
 def _build(fill: LayoutFiller, layout: Layout, path: str) -> Any:
-    if isinstance(layout, str):
-        return _leaf(fill, layout, path)
-    match tag_of(layout):
-        case None:
-            return {name: _build(fill, below, join(path, name)) for name, below in layout.items()}
-        case "$named" as tag:
-            return _build(fill, layout[tag], path)
-        case "$option":
-            return _build(fill, layout["$option"], path) if fill.is_there(layout, path) else None
-        case "$vec" | "$tuple" as tag:
-            return [_build(fill, below, join(path, index)) for index, below in enumerate(fill.items(layout[tag], path))]
-        case "$enum":
-            name, below = fill.variant(layout, path)
-            return {name: _build(fill, below, join(path, name))}
-        case "$map":
-            names = [name for name in fill.names_below(path) if name]
-            return {name: _build(fill, layout["$map"], join(path, name)) for name in names}
-        case _:
-            return {"V1": {f"Rank{fill.rank(layout, path)}": _build(fill, layout["$state"], path)}}
-
-
-def _leaf(fill: LayoutFiller, leaf: str, path: str) -> Any:
-    if leaf in ("param", "tensor"):
+    if layout in ("param", "tensor"):
         name = fill.tensor(path)
-        return TensorLeaf(name, fill.outline.ids.get(name) if leaf == "param" else None)
-    return fill.value(path, leaf) if leaf in SCALARS else None
+        return TensorLeaf(name, fill.outline.ids.get(name) if layout == "param" else None)
+    if isinstance(layout, str):
+        return fill.value(path, layout) if layout in SCALARS else None
+    tag, head, parts = fill.parts(layout, path)
+    built = {name: _build(fill, below, at) for name, below, at in parts}
+    match tag:
+        case "$named" | "$option":
+            return built.get("")
+        case "$vec" | "$tuple":
+            return [*built.values()]
+        case "$state":
+            return {"V1": {f"Rank{head}": built[""]}}
+    return built
 
 
 def default_layout(outline: Outline) -> Layout:
@@ -142,7 +131,20 @@ def outline_of_item(item: Any, source: Source, make: Make | None = None) -> Outl
 
     `make` makes the tensor of a blob that has not the bytes themselves.
     """
-    return _Reader(source, make).read(item)
+    reader = _Reader(source, make)
+    found = reader.found
+    states = states_of(item)
+    if states is not None:
+        layout, scalars = {}, {}
+        for text, (rank, state) in states.items():
+            below, values = reader.node(state, text)
+            layout[text] = {"$state": below, "rank": rank}
+            scalars |= {} if values is None else flat(values, text)
+        return Outline(found.entries, values={"states": scalars, "paths": {}}, layout={"$named": layout})
+    layout, values = reader.node(item, "")
+    found.check_ties()
+    plain = {} if values is None else values if isinstance(values, dict) else {"": values}
+    return Outline(found.entries, found.ids, found.aliases, plain, layout={"$named": layout})
 
 
 class _Reader:
@@ -153,25 +155,7 @@ class _Reader:
         )
         self.found = TensorCollector(source.path)
 
-    def read(self, item: Any) -> Outline:
-        states = states_of(item)
-        if states is not None:
-            return self._read_states(states)
-        layout, values = self._node(item, "")
-        self.found.check_ties()
-        found = {} if values is None else values if isinstance(values, dict) else {"": values}
-        gathered = self.found
-        return Outline(gathered.entries, gathered.ids, gathered.aliases, found, layout={"$named": layout})
-
-    def _read_states(self, states: Mapping[str, tuple[int, Any]]) -> Outline:
-        layout, scalars = {}, {}
-        for text, (rank, state) in states.items():
-            below, values = self._node(state, text)
-            layout[text] = {"$state": below, "rank": rank}
-            scalars |= {} if values is None else flat(values, text)
-        return Outline(self.found.entries, values={"states": scalars, "paths": {}}, layout={"$named": layout})
-
-    def _node(self, item: Any, path: str) -> tuple[Layout, Any]:
+    def node(self, item: Any, path: str) -> tuple[Layout, Any]:
         """The layout of a part, and its plain values, None if it has none."""
         if len(path) > MAX_NAME:
             raise self.found.wrong(f"{path:.80}...", f"a path of more than {MAX_NAME} characters")
@@ -180,7 +164,7 @@ class _Reader:
         if item is None:
             return "constant", None
         if isinstance(item, list):
-            below = [self._node(part, join(path, index)) for index, part in enumerate(item)]
+            below = [self.node(part, join(path, index)) for index, part in enumerate(item)]
             values = [value for _, value in below]
             return {"$vec": [layout for layout, _ in below]}, values if any(it is not None for it in values) else None
         if isinstance(item, Mapping):
@@ -192,7 +176,7 @@ class _Reader:
                 return "param", None
             if any(name.startswith("$") for name in item):
                 raise self.found.wrong(path, "a field whose name begins with $")
-            struct = {name: self._node(part, join(path, name)) for name, part in item.items()}
+            struct = {name: self.node(part, join(path, name)) for name, part in item.items()}
             values = {name: value for name, (_, value) in struct.items() if value is not None}
             return {name: layout for name, (layout, _) in struct.items()}, values or None
         leaf = _scalar(item)
