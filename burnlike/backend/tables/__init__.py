@@ -4,15 +4,25 @@ Functions take and return torch tensors, never change an operand, and get argume
 come as int64.
 """
 
+# pyright: reportReturnType=false
+
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+import torch
+from torch import Tensor
 from typing_extensions import get_protocol_members
 
-from .activation import ActivationOps
-from .kinds import BoolOps, FloatOps, IntOps, ModuleOps
+from .arithmetic import ArithmeticOps, ComparisonOps, FloatMathOps, InequalityOps, IntMathOps, LogicOps
+from .conv import ConvOps, PoolOps
+from .creation import CreationOps, NumericCreationOps
+from .layers import ActivationOps, LayerOps, QuantizationOps
+from .linalg import LinalgOps
+from .reductions import ExtremeOps, ReductionOps, SortOps, StatsOps
+from .shape import IndexOps, NumericIndexOps, PaddingOps, ShapeOps
+from .signal import GridOps, SignalOps
 
 __all__ = [
     "TABLES",
@@ -25,6 +35,48 @@ __all__ = [
     "missing_ops",
     "op_names",
 ]
+
+
+class BasicOps(CreationOps, ShapeOps, IndexOps, ComparisonOps, Protocol):
+    """Functions that Float, Int and Bool tensors share."""
+
+
+class NumericOps(
+    BasicOps,
+    NumericCreationOps,
+    PaddingOps,
+    ArithmeticOps,
+    ReductionOps,
+    ExtremeOps,
+    SortOps,
+    InequalityOps,
+    NumericIndexOps,
+    Protocol,
+):
+    """Functions that Float and Int tensors share."""
+
+
+class FloatOps(NumericOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
+    """Functions of Float tensors."""
+
+    def detach(self, tensor: Tensor, /) -> Tensor:
+        """The same values and storage without their history."""
+
+
+class IntOps(NumericOps, IntMathOps, Protocol):
+    """Functions of Int tensors."""
+
+    def arange(self, start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
+        """start, start + step, ... below `end`; step > 0; `[n]`."""
+
+
+class BoolOps(BasicOps, LogicOps, Protocol):
+    """Functions of Bool tensors."""
+
+
+class ModuleOps(ConvOps, PoolOps, LayerOps, LinalgOps, SignalOps, GridOps, Protocol):
+    """Convolutions, pools, attention and what else layers are made of, on Float tensors."""
+
 
 TABLES: dict[str, Any] = {
     "float_ops": FloatOps,

@@ -19,30 +19,14 @@ class CreationOps(Protocol):
         row-major elements of `dtype`.
         """
 
-    def empty(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        """`shape`, of undefined values."""
-
-    def zeros(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        """`shape`, all 0 or False."""
-
-    def ones(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        """`shape`, all 1 or True."""
-
-    def full(self, shape: Sequence[int], value: Scalar, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        """`shape`, all `value`."""
-
-    def empty_like(self, tensor: Tensor, /) -> Tensor:
-        """The shape, dtype and device of `tensor`, of undefined values."""
-
-    def zeros_like(self, tensor: Tensor, /) -> Tensor:
-        """The shape, dtype and device of `tensor`, all 0 or False."""
-
-    def ones_like(self, tensor: Tensor, /) -> Tensor:
-        """The shape, dtype and device of `tensor`, all 1 or True."""
-
-    def full_like(self, tensor: Tensor, value: Scalar, /) -> Tensor:
-        """The shape, dtype and device of `tensor`, all `value`."""
-
+    def empty(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor: ...
+    def zeros(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor: ...
+    def ones(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor: ...
+    def full(self, shape: Sequence[int], value: Scalar, dtype: torch.dtype, device: torch.device, /) -> Tensor: ...
+    def empty_like(self, tensor: Tensor, /) -> Tensor: ...
+    def zeros_like(self, tensor: Tensor, /) -> Tensor: ...
+    def ones_like(self, tensor: Tensor, /) -> Tensor: ...
+    def full_like(self, tensor: Tensor, value: Scalar, /) -> Tensor: ...
     def to_device(self, tensor: Tensor, device: torch.device, /) -> Tensor:
         """The same values on `device`; `tensor` itself if it is there."""
 

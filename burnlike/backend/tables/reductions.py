@@ -1,4 +1,4 @@
-"""Functions of numbers (Float and Int): sums, means, products, the greatest and the smallest; statistics of Float."""
+"""Functions of numbers (Float and Int): reductions, extremes, sorting; statistics of Float."""
 
 # pyright: reportReturnType=false
 
@@ -23,12 +23,8 @@ class ReductionOps(Protocol):
     def mean_dim(self, tensor: Tensor, dim: int | list[int], keepdim: bool, /) -> Tensor:
         """Means over one or several different dimensions; of integers the whole part, one after the other."""
 
-    def prod(self, tensor: Tensor, /) -> Tensor:
-        """The product of all elements, `[1]`."""
-
-    def prod_dim(self, tensor: Tensor, dim: int, keepdim: bool, /) -> Tensor:
-        """Products along a dimension."""
-
+    def prod(self, tensor: Tensor, /) -> Tensor: ...
+    def prod_dim(self, tensor: Tensor, dim: int, keepdim: bool, /) -> Tensor: ...
     def cumsum(self, tensor: Tensor, dim: int, /) -> Tensor:
         """Running sums along a dimension."""
 
@@ -102,3 +98,25 @@ class StatsOps(Protocol):
 
     def categorical(self, weights: Tensor, num_samples: int, dtype: torch.dtype, /) -> Tensor:
         """`[.., n] -> [.., num_samples]`: indices in `dtype`, drawn with replacement; errors of weights are torch's."""
+
+
+class SortOps(Protocol):
+    """Sorting along a dimension; NaN is the greatest. Equal elements come in any order unless said otherwise."""
+
+    def sort(self, tensor: Tensor, dim: int, descending: bool, /) -> Tensor: ...
+    def sort_with_indices(
+        self, tensor: Tensor, dim: int, descending: bool, dtype: torch.dtype, /
+    ) -> tuple[Tensor, Tensor]:
+        """The elements in order, and where each was, in `dtype`."""
+
+    def argsort(self, tensor: Tensor, dim: int, descending: bool, dtype: torch.dtype, /) -> Tensor:
+        """Where each of the elements in order was, in `dtype`."""
+
+    def topk(self, tensor: Tensor, k: int, dim: int, /) -> Tensor:
+        """The `k` greatest, descending; 0 <= k <= size of `dim`."""
+
+    def topk_with_indices(self, tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+        """The `k` greatest, descending, and where each is, in `dtype`."""
+
+    def argtopk(self, tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> Tensor:
+        """Where the `k` greatest are, in `dtype`; of equal ones the first, and in their order."""

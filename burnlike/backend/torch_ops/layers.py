@@ -1,4 +1,7 @@
-"""`LayerOps`, in torch. Attention by torch's fused kernels where they can, else by the formula."""
+"""Functions of layers, activations, quantization, in torch. Attention by torch's fused kernels where they can."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -108,3 +111,104 @@ def _hidden(mask: Tensor | None, query: Tensor, key: Tensor, is_causal: bool) ->
     rows, columns = query.shape[2], key.shape[2]
     later = torch.ones(rows, columns, dtype=torch.bool, device=query.device).triu(columns - rows + 1)
     return later if mask is None else mask | later
+
+
+_LARGEST_HALF = 65504.0
+
+
+class TorchActivationOps:
+    """Implements `ActivationOps`."""
+
+    relu: Any = staticmethod(Tensor.relu)
+    leaky_relu: Any = staticmethod(F.leaky_relu)
+    gelu: Any = staticmethod(F.gelu)
+    sigmoid: Any = staticmethod(Tensor.sigmoid)
+    log_sigmoid: Any = staticmethod(F.logsigmoid)
+    silu: Any = staticmethod(F.silu)
+    hard_swish: Any = staticmethod(F.hardswish)
+    mish: Any = staticmethod(F.mish)
+    softplus: Any = staticmethod(F.softplus)
+    elu: Any = staticmethod(F.elu)
+    celu: Any = staticmethod(torch.celu)
+    selu: Any = staticmethod(torch.selu)
+    prelu: Any = staticmethod(Tensor.prelu)
+    threshold: Any = staticmethod(torch.threshold)
+    softsign: Any = staticmethod(F.softsign)
+    tanhshrink: Any = staticmethod(F.tanhshrink)
+    hard_shrink: Any = staticmethod(Tensor.hardshrink)
+    # Not F.hardtanh: clamp passes the gradient at the bounds, as Burn does.
+    hardtanh: Any = staticmethod(Tensor.clamp)
+    softmax: Any = staticmethod(Tensor.softmax)
+    log_softmax: Any = staticmethod(Tensor.log_softmax)
+    glu: Any = staticmethod(F.glu)
+
+    @staticmethod
+    def gelu_approximate(tensor: Tensor, /) -> Tensor:
+        return F.gelu(tensor, approximate="tanh")
+
+    @staticmethod
+    def hard_sigmoid(tensor: Tensor, alpha: float, beta: float, /) -> Tensor:
+        return torch.clamp(tensor * alpha + beta, 0.0, 1.0)
+
+    @staticmethod
+    def shrink(tensor: Tensor, lambd: float, bias: float, /) -> Tensor:
+        return torch.where(tensor.abs() > lambd, tensor - tensor.sign() * bias, 0.0)
+
+    @staticmethod
+    def soft_shrink(tensor: Tensor, lambd: float, /) -> Tensor:
+        # torch refuses a negative lambd and one beyond the element type's range, Burn does not.
+        if 0.0 <= lambd <= _LARGEST_HALF:
+            return F.softshrink(tensor, lambd)
+        return TorchActivationOps.shrink(tensor, lambd, lambd)
+
+    @staticmethod
+    def softmin(tensor: Tensor, dim: int, /) -> Tensor:
+        return torch.softmax(-tensor, dim)
+
+    @staticmethod
+    def quiet_softmax(tensor: Tensor, dim: int, /) -> Tensor:
+        if tensor.shape[dim] == 0:
+            return torch.softmax(tensor, dim)
+        # Any shift gives the same value; one of at least 0 never overflows, also where all are -inf.
+        shift = tensor.detach().amax(dim, True).clamp(min=0.0)
+        powers = torch.exp(tensor - shift)
+        return powers / (powers.sum(dim, True) + torch.exp(-shift))
+
+
+class TorchQuantizationOps:
+    """Implements `QuantizationOps`."""
+
+    @staticmethod
+    def quantization_scales(tensor: Tensor, block: Sequence[int] | None, steps: int, dtype: torch.dtype, /) -> Tensor:
+        magnitude = tensor.detach().to(dtype).abs()
+        if block is None:
+            largest = magnitude.amax().reshape(1)
+        else:
+            largest = _blocks(magnitude, block).amax(list(range(1, 2 * len(block), 2)))
+        scales = largest * 2 / steps
+        return torch.where(scales == 0, 0.1, scales)
+
+    @staticmethod
+    def quantize(tensor: Tensor, scales: Tensor, block: Sequence[int] | None, low: int, high: int, /) -> Tensor:
+        scaled = tensor.detach().to(scales.dtype) / _spread(scales, block, tensor.shape)
+        return scaled.round().clamp(low, high).to(torch.int8)
+
+    @staticmethod
+    def dequantize(values: Tensor, scales: Tensor, block: Sequence[int] | None, dtype: torch.dtype, /) -> Tensor:
+        return (values * _spread(scales, block, values.shape)).to(dtype)
+
+
+def _blocks(tensor: Tensor, block: Sequence[int]) -> Tensor:
+    """`[n, ..] -> [n // block, block, ..]`."""
+    return tensor.reshape(
+        [part for size, each in zip(tensor.shape, block, strict=True) for part in (size // each, each)]
+    )
+
+
+def _spread(scales: Tensor, block: Sequence[int] | None, shape: Sequence[int]) -> Tensor:
+    """The scale of each element, in a shape that broadcasts against `shape`."""
+    if block is None:
+        return scales.reshape([1] * len(shape))
+    parts = [size // each for size, each in zip(shape, block, strict=True)]
+    wide = scales.reshape([size for part in parts for size in (part, 1)])
+    return wide.expand([size for pair in zip(parts, block, strict=True) for size in pair]).reshape(list(shape))
