@@ -12,7 +12,7 @@ from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import ConfiguredLayer, expect_shape
-from ..padding import each, shown_size
+from ..padding import each
 from .configs import Interpolate1dConfig, Interpolate2dConfig
 
 _LARGEST = 2**63 - 1
@@ -51,17 +51,24 @@ def calculate_output_size(
     return found
 
 
-class Interpolate1d(KeepsType, ConfiguredLayer, config=Interpolate1dConfig):
+class _Interpolate(KeepsType, ConfiguredLayer):
+    output_size: int | tuple[int, ...] | None
+    scale_factor: float | tuple[float, ...] | None
+    mode: str
+    align_corners: bool
+
+    def custom_content(self, content: Content) -> Content:
+        size, factor = self.output_size, self.scale_factor
+        content.add("mode", self.mode).add_debug("output_size", list(size) if isinstance(size, tuple) else size)
+        return content.add("scale_factor", list(factor) if isinstance(factor, tuple) else factor)
+
+
+class Interpolate1d(_Interpolate, config=Interpolate1dConfig):
     """Resize `[batch, channels, length]` to `[batch, channels, length_out]`.
 
     Torch: `nn.Upsample` of mode `nearest`, `linear`.
     Differs: corners are aligned by default; a scale factor only gives the size; cubic and Lanczos.
     """
-
-    output_size: int | None
-    scale_factor: float | None
-    mode: str
-    align_corners: bool
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -74,23 +81,13 @@ class Interpolate1d(KeepsType, ConfiguredLayer, config=Interpolate1dConfig):
         image = TorchModuleOps.interpolate(x.unsqueeze(2), (1, *size), _IMAGE_MODES[self.mode], self.align_corners)
         return image.squeeze(2)
 
-    def custom_content(self, content: Content) -> Content:
-        return _add_options(content, self, self.output_size, self.scale_factor)
 
-
-class Interpolate2d(KeepsType, ConfiguredLayer, config=Interpolate2dConfig):
-    """Resize `[batch, channels, height, width]` to `[batch, channels, height_out, width_out]`.
-
-    An input in torch's `channels_last` format gives an output in it (but for Lanczos).
+class Interpolate2d(_Interpolate, config=Interpolate2dConfig):
+    """Resize `[batch, channels, height, width]` to `[.., height_out, width_out]`; `channels_last` stays (but Lanczos).
 
     Torch: `nn.Upsample` of mode `nearest`, `bilinear`, `bicubic`.
     Differs: corners are aligned by default; a scale factor only gives the size; Lanczos.
     """
-
-    output_size: tuple[int, ...] | None
-    scale_factor: tuple[float, ...] | None
-    mode: str
-    align_corners: bool
 
     def __init__(self, config: Interpolate2dConfig) -> None:
         super().__init__(config)
@@ -104,11 +101,3 @@ class Interpolate2d(KeepsType, ConfiguredLayer, config=Interpolate2dConfig):
         expect_shape(self, x, "batch", "channels", "height", "width")
         size = calculate_output_size(x.shape, self.output_size, self.scale_factor)
         return TorchModuleOps.interpolate(x, size, _IMAGE_MODES[self.mode], self.align_corners)
-
-    def custom_content(self, content: Content) -> Content:
-        size = None if self.output_size is None else shown_size(self.output_size)
-        return _add_options(content, self, size, self.scale_factor and list(self.scale_factor))
-
-
-def _add_options(content: Content, layer: Interpolate1d | Interpolate2d, size: Any, factor: Any) -> Content:
-    return content.add("mode", layer.mode).add_debug("output_size", size).add("scale_factor", factor)

@@ -46,13 +46,11 @@ def _build(layer: Any, device: torch.device) -> nn.Upsample:
     mode = next((name for name, (ours, of) in _MODES.items() if ours == layer.mode and of in (dims, None)), None)
     if mode is None:
         raise refuse(layer, f"mode {layer.mode} has no counterpart")
-    return nn.Upsample(
-        layer.output_size if dims == 2 or layer.output_size is None else (layer.output_size,),
-        layer.scale_factor if dims == 2 or layer.scale_factor is None else (layer.scale_factor,),
-        mode,
-        None if mode.startswith("nearest") else layer.align_corners,
-        recompute_scale_factor=True if layer.scale_factor is not None else None,
-    )
+    sizes = (layer.output_size, layer.scale_factor)
+    size, factor = ((it,) if dims == 1 and it is not None else it for it in sizes)
+    corners = None if mode.startswith("nearest") else layer.align_corners
+    recompute = None if factor is None else True
+    return nn.Upsample(size, factor, mode, corners, recompute)  # pyright: ignore[reportArgumentType]
 
 
 COUNTERPARTS = [

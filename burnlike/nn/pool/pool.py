@@ -11,7 +11,6 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
 from ..padding import Padding, both_ends, each, expect_window, layer_padding, layer_size, padding_text, shown_size
-from .configs import MaxPool3dConfig
 
 _Sizes = tuple[int, ...]
 _ADAPTIVE: dict[int, Any] = {
@@ -34,7 +33,8 @@ class _WindowPool(KeepsType, Layer):
         dims = len(self._axes)
         self.stride = layer_size(config.stride if dims == 1 else config.strides, dims)
         self.kernel_size = layer_size(config.kernel_size, dims)
-        self.padding = layer_padding(config.padding, 2 * dims)
+        padding = layer_padding(config.padding, 2 * dims)
+        self.padding = padding * 2 if isinstance(padding, tuple) and len(padding) == dims else padding
 
     def _windows(self, x: Tensor, dilation: tuple[int, ...]) -> tuple[_Sizes, _Sizes, _Sizes, _Sizes]:
         """Kernel, stride and what is added before and after x, checked."""
@@ -100,11 +100,6 @@ class MaxPool3d(_MaxPool):
     """
 
     _axes = ("depth", "height", "width")
-
-    def __init__(self, config: MaxPool3dConfig) -> None:
-        super().__init__(config)
-        if isinstance(config.padding, tuple):
-            self.padding = config.padding * 2
 
 
 class _AvgPool(_WindowPool):

@@ -1,21 +1,19 @@
 """The configs of transformers. Imports no torch."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from ...config import Meta, ModuleConfig
+from ...config import ModuleConfig
 from ...config.bounds import Layers, NotNegative, Size
 from ...config.roles import Built
 from ..activation.configs import GatedLinearConfig, GeluConfig, SiLUConfig, SwiGluConfig
-from ..attention.configs import MultiHeadAttentionConfig
+from ..attention.configs import MultiHeadAttentionConfig, Probability
 from ..initializers.configs import Initializer, KaimingUniform
 from ..norm.configs import LayerNormConfig
 from ..roles import ActivationConfig
 
 if TYPE_CHECKING:
     from . import feed_forward, transformer
-
-Probability = Annotated[float, Meta(ge=0, lt=1)]
 
 
 class PositionWiseFeedForwardConfig(
