@@ -44,12 +44,10 @@ def map(module: M, f: mapping.Mapping, *rest: nn.Module, with_path: bool = False
     old = leaves(module, holes=include_empty)
     others = [at_same_places(module, other, include_empty) for other in rest]
     results = []
-    for index, leaf in enumerate(old):
-        partners = [found[index] for found in others]
-        if any(it.is_hole for it in partners) and not include_empty:
-            results.append(leaf)
-            continue
-        results.append(_checked(leaf, f(leaf.path, leaf, *partners) if with_path else f(leaf, *partners)))
+    for leaf, *partners in zip(old, *others, strict=True):
+        given = (leaf.path, leaf) if with_path else (leaf,)
+        left = not include_empty and any(it.is_hole for it in partners)
+        results.append(leaf if left else _checked(leaf, f(*given, *partners)))
     own = _Own([leaf for found in (old, *others) for leaf in found])
     copies = view(module, torch.clone)
     replaced: dict[Tensor, Tensor] = {}

@@ -10,7 +10,6 @@ from torch import nn
 from .._lazy import resolve
 from ..module.attributes.constants import MarkedConstant
 from ..module.containers.user_containers import holds_part, is_container
-from ..module.groups.param_group import ParamGroup
 from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule
 from ..module.transforms import modes
@@ -19,7 +18,7 @@ from . import applying, mapped, partitioning, structure
 from .data import DataTree
 from .guards import guard_holes, guarding
 from .holding import Unbound, share
-from .moving import converting, fork_weights
+from .moving import converting, forking
 from .parameter import Parameter
 from .pytrees import register_handle
 from .static_part import static_key
@@ -167,19 +166,9 @@ class Module(BaseModule):
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """As `nn.Module.requires_grad_`; views that share the tensors keep theirs."""
-        return modes.unfreeze(fork_weights(self)) if requires_grad else modes.freeze(fork_weights(self))
+        return self.unfreeze() if requires_grad else self.freeze()
 
-    def no_grad(self) -> Self:
-        """Freeze every parameter for good, in place; views that share the tensors keep theirs."""
-        return modes.no_grad(fork_weights(self))
-
-    def freeze(self, group: ParamGroup | None = None) -> Self:
-        """Freeze the parameters of `group`, or all, in place; views that share the tensors keep theirs."""
-        return modes.freeze(fork_weights(self), group)
-
-    def unfreeze(self, group: ParamGroup | None = None) -> Self:
-        """Make the parameters of `group`, or all, trainable, in place; views that share the tensors keep theirs."""
-        return modes.unfreeze(fork_weights(self), group)
+    no_grad, freeze, unfreeze = forking(modes.no_grad), forking(modes.freeze), forking(modes.unfreeze)
 
     leaves = structure.leaves
     map = mapped.map  # pyright: ignore[reportAssignmentType]

@@ -28,6 +28,16 @@ def fork_weights(module: M) -> M:
     return module
 
 
+def forking(function: F) -> F:
+    """`function`, a method that changes a module in place, so that views which share its tensors keep theirs."""
+
+    @functools.wraps(function)
+    def forked(self: nn.Module, *args: Any, **options: Any) -> nn.Module:
+        return function(fork_weights(self), *args, **options)
+
+    return forked  # pyright: ignore[reportReturnType]
+
+
 def converting(method: F) -> F:
     """`method`, one of `nn.Module` that calls `_apply`, for modules whose views keep their tensors."""
 
@@ -85,9 +95,8 @@ def _unchanged(old: Tensor, new: Tensor) -> bool:
 def _tied(module: nn.Module) -> Iterator[tuple[Tensor, _Slots]]:
     """Each distinct tensor of a tree with the places that hold it."""
     found: dict[int, tuple[Tensor, _Slots]] = {}
-    for part in module.modules():
-        for group in (part._parameters, part._buffers):
-            for name, tensor in group.items():
-                if tensor is not None:
-                    found.setdefault(id(tensor), (tensor, []))[1].append((group, name))
+    for group in (group for part in module.modules() for group in (part._parameters, part._buffers)):
+        for name, tensor in group.items():
+            if tensor is not None:
+                found.setdefault(id(tensor), (tensor, []))[1].append((group, name))
     return iter(found.values())

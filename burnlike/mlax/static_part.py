@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from functools import partial
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ReferenceType
 
 import torch
@@ -176,21 +176,19 @@ class _Comparison:
             return False
 
 
-class _Child:
+class _Child(NamedTuple):
     """A field that is a module."""
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
+    module: nn.Module
 
     def __repr__(self) -> str:
         return f"a {type(self.module).__name__}"
 
 
-class _Words:
+class _Words(NamedTuple):
     """A phrase for a field that has no value to show."""
 
-    def __init__(self, words: str) -> None:
-        self.words = words
+    words: str
 
     def __repr__(self) -> str:
         return self.words

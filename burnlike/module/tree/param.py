@@ -7,12 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import MANAGED, reshard, sharded, take_over
+from ...errors import AutodiffError, DTypeError, ModuleTreeError
 from ..attributes.plain_attributes import refresh_container
 from ..identity.field_ids import ensure_id, keep_id, noted_id, noting, place_id, shape_text
 from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta
 from ..identity.param_id import ParamId
-from ..torch_objects.lazy_parameter import Init, LazyParameter, initialize_param, is_lazy, mapped_lazy
-from ..torch_objects.wrappers import reparameterization_of
+from ..torch_objects.device import find_device
+from ..torch_objects.lazy_parameter import Init, LazyCell, LazyParameter, initialize_param, is_lazy, mapped_lazy
+from ..torch_objects.wrappers import is_distributed, reparameterization_of
 from . import param_values
 from .param_values import AnyTensor, Mappers, differentiable, track
 
@@ -68,7 +70,17 @@ class Param:
             AutodiffError: the tensor was computed from others that require grad.
             DTypeError: whole numbers or bools are to be trainable.
         """
-        return cls._made(param_values.parameter_or_state(tensor, trainable), name, id)
+        given = param_values.torch_tensor(tensor)
+        if not given.is_leaf:
+            raise AutodiffError("a parameter can't hold a tensor that was computed from others: give tensor.detach()")
+        if not differentiable(given):
+            if trainable:
+                raise DTypeError(f"a parameter of {given.dtype} can't be trainable: use trainable=False, or floats")
+        elif not isinstance(given, nn.Parameter):
+            given = nn.Parameter(given.detach(), requires_grad=trainable is not False)
+        elif trainable is not None:
+            given.requires_grad_(trainable)
+        return cls._made(given, name, id)
 
     @classmethod
     def from_data(cls, data: Any, device: torch.device | str | None = None, **options: Any) -> "Param":
@@ -97,7 +109,12 @@ class Param:
             DTypeError: whole numbers or bools.
             DeviceError: there is no such device.
         """
-        return cls._made(param_values.lazy_parameter(init, shape, device, dtype, requires_grad), name, id)
+        if not callable(init):
+            raise TypeError(f"expected a function of the device that makes the values, got {type(init).__name__}")
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        if not (dtype.is_floating_point or dtype.is_complex):
+            raise DTypeError(f"a lazy parameter holds floating-point numbers, got {dtype}; use Param.from_data")
+        return cls._made(LazyParameter(LazyCell(init), shape, find_device(device), dtype, requires_grad), name, id)
 
     @classmethod
     def running(cls, tensor: AnyTensor, *, name: str | None = None, id: ParamId | None = None) -> "Param":
@@ -255,7 +272,11 @@ class Param:
 
     def assign(self, tensor: Tensor) -> None:
         """Put `tensor` in place of the present one, at every path of a tied tensor; id and trainability stay."""
-        param_values.check_division(self.path, self.tensor, tensor)
+        if is_distributed(self.tensor) and not is_distributed(tensor):
+            raise ModuleTreeError(
+                f"'{self.path}' is divided among ranks: expected a DTensor in its place, got a {type(tensor).__name__};"
+                " copy values into param.tensor, or use map_ or a record"
+            )
         made, tracked = tensor.detach() if self.kind == "state" else tensor, self.requires_grad
         if self.kind == "weight" and not is_lazy(tensor):
             made = nn.Parameter(tensor.detach(), requires_grad=False)
