@@ -62,7 +62,7 @@ def _pack_of(outline: Outline) -> tuple[Pack, Outline]:
     ids = {it: outline.ids[entry.name].value for it, entry in tensors.items() if entry.name in outline.ids}
     pack = Pack(tensors, tied, ids, scalars=scalars)
     if burnpack_optimizers.is_optimizer(pack):  # names that only look like it
-        pack, values = replace(pack, scalars={}), outline.values
+        pack, values = replace(pack, scalars={}), dict(outline.values)
     aliases = {it: name for it, name in outline.aliases.items() if it not in copies}
     return pack, replace(outline, ids={}, aliases=aliases, values=values)
 

@@ -2,34 +2,10 @@
 
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
-
-
-class SideStream(Protocol):
-    """A device's own queue of copies."""
-
-    def buffer(self, count: int) -> Tensor:
-        """`count` bytes on the CPU that the device can read."""
-        ...
-
-    def queue(self) -> AbstractContextManager[Any]:
-        """Within it, what torch does on the device goes into this queue."""
-        ...
-
-    def mark(self) -> Any:
-        """A mark after everything queued so far."""
-        ...
-
-    def wait(self, mark: Any) -> None:
-        """Wait until all before `mark` is done."""
-        ...
-
-    def finish(self) -> None:
-        """Let what the program does next on the device come after all that is in the queue."""
-        ...
 
 
 @cache
@@ -40,7 +16,7 @@ def _stream_of(device: torch.device) -> torch.cuda.Stream:
 
 
 class CudaSideStream:
-    """A `SideStream` of CUDA."""
+    """The queue of a GPU."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -48,19 +24,23 @@ class CudaSideStream:
         self._stream.wait_stream(torch.cuda.current_stream(device))  # the targets may still be in use
 
     def buffer(self, count: int) -> Tensor:
-        """Pinned memory. Torch keeps it when it is freed, so that the next one is there at once."""
+        """`count` pinned bytes. Torch keeps them when they are freed, so that the next ones are there at once."""
         return torch.empty(count, dtype=torch.uint8, pin_memory=True)
 
     def queue(self) -> AbstractContextManager[Any]:
+        """Within it, what torch does on the device goes into this queue."""
         return torch.cuda.stream(self._stream)
 
     def mark(self) -> torch.cuda.Event:
+        """A mark after everything queued so far."""
         event = torch.cuda.Event()
         event.record(self._stream)
         return event
 
     def wait(self, mark: torch.cuda.Event) -> None:
+        """Wait until all before `mark` is done."""
         mark.synchronize()
 
     def finish(self) -> None:
+        """Let what the program does next on the device come after all that is in the queue."""
         torch.cuda.current_stream(self._device).wait_stream(self._stream)

@@ -188,12 +188,7 @@ def _places(text: bytes, source: Source) -> dict[str, str]:
 
 def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget], Outline], budget: Budget) -> Outline:
     found = Outline(format="safetensors")
-    entries: dict[str, TensorEntry] = {}
-    ids: dict[str, ParamId] = {}
-    aliases: dict[str, str] = {}
-    values: dict[str, Any] = {}
-    metadata: dict[str, Any] = {}
-    states: set[str] = set()
+    content: dict[str, Any] = {"entries": {}, "ids": {}, "aliases": {}, "values": {}, "metadata": {}, "states": set()}
     known_ids: set[ParamId] = set()
     names: dict[str, list[str]] = {}
     for name, file in places.items():
@@ -204,18 +199,13 @@ def _merged(index: str, places: Mapping[str, str], read: Callable[[str, Budget],
         if twice := next((name for name, param_id in shard.ids.items() if param_id in known_ids), None):
             raise RecordFormatError(f"{index}: '{twice}' and another tensor have the ParamId {shard.ids[twice]}")
         known_ids.update(shard.ids.values())
-        for all_of_them, those in zip(
-            (entries, ids, aliases, values, metadata, states),
-            (shard.entries, shard.ids, shard.aliases, shard.values, shard.metadata, shard.states),
-            strict=True,
-        ):
-            all_of_them.update(those)
+        for field, merged in content.items():
+            merged.update(getattr(shard, field))
         layout = shard.layout if found.layout is None else found.layout
         found = replace(shard if number == 0 else found, layout=layout, changed=found.changed or shard.changed)
-    if alias := next((alias for alias in aliases if alias in entries), None):
+    if alias := next((alias for alias in content["aliases"] if alias in content["entries"]), None):
         raise RecordFormatError(f"{index}: '{alias}' is a tensor in one file and the name of another in a second")
-    found = replace(found, entries=entries, ids=ids, aliases=aliases, values=values, metadata=metadata)
-    return replace(found, states=frozenset(states))
+    return replace(found, **content)
 
 
 def _check_names(index: str, file: str, names: Sequence[str], places: Mapping[str, str], shard: Outline) -> None:

@@ -17,7 +17,7 @@ from ...errors import RecordFormatError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
 from ..bytes.convert import pieces
-from ..bytes.side_stream import CudaSideStream, SideStream
+from ..bytes.side_stream import CudaSideStream
 from ..bytes.source import FileSource
 from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
 from ..files.stored_tensors import FileValues, LazyTensors, ShardedTensors, StoredTensors
@@ -68,8 +68,7 @@ def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: 
 
 def _target(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> Destination:
     present = match.param.tensor
-    dtype = replacing_type(match, tensors, as_saved)
-    if dtype is None:
+    if (dtype := replacing_type(match, tensors, as_saved)) is None:
         return Destination(match, present, is_new=False)
     place = device if present.is_meta else present.device
     if is_distributed(present):
@@ -131,8 +130,7 @@ def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
     steps: list[_Step] = []
     for values, into in readings:
         count = (_NATIVE_PIECE_BYTES if _is_native(values, into) else _PIECE_BYTES) // values.stored.itemsize
-        stops = range(0, into.numel(), count)
-        steps += [(values, into, first, min(first + count, into.numel())) for first in stops]
+        steps += [(values, into, at, min(at + count, into.numel())) for at in range(0, into.numel(), count)]
     inference = torch.is_inference_mode_enabled()  # counts for the thread, as `no_grad` does
     workers = 1 if sequential or total_bytes < _LEAST_BYTES else MAX_WORKERS
     run_steps(steps, partial(_read, inference), _PIECE_BYTES, workers)
@@ -171,7 +169,7 @@ def _is_native(values: FileValues, into: Tensor) -> bool:
 
 
 def fill_device(
-    readings: Sequence[tuple[FileValues, Tensor]], device: torch.device, stream: SideStream | None = None
+    readings: Sequence[tuple[FileValues, Tensor]], device: torch.device, stream: CudaSideStream | None = None
 ) -> None:
     """Read values, in the order of the file, into tensors of `device`, by its queue of copies; None is one of CUDA."""
     stream = stream or CudaSideStream(device)

@@ -196,7 +196,7 @@ class _Reader:
         if not _naturals(offsets) or len(offsets) != 2:
             raise _no_naturals(name)
         self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
-        return found, name, _form_of(name, fields), *offsets
+        return found, name, _form_of(name, fields), offsets[0], offsets[1]
 
     def _refused(self, name: str, form: _TensorForm, count: int) -> RecordFormatError:
         if name in self.tensors:

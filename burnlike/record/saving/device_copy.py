@@ -16,7 +16,7 @@ from torch import Tensor
 from ..._dtypes import NATIVE, torch_dtypes
 from ...ops import convert_
 from ..bytes.convert import check_floats, check_kept, pieces
-from ..bytes.side_stream import CudaSideStream, SideStream
+from ..bytes.side_stream import CudaSideStream
 from .stream import WrittenTensor
 
 RANGE_BYTES = 32 << 20  # that are fetched at a time
@@ -61,7 +61,7 @@ def images(
     slices: Sequence[list[_Slice]],
     ranges: Sequence[tuple[int, int]],
     device: torch.device,
-    stream: SideStream,
+    stream: CudaSideStream,
     allow_overflow: bool = False,
     hosts: Sequence[Tensor] = (),
 ) -> Iterator[Tensor]:
@@ -91,7 +91,7 @@ def images(
 def fetch(
     parts: Sequence[WrittenTensor],
     device: torch.device,
-    stream: SideStream | None = None,
+    stream: CudaSideStream | None = None,
     allow_overflow: bool = False,
 ) -> list[Tensor]:
     """Convert values of a device into contiguous tensors of the CPU, in memory that the device writes itself.
@@ -153,7 +153,7 @@ class _Copy(NamedTuple):
 
 @torch.no_grad()
 def _queue(
-    slices: list[_Slice], image: Tensor, count: int, host: Tensor, stream: SideStream, allow_overflow: bool
+    slices: list[_Slice], image: Tensor, count: int, host: Tensor, stream: CudaSideStream, allow_overflow: bool
 ) -> _Copy:
     """Queue the conversion of the slices, and the copy to `host`; nothing waits."""
     targets: list[Tensor] = []
@@ -177,7 +177,7 @@ def _queue(
         return _Copy(host, lost_here, owners, stream.mark())
 
 
-def _finished(queued: deque[_Copy], stream: SideStream, allow_overflow: bool) -> Tensor:
+def _finished(queued: deque[_Copy], stream: CudaSideStream, allow_overflow: bool) -> Tensor:
     """Wait for the first copy; its bytes."""
     copy = queued.popleft()
     stream.wait(copy.mark)

@@ -24,7 +24,7 @@ from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
 from ..outline import ChecksumSlot
 
 if TYPE_CHECKING:
-    from ..bytes.side_stream import SideStream
+    from ..bytes.side_stream import CudaSideStream
     from ..files.stored_tensors import FileValues
 
 DIRECT_BYTES = 16 << 20  # files from this size on bypass the page cache
@@ -80,7 +80,7 @@ def total_bytes(content: Sequence[Piece]) -> int:
 
 
 def write_pieces(
-    descriptor: int, content: Sequence[Piece], allow_overflow: bool = False, stream: "SideStream | None" = None
+    descriptor: int, content: Sequence[Piece], allow_overflow: bool = False, stream: "CudaSideStream | None" = None
 ) -> None:
     """Write the pieces, none of them text, one behind the other, by several threads; `stream` is that of a device."""
     writer = _Writer(descriptor, content, allow_overflow)
@@ -121,7 +121,7 @@ class _Writer:
         # Place in the file -> tensor whose values are in the buffers already.
         self.copied: Mapping[int, WrittenTensor] = {}
 
-    def write_from_device(self, device: torch.device, stream: "SideStream | None") -> None:
+    def write_from_device(self, device: torch.device, stream: "CudaSideStream | None") -> None:
         """Write all blocks, a number of them at a time, while the values of the next come from a device."""
         from ..bytes.side_stream import CudaSideStream
         from .device_copy import RANGE_BYTES, images, slices_of
