@@ -3,7 +3,6 @@
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from itertools import compress
 from typing import Any
 
@@ -100,10 +99,14 @@ def _on_meta(config: Any) -> nn.Module:
 
 
 def _rebuild(config: Any, module: nn.Module, device: torch.device) -> str:
+    """Take what does not depend on random numbers from a second module; why other tensors have no values."""
+    mode = _WithoutRandomNumbers()
     try:
-        computed = computed_tensors(lambda: _build(config, "cpu"))
+        with torch.device("cpu"), torch.no_grad(), mode:
+            built = _build(config, "cpu")
     except Exception as error:  # whatever a constructor raises where there are no random numbers
         return f" and building it once more for them failed ({error})"
+    computed = {path: it for path, it in all_tensors(built) if not it.is_meta and not mode.is_unknown(it)}
 
     def value(path: str, tensor: Tensor) -> Tensor:
         found = computed.get(path)
@@ -113,14 +116,6 @@ def _rebuild(config: Any, module: nn.Module, device: torch.device) -> str:
 
     replace_tensors(module, value)
     return " and they depend on random numbers, or are in a container that can't be filled"
-
-
-def computed_tensors(build: Callable[[], nn.Module]) -> dict[str, Tensor]:
-    """Build a module on the CPU and return its tensors that don't depend on random numbers, by path; none is drawn."""
-    mode = _WithoutRandomNumbers()
-    with torch.device("cpu"), torch.no_grad(), mode:
-        module = build()
-    return {path: tensor for path, tensor in all_tensors(module) if not tensor.is_meta and not mode.is_unknown(tensor)}
 
 
 class _WithoutRandomNumbers(TorchDispatchMode):

@@ -85,8 +85,7 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     if outline.values:
         texts[_VALUES] = dump_values(outline.values)
     if bool(outline.states) if states is None else states:
-        known = frozenset(outline.states)
-        texts[STATES] = _dump([name for name in outline.entries if name in known])
+        texts[STATES] = _dump([*filter(frozenset(outline.states).__contains__, outline.entries)])
     texts |= {key: str(outline.metadata[key]) for key in (VERSIONS, PICKLED) if key in outline.metadata}
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
@@ -110,8 +109,7 @@ def decode(
     """Read the texts of `__metadata__` back."""
     budget = budget or Budget(path)
     others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX) or key in (VERSIONS, PICKLED)}
-    version = texts.get(_FORMAT)
-    if version is None:
+    if (version := texts.get(_FORMAT)) is None:
         return Outline(entries, metadata=others, format="safetensors")
     if version != FORMAT_VERSION:
         is_newer = version.isdecimal() and (len(version), version) > (len(FORMAT_VERSION), FORMAT_VERSION)
@@ -150,8 +148,7 @@ def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Bu
     known: set[int] = set()
     with _text_map_at(place):
         for name, id_text in text_pairs(text, budget, _ID_BYTES):
-            entry = entries.get(name)
-            if entry is None:
+            if (entry := entries.get(name)) is None:
                 raise RecordFormatError(f"{place} names {name!r:.80}, which is no tensor of the file")
             try:
                 param_id = ParamId.parse(id_text)

@@ -26,13 +26,5 @@ class RecordMethods:
         return resolve("burnlike.record:save")(self, path, precision, recorder)
 
     def load(self, path: "str | PathLike[str]", **options: Any) -> Any:
-        """Load the record at `path`; see `burnlike.record.load`.
-
-        Args:
-            path: what `save` wrote, or another record of this kind.
-            options: `recorder`, `layout`, and those of `load_record`.
-
-        Returns:
-            What `load_record` returns.
-        """
+        """Load a record of this kind as `load_record` does, with its options; see `burnlike.record.load`."""
         return resolve("burnlike.record:load")(self, path, **options)

@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What is above this room, and makes or takes records.
-_OWN_RECORD = "burnlike.record.stateful:own_record"
-_LOAD_MODULE = "burnlike.record.stateful:load_module"
-_LOAD_OWN = "burnlike.record.stateful:load_own"
-_LEAVES = "burnlike.record.pytree.flatten:leaves_and_records"
-_FROM_LEAVES = "burnlike.record.pytree.unflatten:from_leaves"
+_STATEFUL, _PYTREE = "burnlike.record.stateful", "burnlike.record.pytree"  # above this room
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +95,7 @@ class Record:
         if own.left_out:
             found = [param for param in found if param.path not in own.left_out]
         found = in_parts(found)
-        is_modules = group is None and not own.changes_tensors and not any(map(tensor_part, found))
+        is_modules = group is None and not (own.left_out or own.entries) and not any(map(tensor_part, found))
         record = cls(
             tensors={**{param.path: saved_form(param) for param in found}, **own.tensors, **own.entries},
             values={**own.values, **classes_of(found)},
@@ -123,10 +118,10 @@ class Record:
         `load_state_dict()`; or a dataclass, map or list of these, of tensors, NumPy arrays and plain values; or an
         object whose `into_item()` returns one of these.
         """
-        own_record = resolve(_OWN_RECORD)
+        own_record = resolve(f"{_STATEFUL}:own_record")
         if (record := own_record(source)) is not None:
             return record
-        tensors, values, records = resolve(_LEAVES)(source, own_record)
+        tensors, values, records = resolve(f"{_PYTREE}.flatten:leaves_and_records")(source, own_record)
         around = cls(tensors, values, source=f"the record of {type(source).__name__}")
         return nested(records, around) if records else around
 
@@ -135,7 +130,7 @@ class Record:
 
         RecordMismatchError says which field is missing, or has something that does not fit it.
         """
-        return resolve(_FROM_LEAVES)(kind, self.tensors, self.values)
+        return resolve(f"{_PYTREE}.unflatten:from_leaves")(kind, self.tensors, self.values)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -162,7 +157,7 @@ class Record:
         A module is loaded by `LoadOptions`, without calling its own `load_record`, which may call this function; other
         objects are loaded by their `load_record`.
         """
-        load = resolve(_LOAD_MODULE if isinstance(target, nn.Module) else _LOAD_OWN)
+        load = resolve(f"{_STATEFUL}:{'load_module' if isinstance(target, nn.Module) else 'load_own'}")
         return load(target, self, **given_options(strict, device, options))
 
 

@@ -178,8 +178,7 @@ def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key:
 
     Raises:
         RecordIOError: a file can't be read.
-        RecordFormatError: it is damaged, of no format that is known, or has objects that only code could make; or a
-            sharded set is not whole.
+        RecordFormatError: it is damaged, of no known format, not a whole set, or has objects that only code could make.
         ArgumentError: the file has no such key, or is no file of `torch.save`.
     """
     if is_distributed_record(path):

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _OPTIMIZERS = "burnlike.optim.states.torch_records"
 """What knows torch's optimizers; it is above this package."""
 
-_LOAD_INTO = "burnlike.record.loading.load_into:load_into"
-
 _STATE, _KIND = "state", "kind"
 
 
@@ -45,7 +43,12 @@ def own_record(source: Any) -> Record | None:
         return Record.from_module(source)
     if isinstance(source, torch.optim.Optimizer):
         return resolve(f"{_OPTIMIZERS}:torch_record")(source)
-    return from_foreign(source) if is_foreign(source) else None
+    if (handling := handling_of(source)) is None:
+        return None
+    kind = type(source).__name__
+    tensors: dict[str, Tensor] = {}
+    state = encode_tree(handling.take(), _STATE, tensors)
+    return Record(tensors, {_STATE: state, _KIND: kind}, source=f"the record of {kind}")
 
 
 def load_own(target: Any, source: Any, **options: Any) -> Any:
@@ -66,18 +69,18 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
             f"expected an object to load into, got the class {target.__name__};"
             f" burnlike.record.open_record(path).into({target.__name__}) makes an object of it"
         )
-    if not is_foreign(target):
+    if (handling := handling_of(target)) is None:
         raise RecordError(
             "expected a module, an optimizer, a scheduler, a TrainingState, a generator, or an object with"
             " load_record(record) or load_state_dict(state), to load into, got"
             f" {type(target).__name__}; open the record by burnlike.record.open_record(path), and load its parts:"
             " record.model.load_into(model), record.into(Type)"
         )
-    return into_foreign(target, record, **options)
+    return _load_foreign(target, handling, record, **options)
 
 
 def load_module(module: nn.Module, record: Record, **options: Any) -> "LoadReport":
-    return resolve(_LOAD_INTO)(record, module, options)
+    return resolve("burnlike.record.loading.load_into:load_into")(record, module, options)
 
 
 def layout_for(target: Any) -> Any:
@@ -110,6 +113,8 @@ class Handling(NamedTuple):
 
 def handling_of(source: Any) -> Handling | None:
     """How the state of `source` is taken and put back; None for an unknown type."""
+    if isinstance(source, type | Tensor | Mapping):
+        return None
     if isinstance(source, torch.Generator):
         return Handling(source.get_state, source.set_state)
     if isinstance(source, random.Random):
@@ -137,25 +142,8 @@ def put_state(name: str, handling: Handling, state: Any, source: str) -> None:
         ) from error
 
 
-def is_foreign(source: Any) -> bool:
-    """Whether it is an object with a state that `handling_of` knows how to take."""
-    return not isinstance(source, type | Tensor | Mapping) and handling_of(source) is not None
-
-
-def from_foreign(source: Any) -> Record:
-    """The record of such an object; its tensors are not copied."""
-    handling = handling_of(source)
-    assert handling is not None
-    kind = type(source).__name__
-    tensors: dict[str, Tensor] = {}
-    state = encode_tree(handling.take(), _STATE, tensors)
-    return Record(tensors, {_STATE: state, _KIND: kind}, source=f"the record of {kind}")
-
-
-def into_foreign(target: Any, record: Record) -> Any:
-    """Put a record that `from_foreign` made back; returns the object."""
-    handling = handling_of(target)
-    assert handling is not None
+def _load_foreign(target: Any, handling: Handling, record: Record) -> Any:
+    """Put a record that `own_record` made of the state of an object back; returns the object."""
     kind = type(target).__name__
     if record.values.get(_KIND) != kind or _STATE not in record.values:
         raise RecordMismatchError(

@@ -141,8 +141,7 @@ class DistributedRecorder(Recorder):
             with together:
                 own = _write_parts(partial, tensors)
             written = {name: text for each in together.gathered(own) for name, text in each.items()}
-            seen = written if _rank() == 0 else {}
-            together.check_nothing(not_the_same_files(partial, seen, together.gathered))
+            together.check_nothing(not_the_same_files(partial, {} if _rank() else written, together.gathered))
             with together:
                 if directory is not None:
                     _write_details(partial, record, tensors)
@@ -264,8 +263,7 @@ class _Together:
         reasons = self.gathered(None if error is None else f"{type(error).__name__}: {error}")
         if isinstance(error, RecordError):
             return
-        failed = [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason is not None]
-        if failed:
+        if failed := [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason is not None]:
             raise RecordIOError(f"{self._what}: {'; '.join(failed)}") from error
 
     def check_nothing(self, problem: str) -> None:

@@ -108,8 +108,7 @@ def replacing_type(match: TensorMatch, tensors: Mapping[str, Tensor], as_saved: 
     present = match.param.tensor
     dtype = match.dtype(tensors) if as_saved else present.dtype
     fits = not match.own or match.values is None or match.values.shape == present.shape
-    is_written = fits and match.param.is_initialized() and not present.is_meta and dtype == present.dtype
-    return None if is_written else dtype
+    return None if fits and match.param.is_initialized() and not present.is_meta and dtype == present.dtype else dtype
 
 
 def check_targets(

@@ -19,7 +19,7 @@ from ..state_dict.saved_forms import in_parts, tensor_part
 from ..stateful import load_undoably
 from . import fitting
 from .filling import fill
-from .load_options import LoadOptions, LoadReport, Mismatch, refuse
+from .load_options import LoadOptions, LoadReport, refuse
 from .matching import TensorMatch, match
 from .meta_modules import compute_unsaved, registered
 from .module_code import GivenState, run_own_code
@@ -66,20 +66,24 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         wrong += fitting.other_parts(matching.matches, tensors, record.values)
         if options.match == "path":
             wrong += fitting.untied(matching.matches, tensors, matching.names)
+        unfit = {it.path for it in wrong}
+        matches = [it for it in matching.matches if it.param.path not in unfit]
         report = LoadReport(
+            applied=[it.param.path for it in matches],
             missing=[*missing, *parts_missing],
             unexpected=matching.unexpected,
             mismatched=wrong,
             skipped=matching.skipped,
             entries=[*entries, *parts_loaded],
         )
-        matches, report = _without(wrong, matching.matches, report)
         refuse(report, record, module, options)
         forms = {it.param.path: fitting.mapped(it, tensors, device) for it in fitting.in_file_order(matches, tensors)}
         matches = [forms[it.param.path] for it in matches]
-        wrong = [*fitting.misfits(matches)]
-        matches, report = _without(wrong, matches, replace(report, mismatched=[*report.mismatched, *wrong]))
-        refuse(report, record, module, options)
+        if misfits := {it.path: it for it in fitting.misfits(matches)}:
+            matches = [it for it in matches if it.param.path not in misfits]
+            applied = [it.param.path for it in matches]
+            report = replace(report, applied=applied, mismatched=[*report.mismatched, *misfits.values()])
+            refuse(report, record, module, options)
         fitting.check_targets(matches, tensors, device, as_saved)
         if not as_saved:
             fitting.check_values(matches, tensors)
@@ -121,14 +125,6 @@ def _load_parts(
         undo.callback(load_undoably(part, its_record))
         loaded.append(path)
     return loaded, missing
-
-
-def _without(
-    wrong: Sequence[Mismatch], matches: Sequence[TensorMatch], report: LoadReport
-) -> tuple[list[TensorMatch], LoadReport]:
-    paths = {it.path for it in wrong}
-    fitting = [it for it in matches if it.param.path not in paths]
-    return fitting, replace(report, applied=[it.param.path for it in fitting])
 
 
 def _types(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], as_saved: bool) -> list[tuple[str, str, str]]:

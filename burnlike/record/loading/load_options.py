@@ -225,8 +225,7 @@ def _first(report: LoadReport, record: Record) -> str:
     for item in report.mismatched:
         return f"'{item.path}': expected {item.expected}, got {item.found}"
     there = ", ".join(f"'{name}'" for name in list(record.tensors)[:2]) or "no tensor"
-    expected = f"expected '{report.missing[0]}' and others, " if report.missing else ""
-    return f"{expected}it holds {there}"
+    return f"expected '{report.missing[0]}' and others, it holds {there}" if report.missing else f"it holds {there}"
 
 
 def _below(report: LoadReport) -> str:

@@ -142,8 +142,7 @@ def _pinned(
     path_of_id = {param.id: param.path for param in found}
     pinned: dict[str, str] = {}
     for source, target in options.remap_ids.items():
-        name = names.get(_param_id(source))
-        if name is None:
+        if (name := names.get(_param_id(source))) is None:
             raise ArgumentError(
                 f"remap_ids: {record.source} has no tensor with the id {str(source)!r}"
                 f"{nearest(str(source), [str(param_id) for param_id in names])}; nothing was loaded"
@@ -164,10 +163,8 @@ def _pinned(
 
 
 def _param_id(value: ParamId | str) -> ParamId | None:
-    if isinstance(value, ParamId):
-        return value
     try:
-        return ParamId.parse(value)
+        return value if isinstance(value, ParamId) else ParamId.parse(value)
     except (ValueError, TypeError, AttributeError):
         return None
 
@@ -176,8 +173,7 @@ def _filter(
     record: Record, module: nn.Module, options: LoadOptions
 ) -> tuple[Callable[[Param], bool], Callable[[str, str], bool]]:
     """Whether a parameter is wanted; and whether a tensor is that the module lacks, by its name and new name."""
-    chosen = options.filter
-    if chosen is None:
+    if (chosen := options.filter) is None:
         return (lambda param: True), (lambda name, new_name: True)
     if isinstance(chosen, ParamGroup):
         paths = {param.path for param in selected(module, chosen)}

@@ -53,20 +53,14 @@ def _replaced(
             for item in value.values() if isinstance(value, dict) else value:
                 inside(item)
         return with_items(value, inside)
-    if (parts := _attributes(value, seen)) is not None:
+    parts = getattr(value, "__dict__", None)
+    is_plain = type(parts) is dict and not isinstance(value, nn.Module | type | FunctionType | ModuleType)
+    if is_plain and id(value) not in seen:
+        seen.add(id(value))
         for name, item in [*parts.items()]:
             if (new := _replaced(f"{path}.{name}", item, replacement, seen, depth + 1)) is not item:
                 parts[name] = new
     return value
-
-
-def _attributes(value: Any, seen: set[int]) -> dict[str, Any] | None:
-    """The attributes of a plain object, the first time that it is met; None for anything else."""
-    parts = getattr(value, "__dict__", None)
-    if type(parts) is not dict or isinstance(value, nn.Module | type | FunctionType | ModuleType) or id(value) in seen:
-        return None
-    seen.add(id(value))
-    return parts
 
 
 def registered(module: nn.Module) -> Places:

@@ -82,8 +82,7 @@ class GivenState:
     def versions(self) -> dict[str, dict[str, Any]] | None:
         """Path -> what torch noted about that module; None if the record doesn't say."""
         noted = own_code.versions_in(self.record)
-        rename = self.matching.rename
-        return None if noted is None else {rename(f"{path}.")[:-1]: it for path, it in noted.items()}
+        return None if noted is None else {self.matching.rename(f"{path}.")[:-1]: it for path, it in noted.items()}
 
     def is_loaded_as_it_is(self, path: str) -> bool:
         """Whether the record has just the tensors of the part at `path`, and no code of its own had a share in them.
@@ -92,8 +91,7 @@ class GivenState:
         """
         if VERSIONS in self.record.metadata or not (self.record.ids or PICKLED in self.record.metadata):
             return False
-        prefix = join(path, "")
-        return not any(it.startswith(prefix) for it in (*self.matching.missing, *self._alone))
+        return not any(it.startswith(join(path, "")) for it in (*self.matching.missing, *self._alone))
 
 
 def run_own_code(module: nn.Module, given: GivenState) -> tuple[Matching, list[str]]:

@@ -113,16 +113,14 @@ class LeafReader:
         raise _no_type(hint, path, owner)
 
     def _items(self, hint: Any, path: str, owner: str) -> Iterator[Any]:
-        below = self._below(path)
-        if not below:
+        if not (below := self._below(path)):
             self._checked(lambda value: value in ([], {}), list, path, owner)
         for index in takewhile(lambda index: str(index) in below, count()):
             yield self.build(hint, join(path, index), owner)
 
     def _keys(self, items: Any, path: str, owner: str) -> list[tuple[str, str]]:
         """The keys of a map and where their items are; items without parts may have dots in their keys."""
-        below = self._below(path)
-        if not below:
+        if not (below := self._below(path)):
             self._checked(lambda value: value == {}, dict, path, owner)
             return []
         kind = stripped(items)

@@ -126,11 +126,9 @@ class _Directory:
             names = os.listdir(self.path)
             found = {name for name in names if self._pattern.fullmatch(name)} | (also or set())
             found -= {*keep, os.path.basename(self.single)}
-            others = [name for name in names if name.endswith(DEFAULT_EXTENSION + INDEX_SUFFIX)] if found else []
-            for name in others:
+            for name in [name for name in names if name.endswith(DEFAULT_EXTENSION + INDEX_SUFFIX)] if found else ():
                 path = os.path.join(self.path, name)
-                listed = set() if path == self.index else self._listed(path)
-                if listed is None:
+                if (listed := set() if path == self.index else self._listed(path)) is None:
                     return  # nothing tells what belongs to it
                 found -= listed
             for name in found:

@@ -183,10 +183,6 @@ class OwnState:
     values: dict[str, Any] = field(default_factory=dict)  # name -> entry
     metadata: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def changes_tensors(self) -> bool:
-        return bool(self.left_out or self.entries)
-
 
 def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
     """The content of `module.state_dict()` beside the tensors of `found`."""
@@ -209,8 +205,7 @@ def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
     if both := paths & (values.keys() | entries.keys()):
         raise RecordError(f"{type(module).__name__} saves '{min(both)}' beside a tensor of that name; rename one")
     left_out = frozenset(param.path for param in found if param.path not in there)
-    noted = getattr(saved, STATE_METADATA, {})
-    versions = dump_versions({path_of(path): dict(it) for path, it in noted.items()})
+    versions = dump_versions({path_of(path): dict(it) for path, it in getattr(saved, STATE_METADATA, {}).items()})
     return OwnState(tensors, left_out, entries, values, {VERSIONS: versions})
 
 

@@ -211,15 +211,15 @@ def _names(record: Record, renamed: Mapping[str, str]) -> Names:
     ids = {name: str(record.ids[at]) for name, at in stored.items() if at in record.ids}
     if not renamed:
         return Names(stored, stored, ids, record.values)
-    shown = {name: _shown(name, renamed) for name in stored}
+
+    def new_name(name: str) -> str:
+        text, dot, below = name.partition(".")
+        return f"{renamed.get(text, text)}{dot}{below}"
+
+    shown = {name: new_name(name) for name in stored}
     ids |= {shown[name]: name.partition(".")[0] for name in stored if shown[name] != name}
     values = dict(record.values)
-    values["states"] = {_shown(name, renamed): value for name, value in record.values["states"].items()}
+    values["states"] = {new_name(name): value for name, value in record.values["states"].items()}
     values["paths"] = {renamed.get(text, text): path for text, path in _paths(record).items()}
     tensors = {shown[name]: at for name, at in stored.items()}
     return Names(tensors, {name: shown[at] for name, at in tensors.items()}, ids, values)
-
-
-def _shown(name: str, renamed: Mapping[str, str]) -> str:
-    text, dot, field = name.partition(".")
-    return f"{renamed[text]}{dot}{field}" if text in renamed else name
