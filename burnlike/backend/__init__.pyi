@@ -1,8 +1,6 @@
 """The public names of `burnlike.backend`: each is imported from where it is defined, at its first use."""
 
 from .autodiff import Autodiff as Autodiff
-from .cpu import Cpu as Cpu, backend_for as backend_for
-from .cuda import Cuda as Cuda
 from .gradients import GradientMap as GradientMap, Gradients as Gradients, TrackedGradients as TrackedGradients
 from .protocol import AutodiffBackend as AutodiffBackend, Backend as Backend
 from .tables import (
@@ -15,6 +13,7 @@ from .tables import (
     missing_ops as missing_ops,
     op_names as op_names,
 )
+from .torch_backend import Cpu as Cpu, Cuda as Cuda, backend_for as backend_for
 from .torch_ops import (
     TorchActivationOps as TorchActivationOps,
     TorchBoolOps as TorchBoolOps,

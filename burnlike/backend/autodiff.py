@@ -12,10 +12,9 @@ from typing_extensions import TypeVar
 
 from .._torch_compat.tensors import in_backward
 from ..errors import BackendError, TensorValueError
-from .accumulating import accumulate
+from .accumulating import Graph, accumulate
 from .differentiable import differentiable
 from .gradients import GradientMap, Gradients, TrackedGradients
-from .graph import Graph
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 from .torch_backend import is_torchs

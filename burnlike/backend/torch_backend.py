@@ -1,4 +1,4 @@
-"""The base of `Cpu` and `Cuda`: torch's tables, and a value made of a device and two element types."""
+"""The backends of torch, `Cpu` and `Cuda`: its tables, and a value made of a device and two element types."""
 
 import copy
 import dataclasses
@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 
 from ..errors import BackendError
+from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 from .torch_ops import TorchActivationOps, TorchBoolOps, TorchFloatOps, TorchIntOps, TorchModuleOps
 
@@ -86,3 +87,74 @@ class TorchBackend:
         changed = copy.copy(self)
         object.__setattr__(changed, "float_dtype", dtype)
         return changed
+
+
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
+class Cpu(TorchBackend):
+    """torch on the CPU. Never tracks; `Autodiff(Cpu())` does.
+
+    Example:
+        >>> from burnlike.backend import Cpu
+        >>> Cpu().float_dtype
+        torch.float32
+    """
+
+    def __init__(self, float: torch.dtype = torch.float32, int: torch.dtype = torch.int64) -> None:
+        """Choose the element types.
+
+        Args:
+            float: of new Float tensors.
+            int: of new Int tensors, indices among them.
+        """
+        super().__init__(torch.device("cpu"), float, int)
+
+    def __repr__(self) -> str:
+        return f"Cpu(float={self.float_dtype}, int={self.int_dtype})"
+
+    def __reduce__(self) -> tuple[type["Cpu"], tuple[torch.dtype, torch.dtype]]:
+        return Cpu, (self.float_dtype, self.int_dtype)
+
+    def sync(self) -> None:
+        """Nothing to wait for: work on the CPU is done when a function returns."""
+
+
+def backend_for(device: torch.device) -> Backend:
+    """The backend with the usual element types for a torch device.
+
+    Raises:
+        BackendError: there is none for devices of this type.
+    """
+    if device.type == "cpu":
+        return Cpu()
+    if device.type == "cuda":
+        return Cuda(device.index or 0)
+    raise BackendError(f"no backend for device '{device}'; Cpu and Cuda exist, others implement burnlike.Backend")
+
+
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
+class Cuda(TorchBackend):
+    """torch on one CUDA device. Work is queued and runs asynchronously; `sync()` waits for it."""
+
+    def __init__(self, index: int = 0, float: torch.dtype = torch.float32, int: torch.dtype = torch.int64) -> None:
+        """Choose the device and the element types.
+
+        Args:
+            index: which device, 0 for the first.
+            float: of new Float tensors.
+            int: of new Int tensors, indices among them.
+        """
+        super().__init__(torch.device("cuda", index), float, int)
+
+    def __repr__(self) -> str:
+        return f"Cuda({self.device.index}, float={self.float_dtype}, int={self.int_dtype})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cuda, (self.device.index, self.float_dtype, self.int_dtype)
+
+    def sync(self) -> None:
+        """Wait until everything queued on the device has run.
+
+        Raises:
+            RuntimeError: torch's, if a queued kernel failed.
+        """
+        torch.cuda.synchronize(self.device)

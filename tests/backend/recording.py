@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import burnlike
 from burnlike.backend.autodiff import Autodiff
-from burnlike.backend.cpu import Cpu
+from burnlike.backend.torch_backend import Cpu
 from examples.recording_backend import Recording
 
 PACKAGE = str(Path(burnlike.__file__).parent)
