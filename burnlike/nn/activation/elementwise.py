@@ -160,10 +160,7 @@ class Elu(OfEachElement, config=configs.EluConfig):
 
 
 class Selu(OfEachElement):
-    """ELU with a scale and an alpha that keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2).
-
-    Torch: `nn.SELU`.
-    """
+    """ELU whose scale and alpha keep mean 0 and variance 1 (Klambauer et al. 2017, eq. 2). Torch: `nn.SELU`."""
 
     operation = functional.selu
 

@@ -162,10 +162,7 @@ class KeyValueCache:
         return self.key.shape[2]
 
     def next_slots(self, new: int) -> Tensor:
-        """The slots of the next `new` positions, int64 `[new]`.
-
-        Whether there is room is the caller's to check: the number of filled slots is on the device.
-        """
+        """The slots of the next `new` positions, int64 `[new]`; the caller checks that there is room."""
         return self.filled + torch.arange(new, device=self.filled.device)
 
     def write(self, slots: Tensor, key: Tensor, value: Tensor) -> None:

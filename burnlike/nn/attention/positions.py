@@ -50,10 +50,7 @@ class PositionalEncoding(KeepsType, Layer):
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
-        """`[batch, sequence, d_model] -> [batch, sequence, d_model]`, in x's dtype.
-
-        Raises ShapeError if x has more than `max_sequence_size` positions.
-        """
+        """`[batch, sequence <= max_sequence_size, d_model] -> [batch, sequence, d_model]`, in x's dtype."""
         d_model = self.sinusoids.shape[2]
         if x.ndim != 3 or x.shape[2] != d_model or x.shape[1] > self.max_sequence_size:
             raise shape_error(self, f"[batch, sequence <= {self.max_sequence_size}, {d_model}]", list(x.shape))

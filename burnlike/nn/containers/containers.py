@@ -16,10 +16,7 @@ from .graph_problems import item_path, places_of
 
 
 class Sequential(AnyLibrary, Module):
-    """Layers in a row, its children by their names or 0, 1, 2: each gets the output of the one before.
-
-    Torch: `nn.Sequential`.
-    """
+    """Layers in a row, by name or 0, 1, 2: each gets the output of the one before. Torch: `nn.Sequential`."""
 
     def __init__(self, config: SequentialConfig, device: torch.device | str | None = None) -> None:
         super().__init__()
@@ -53,10 +50,7 @@ class Repeat(AnyLibrary, Module):
 
     @lift
     def forward(self, x: Any, *others: Any, **named: Any) -> Any:
-        """What the layer takes `->` what it gives, as often as it is there.
-
-        Each layer gets as x what the one before gives. Other inputs, as a memory or a mask, are given to all layers.
-        """
+        """What the layer takes `->` what it gives, so often; others than x, as a memory or a mask, are given to all."""
         return run(self, x, *others, **named)
 
 

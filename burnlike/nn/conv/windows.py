@@ -31,10 +31,7 @@ class _Windows(ChangesRank, ConfiguredLayer):
 
 
 class Unfold4d(_Windows, config=Unfold4dConfig):
-    """Windows as columns (im2col), `[batch, channels, height, width] -> [batch, channels * taps, windows]`.
-
-    Torch: `nn.Unfold`.
-    """
+    """Windows as columns, `[batch, channels, height, width] -> [.., channels * taps, windows]`. Torch: `nn.Unfold`."""
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -46,10 +43,7 @@ class Unfold4d(_Windows, config=Unfold4dConfig):
 
 
 class Fold4d(_Windows, config=Fold4dConfig):
-    """The sum of windows (col2im), `[batch, channels * taps, windows] -> [batch, channels, *output_size]`.
-
-    Torch: `nn.Fold`.
-    """
+    """Sums of windows, `[batch, channels * taps, windows] -> [batch, channels, *output_size]`. Torch: `nn.Fold`."""
 
     output_size: tuple[int, ...]
 

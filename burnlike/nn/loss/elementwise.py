@@ -123,10 +123,7 @@ class KLDivLoss(GivesLoss, ConfiguredLayer, config=configs.KLDivLossConfig):
 
     @lift
     def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[batch, ...], [batch, ...] -> []`; "auto" is "batch_mean", the sum divided by the batch.
-
-        Raises ShapeError if the shapes differ, ArgumentError if the reduction is unknown.
-        """
+        """`[batch, ...], [batch, ...] -> []`; "auto" is "batch_mean", the sum divided by the batch."""
         expect_equal_shapes(self, predictions, targets)
         if reduction in ("auto", "batch_mean"):
             return functional.kl_div(predictions, targets, reduction="batchmean", log_target=self.log_target)

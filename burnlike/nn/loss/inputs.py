@@ -95,10 +95,7 @@ class OfPredictions(GivesLoss):
 
     @lift
     def forward(self, predictions: Tensor, targets: Tensor, reduction: Reduction = "auto") -> Tensor:
-        """`[...], [...] -> []`; "auto" is the mean.
-
-        Raises ShapeError if the shapes differ, ArgumentError if the reduction is "batch_mean" or unknown.
-        """
+        """`[...], [...] -> []`; "auto" is the mean. Raises ArgumentError for "batch_mean" and what is unknown."""
         expect_equal_shapes(self, predictions, targets)
         return self._loss(predictions, targets, mean_or_sum(self, reduction))
 

@@ -53,10 +53,7 @@ class CTCLoss(ChangesRank, Module):
         target_lengths: Tensor,
         reduction: Reduction = "auto",
     ) -> Tensor:
-        """As `forward`, `-> []`; "mean" ("auto") is the mean of the losses divided by their targets' lengths.
-
-        Raises ArgumentError if the reduction is "batch_mean" or unknown.
-        """
+        """As `forward`, `-> []`; "mean" ("auto") is that of losses divided by targets' lengths; no "batch_mean"."""
         return self._loss(log_probs, targets, input_lengths, target_lengths, mean_or_sum(self, reduction))
 
     def _loss(

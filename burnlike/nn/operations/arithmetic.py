@@ -97,10 +97,7 @@ class Softmax(KeepsType, AnyLibrary, ConfiguredLayer, config=SoftmaxConfig):
 
 
 class ConstantTensor(AnyLibrary, ConfiguredLayer, config=ConstantTensorConfig):
-    """A number as a tensor of the element type of x, of size 1 in each of its dimensions: `type: Constant` in YAML.
-
-    Torch: `torch.full`.
-    """
+    """A number as a tensor `[1, ..., 1]` like x: `type: Constant` in YAML. Torch: `torch.full`."""
 
     value: float
 
@@ -111,10 +108,7 @@ class ConstantTensor(AnyLibrary, ConfiguredLayer, config=ConstantTensorConfig):
 
 
 class Parameter(ChangesRank, AnyLibrary, Layer):
-    """A trained tensor, `weight`, for each item of the batch of its input, whose values do not count.
-
-    Torch: `nn.Parameter`, expanded.
-    """
+    """A trained tensor, `weight`, for each item of the batch of x. Torch: `nn.Parameter`, expanded."""
 
     def __init__(self, config: ParameterConfig, device: torch.device | str | None = None) -> None:
         super().__init__()

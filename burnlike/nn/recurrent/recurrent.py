@@ -43,10 +43,7 @@ class Rnn(Direction):
 
     @lift
     def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
-        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, and the state after the last step.
-
-        `state` is that before the first step, `[batch, d_hidden]`; zeros if None. The batch may be second.
-        """
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; state `[batch, d_hidden]`, zeros if None."""
         states = None if state is None else (state.hidden,)
         output, (hidden,) = run(self, x, states, self.batch_first, self.reverse)
         return output, RnnState(hidden)
@@ -78,10 +75,7 @@ class BiRnn(Bidirectional):
 
     @lift
     def forward(self, x: Tensor, state: RnnState | None = None) -> tuple[Tensor, RnnState]:
-        """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
-
-        `state` has those before the first steps, `[2, batch, d_hidden]`; zeros if None. The batch may be second.
-        """
+        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; state `[2, batch, d_hidden]`, zeros if None."""
         output, (hidden,) = run_both(self, x, None if state is None else (state.hidden,))
         return output, RnnState(hidden)
 
@@ -128,10 +122,7 @@ class Lstm(Direction):
 
     @lift
     def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
-        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, and the state after the last step.
-
-        `state` is that before the first step, both tensors `[batch, d_hidden]`; zeros if None. The batch may be second.
-        """
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; states `[batch, d_hidden]`, zeros if None."""
         states = None if state is None else (state.hidden, state.cell)
         output, (hidden, cell) = run(self, x, states, self.batch_first, self.reverse)
         return output, LstmState(cell, hidden)
@@ -176,10 +167,7 @@ class BiLstm(Bidirectional):
 
     @lift
     def forward(self, x: Tensor, state: LstmState | None = None) -> tuple[Tensor, LstmState]:
-        """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
-
-        `state` has those before the first steps, both `[2, batch, d_hidden]`; zeros if None. The batch may be second.
-        """
+        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; states `[2, batch, d_hidden]`, zeros if None."""
         output, (hidden, cell) = run_both(self, x, None if state is None else (state.hidden, state.cell))
         return output, LstmState(cell, hidden)
 
@@ -214,10 +202,7 @@ class Gru(KeepsType, Direction):
 
     @lift
     def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
-        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`, whose last step is the state after it.
-
-        `state` is the hidden state before the first step, `[batch, d_hidden]`; zeros if None.
-        """
+        """`[batch, sequence, d_input] -> [batch, sequence, d_hidden]`; state `[batch, d_hidden]`, zeros if None."""
         return run(self, x, None if state is None else (state,), batch_first=True, reverse=False)[0]
 
     def gates(self) -> list[GateController]:
@@ -265,9 +250,6 @@ class BiGru(Bidirectional):
 
     @lift
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """`[batch, sequence, d_input] -> [batch, sequence, 2 * d_hidden]`, and the states after the last steps.
-
-        `state` has those before the first steps, `[2, batch, d_hidden]`; zeros if None. The batch may be second.
-        """
+        """`[batch, sequence, d_input] -> [.., 2 * d_hidden]`; state `[2, batch, d_hidden]`, zeros if None."""
         output, (hidden,) = run_both(self, x, None if state is None else (state,))
         return output, hidden

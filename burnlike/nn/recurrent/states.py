@@ -18,10 +18,7 @@ class RnnState(NamedTuple):
 
 
 class LstmState(NamedTuple):
-    """The state of `Lstm`, both `[batch, d_hidden]`, with a first dimension of 2 that of `BiLstm`; torch's or typed.
-
-    `torch.nn.LSTM` has them in the other order, the hidden state first.
-    """
+    """The state of `Lstm`, `[batch, d_hidden]` each, or `[2, batch, d_hidden]` of `BiLstm`. torch has `hidden` first."""
 
     cell: Tensor
     hidden: Tensor
