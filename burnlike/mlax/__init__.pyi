@@ -11,17 +11,22 @@ from .filters import (
     is_parameter as is_parameter,
     is_trainable as is_trainable,
 )
-from .layered import Parallel as Parallel, ParallelRng as ParallelRng, Series as Series, SeriesRng as SeriesRng
-from .mapped import map as map
 from .module import Module as Module
 from .parameter import Parameter as Parameter
-from .partitioning import (
+from .sequence import (
+    ModuleSeq as ModuleSeq,
+    Parallel as Parallel,
+    ParallelRng as ParallelRng,
+    Series as Series,
+    SeriesRng as SeriesRng,
+)
+from .static_part import static_key as static_key
+from .structure import leaves as leaves
+from .transforms import (
     combine as combine,
     filter as filter,
+    map as map,
     overlay as overlay,
     partition as partition,
     split as split,
 )
-from .sequence import ModuleSeq as ModuleSeq
-from .static_part import static_key as static_key
-from .structure import leaves as leaves

@@ -86,8 +86,7 @@ def forward_arguments(module: nn.Module) -> tuple[tuple[str, ...], bool]:
 
     It can't if `rng` has no default, or another one than None.
     """
-    known = getattr(type(module), "_forward_arguments", None)
-    return arguments_of(type(module)) if known is None else known
+    return getattr(type(module), "_forward_arguments", None) or arguments_of(type(module))
 
 
 def arguments_of(cls: type[nn.Module]) -> tuple[tuple[str, ...], bool]:

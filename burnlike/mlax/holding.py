@@ -47,12 +47,9 @@ def id_at(owner: nn.Module, name: str) -> ParamId | None:
 
 def kind_at(owner: nn.Module, name: str) -> Kind:
     """The kind of what `owner` holds, or held, under `name`."""
-    parts = owner.__dict__
-    if name in parts["_parameters"]:
-        return "weight"
-    if name in parts["_buffers"]:
-        return "state"
-    tree = parts["_modules"].get(name)
+    if name in owner._parameters or name in owner._buffers:
+        return "weight" if name in owner._parameters else "state"
+    tree = owner._modules.get(name)
     return "state" if isinstance(tree, DataTree) and not tree.weights() else "weight"
 
 

@@ -14,7 +14,7 @@ from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule
 from ..module.transforms import modes
 from ..module.tree.param import Param
-from . import applying, mapped, partitioning, structure
+from . import applying, structure, transforms
 from .data import DataTree
 from .guards import guard_holes, guarding
 from .holding import Unbound, share
@@ -171,12 +171,12 @@ class Module(BaseModule):
     no_grad, freeze, unfreeze = forking(modes.no_grad), forking(modes.freeze), forking(modes.unfreeze)
 
     leaves = structure.leaves
-    map = mapped.map  # pyright: ignore[reportAssignmentType]
-    filter = partitioning.filter
-    partition = partitioning.partition
-    split = partitioning.split
-    combine = partitioning.combine
-    overlay = partitioning.overlay
+    map = transforms.map  # pyright: ignore[reportAssignmentType]
+    filter = transforms.filter
+    partition = transforms.partition
+    split = transforms.split
+    combine = transforms.combine
+    overlay = transforms.overlay
 
     def apply(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, x: Any, rng: Any = None, inference_mode: bool | None = None

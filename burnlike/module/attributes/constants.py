@@ -70,11 +70,10 @@ class Above:
     def __init__(self, module: nn.Module) -> None:
         self._module = weakref.ref(module)
 
-    def module(self) -> nn.Module | None:
+    def module(self) -> Any:
         return self._module()
 
-    def __call__(self) -> Any:
-        return self._module()
+    __call__ = module
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         module = self.module()

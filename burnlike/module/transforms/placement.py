@@ -72,7 +72,11 @@ def copy_with(module: M, replaced: Mapping[int, Any]) -> M:
     """As `clone`; `replaced` tells by address what stands in the copy for some modules and tensors of `module`."""
     for part in module.modules():
         check_copyable(part)
-    memo: dict[int, Any] = {**_computed(module), **replaced}
+    # Torch refuses to copy tensors that the module computed last: pruned weights, and states that a plain module's
+    # forward pass or an operation in place has tracked.
+    values = [value for part in module.modules() for value in (*part.__dict__.values(), *part._buffers.values())]
+    computed = {id(it): it.detach().clone() for it in values if isinstance(it, Tensor) and not it.is_leaf}
+    memo: dict[int, Any] = {**computed, **replaced}
     begin_references(memo)
     try:
         copied = copy.deepcopy(module, memo)
@@ -97,15 +101,6 @@ def _uncopied(module: nn.Module, error: Exception) -> ModuleTreeError | None:
                     f" ({error}); assign it as burnlike.constant(value) in a burnlike Module, so that copies share it"
                 )
     return None
-
-
-def _computed(module: nn.Module) -> dict[int, Any]:
-    """A deep copy's memo with the tensors that `module` computed last, which torch refuses to copy.
-
-    They are pruned weights, and states that a plain module's forward pass or an operation in place has tracked.
-    """
-    values = [value for part in module.modules() for value in (*part.__dict__.values(), *part._buffers.values())]
-    return {id(it): it.detach().clone() for it in values if isinstance(it, Tensor) and not it.is_leaf}
 
 
 def initialize(module: M) -> M:
