@@ -96,14 +96,8 @@ def exports_to_onnx() -> bool:
 def expect_shape(layer: object, x: Tensor, *sizes: int | str, name: str = "") -> None:
     """Check the shape of a layer's input before anything is computed.
 
-    Args:
-        layer: whose type the message names.
-        sizes: one for each dimension: a number, or the name of a size that may be any; `"..."` as the first or the last
-            stands for any number of dimensions.
-        name: of the input, for a layer with several.
-
-    Raises:
-        ShapeError: such as `Conv2d: expected [batch, 3, height, width], got [8, 1, 28, 28]`.
+    Each of `sizes` is a number, or the name of a size that may be any; `"..."` as the first or the last stands for any
+    number of dimensions. Raises ShapeError such as `Conv2d: expected [batch, 3, height, width], got [8, 1, 28, 28]`.
     """
     shape, last = x.shape, len(sizes)
     if sizes[0] == "...":

@@ -82,13 +82,8 @@ def causally_visible(
 ) -> Tensor:
     """What queries see, bool `[batch or 1, 1, queries, keys]`: keys at or before them, in the window, no padding.
 
-    A query always sees itself, padding or not, so that its weights are numbers.
-
-    Args:
-        query: int64 `[queries]`, places in the sequence.
-        key: int64 `[keys]`.
-        mask_pad: bool `[batch, keys]`, True where a key is hidden.
-        sliding_window: how many keys up to its own place a query sees; None for all.
+    Queries and keys are places, int64 `[queries]` and `[keys]`; mask_pad is bool `[batch, keys]`, True where a key is
+    hidden. A query always sees itself, padding or not, so that its weights are numbers.
     """
     distance = query[:, None] - key
     visible = distance >= 0

@@ -158,14 +158,10 @@ class MultiHeadAttention(Layer):
         *,
         cache: MhaCache,
     ) -> Tensor:
-        """The context `[batch, new, d_model]` of new positions only, of torch tensors; the cache keeps no results.
+        """The context `[batch, new, d_model]` of new queries, of torch tensors; `cache` is changed, and keeps no results.
 
-        Args:
-            query: `[batch, new, d_model]`.
-            key, value: `[batch, new, d_model]`, or all `[batch, keys, d_model]` for a cache that does not grow.
-            mask_pad: bool `[batch, keys]`, of all keys.
-            mask_attn: bool `[batch, new, keys]`.
-            cache: of the calls before; it is changed.
+        Keys and values are `[batch, new, d_model]`, or all `[batch, keys, d_model]` for a cache that does not grow. The
+        masks are bool `[batch, keys]`, of all keys, and `[batch, new, keys]`.
         """
         return self.output(self._attend(query, key, value, (mask_pad, mask_attn), cache, need_weights=False)[1])
 

@@ -221,14 +221,7 @@ class Bottleneck(_Residual):
 
 
 def _conv(
-    config: BasicBlockConfig | BottleneckConfig,
-    channels: tuple[int, int],
-    kernel_size: int,
-    stride: int,
-    activation: Any,
-    device: torch.device | str | None,
-    *,
-    zero: bool = False,
+    config: Any, channels: Any, kernel_size: int, stride: int, activation: Any, device: Any, *, zero: bool = False
 ) -> ConvNorm2d:
     """A convolution of a block; with `zero` its norm starts at 0."""
     made = ConvNorm2dConfig(

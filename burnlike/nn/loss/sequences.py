@@ -99,15 +99,13 @@ class RNNTLoss(ChangesRank, Module):
 
     @lift
     def forward(self, logits: Tensor, targets: Tensor, logit_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-        """`[batch, time, length + 1, classes], [batch, length], [batch], [batch] -> [batch]`; errors as of `CTCLoss`.
+        """`[batch, time, length + 1, classes], [batch, length], [batch], [batch] -> [batch]`.
 
-        Beside the inputs and their gradient, memory for a few numbers for each sample, time and label is taken.
+        Beside the inputs and their gradient, memory for a few numbers for each sample, time and label is taken. Lengths of
+        logits are in 1..time; targets, their lengths and errors as of `CTCLoss`.
 
         Args:
             logits: or logarithms of probabilities, as the config says; half precision is computed in float32.
-            targets: integers; those from each target's length on do not matter.
-            logit_lengths: integers in 1..time.
-            target_lengths: integers in 0..length.
         """
         self._check(logits, targets, logit_lengths, target_lengths)
         position = torch.arange(targets.shape[1], device=targets.device)

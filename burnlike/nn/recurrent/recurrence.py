@@ -70,12 +70,9 @@ class Direction(Layer):
         raise NotImplementedError
 
     def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
-        """The states after one step.
+        """The states after one step, of `projected` input of all gates `[batch, n * d_hidden]`.
 
-        Args:
-            projected: the transformed input of all gates, `[batch, n * d_hidden]`.
-            states: before the step.
-            weight, bias: of the hidden state, of all gates, `[n * d_hidden, d_hidden]` and `[n * d_hidden]`.
+        weight and bias are those of the hidden state, of all gates: `[n * d_hidden, d_hidden]` and `[n * d_hidden]`.
         """
         raise NotImplementedError
 

@@ -18,7 +18,7 @@ class RnnState(NamedTuple):
 
 
 class LstmState(NamedTuple):
-    """The state of `Lstm`, `[batch, d_hidden]` each, or `[2, batch, d_hidden]` of `BiLstm`. torch has `hidden` first."""
+    """The state of `Lstm`, `[batch, d_hidden]` each, or `[2, batch, d_hidden]` of `BiLstm`; torch has hidden first."""
 
     cell: Tensor
     hidden: Tensor
