@@ -16,9 +16,9 @@ from ..layout import Layout, check_layout, known_layout
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
 from .bincode_reader import read_item, take_envelope
-from .dtypes import dtype_bytes
 from .envelope import KEYS, EnvelopeFormat, metadata_of, no_text, told_states
 from .layout_filler import LayoutFiller
+from .tensor_collector import dtype_bytes
 
 _REMEDY = (
     "bincode carries no names: give the layout, that of a module (burnlike.record.layout_of; burnlike.record.load takes"

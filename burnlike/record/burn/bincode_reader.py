@@ -14,10 +14,9 @@ from ..bytes.source import Cursor
 from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
 from ..values import flat
-from .dtypes import BOOL_STORES, bool_has_store, numbered_dtypes, read_dtype
 from .envelope import KEYS
 from .state_layouts import is_id
-from .tensor_collector import TensorCollector
+from .tensor_collector import BOOL_STORES, TensorCollector, bool_has_store, numbered_dtypes, read_dtype
 
 _NUMBERS = {251: "<H", 252: "<I", 253: "<Q"}  # a first byte below these is the number
 _LONGEST_LABEL = 4096
@@ -130,7 +129,7 @@ class _Reader:
         """The layout as the file has it, and the plain values, None for none, of the part at `path`."""
         if isinstance(layout, str):
             size, memory, steps = _COSTS.get(layout, (1, NUMBER, 25))
-            self._budget.take_part(size, memory, steps)
+            self._budget.take(memory, steps, size)
             return layout, self._leaf(layout, path)
         self._budget.take(CONTAINER, 30)
         match tag_of(layout):
@@ -197,7 +196,7 @@ class _Reader:
         values: dict[str, Any] = {}
         for _ in range(count):
             name = take_text(self.cursor, _LONGEST_LABEL)
-            self._budget.take_part(len(name), TEXT + len(name), 20)
+            self._budget.take(TEXT + len(name), 20, len(name))
             if name in layouts or not name or "." in name or (states and not is_id(name)):
                 what = "comes twice" if name in layouts else "is no id" if states else "can't be part of a path"
                 raise self.found.wrong(path, f"the key {name!r:.60}, which {what}")
@@ -228,7 +227,7 @@ class _Reader:
                 return self._flag(path, "a bool")
             case "str":
                 text = take_text(self.cursor, _LONGEST_TEXT)
-                self._budget.take_part(len(text), TEXT + len(text), 10)
+                self._budget.take(TEXT + len(text), 10, len(text))
                 return text
             case "i32" | "i64":
                 number = take_number(self.cursor)  # 0, 1, 2, 3, ... are 0, -1, 1, -2, ...

@@ -92,7 +92,7 @@ class _Scanner:
             return None
         if not tensor.stored_bytes:
             return None
-        self.source.budget.take_part(40, 2 * CONTAINER, 50)
+        self.source.budget.take(2 * CONTAINER, 50, 40)
         return tensor
 
     def _next_id(self, position: int) -> int | None:

@@ -20,7 +20,7 @@ from ..outline import Outline, Payload, Segment, StoredTensor, TensorEntry, byte
 from . import cbor
 from .burnpack_optimizers import Pack, Scalar
 from .burnpack_records import outline_of_pack, pack_of
-from .dtypes import burn_dtype, read_dtype
+from .tensor_collector import burn_dtype, read_dtype
 
 MAGIC = b"NRUB"
 VERSION = 1

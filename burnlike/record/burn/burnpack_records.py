@@ -102,7 +102,7 @@ def _says_the_same(outline: Outline, derived: Layout) -> bool:
     layout = outline.layout
     if tag_of(layout) == "$map" and tag_of(layout["$map"]) == "$state" and is_optimizer_record(outline):
         layout = {param_id: {"rank": state["rank"], **layout["$map"]} for param_id, state in derived.items()}
-    if layout is None or normal(layout) == normal(derived):
+    if layout is None or normal(layout) == normal(derived or {}):
         return True
     if tag_of(layout) != "$named":
         return False

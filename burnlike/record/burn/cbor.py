@@ -111,7 +111,7 @@ class _Decoder(TreeReader):
         return False
 
     def _item(self, depth: int) -> Any:
-        self.budget.take_part(1, NUMBER, 13)
+        self.budget.take(NUMBER, 13, 1)
         first = self.cursor.take_byte()
         major, info = first >> 5, first & 31
         if major == _SIMPLE:
@@ -137,7 +137,7 @@ class _Decoder(TreeReader):
                 return self.value(depth + 1)
 
     def _take(self, count: int) -> bytes:
-        self.budget.take_part(count, 2 * count, 3)
+        self.budget.take(2 * count, 3, count)
         return self.cursor.take(count)
 
     def _argument(self, info: int) -> int:
@@ -174,6 +174,6 @@ class _Decoder(TreeReader):
             return _BREAK
         if first >> 5 != major or first & 31 == _INDEFINITE:
             raise self.wrong("a part of another kind in a text or bytes of indefinite length")
-        self.budget.take_part(1, TEXT, 8)
+        self.budget.take(TEXT, 8, 1)
         count = self._argument(first & 31)
         return self._take(count) if major == _BYTES else self.text(count)

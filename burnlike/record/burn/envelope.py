@@ -18,9 +18,8 @@ from ..formats import Format
 from ..metadata import FORMAT_VERSION
 from ..outline import Outline, StoredTensor, TensorEntry, kind_of_name
 from ..values import from_json, to_json
-from .dtypes import burn_dtype
 from .record_tree import Make, TensorLeaf, item_of, outline_of_item
-from .tensor_collector import differing
+from .tensor_collector import burn_dtype, differing
 
 VERSION = "0.21.0"
 """Of burn-core, whose files these are."""

@@ -69,7 +69,7 @@ class JsonReader:
         return self._number()
 
     def _map(self, depth: int) -> dict[str, Any]:
-        self._budget.take_part(2, CONTAINER, 30)
+        self._budget.take(CONTAINER, 30, 2)
         found: dict[str, Any] = {}
         few: bytes | None = None
         self._at += 1
@@ -100,7 +100,7 @@ class JsonReader:
         return found
 
     def _items(self, depth: int) -> list[Any]:
-        self._budget.take_part(2, CONTAINER, 30)
+        self._budget.take(CONTAINER, 30, 2)
         found: list[Any] = []
         while self._another(b"]", bool(found)):
             found.append(self._value(depth + 1))
@@ -147,15 +147,15 @@ class JsonReader:
         assert plain is not None  # it may be empty
         if self._data.startswith(b'"', plain.end()):  # all of it is at hand, as most texts are
             count = plain.end() - self._at
-            self._budget.take_part(2 + count, TEXT + 2 * count, 40)
+            self._budget.take(TEXT + 2 * count, 40, 2 + count)
             self._at = plain.end() + 1
             return self._decoded(plain.group(), escaped, place + 1)
-        self._budget.take_part(2, TEXT, 35)
+        self._budget.take(TEXT, 35, 2)
         while True:
             plain = _PLAIN.match(self._data, self._at)
             assert plain is not None  # it may be empty
             count = plain.end() - self._at
-            self._budget.take_part(count, 2 * count, 25)
+            self._budget.take(2 * count, 25, count)
             raw += plain.group()
             self._at = plain.end()
             self._need(6)
@@ -194,7 +194,7 @@ class JsonReader:
         if found is None:
             self._fail("expected a value")
         self._at += len(found)
-        self._budget.take_part(2, NUMBER, 40)
+        self._budget.take(NUMBER, 40, 2)
         return _LITERALS[found]
 
     def _number(self) -> int | float:
@@ -208,7 +208,7 @@ class JsonReader:
         number = int(text) if found.group(1) is found.group(2) is None else float(text)
         if isinstance(number, float) and math.isinf(number):
             self._fail("expected a number that a float of 64 bits can hold")
-        self._budget.take_part(2, NUMBER, 40)
+        self._budget.take(NUMBER, 40, 2)
         self._at = found.end()
         return number
 

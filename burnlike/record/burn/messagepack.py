@@ -45,7 +45,7 @@ class _Reader(TreeReader):
     has_values = staticmethod(has_values)
 
     def value(self, depth: int) -> Any:
-        self.budget.take_part(1, NUMBER, 10)
+        self.budget.take(NUMBER, 10, 1)
         byte = self.cursor.take_byte()
         if byte < 0x80:
             return byte

@@ -11,10 +11,9 @@ from ..bytes.source import Source
 from ..layout import SCALARS, Layout, join, known_layout
 from ..outline import Outline, StoredTensor
 from ..values import flat
-from .dtypes import read_dtype
 from .layout_filler import LayoutFiller, is_scalar
 from .state_layouts import is_id, is_optimizer_record
-from .tensor_collector import TensorCollector
+from .tensor_collector import TensorCollector, read_dtype
 
 _MOST_PARTS = 100
 

@@ -72,23 +72,21 @@ def _matched(layout: Layout, path: str, leaves: Mapping[str, str], used: set[str
     return None if None in struct.values() else struct
 
 
-def normal(layout: Layout) -> Layout:
+def normal(layout: Any) -> Any:
     """The layout without what makes no difference where names are written: widths of integers, which options are."""
     if isinstance(layout, str):
         return _SAME.get(layout, layout)
+    if isinstance(layout, list | tuple):
+        return [normal(below) for below in layout]
+    if not isinstance(layout, Mapping):
+        return layout
     match tag_of(layout):
         case "$named":
             return normal(layout["$named"])
         case "$option":
             return {"$option": normal(layout["$option"])}
         case _:
-            return {key: _normal_part(part) for key, part in (layout or {}).items()}
-
-
-def _normal_part(part: Any) -> Any:
-    if isinstance(part, list | tuple):
-        return [_normal_part(below) for below in part]
-    return normal(part) if isinstance(part, str | Mapping) else part
+            return {key: normal(part) for key, part in layout.items()}
 
 
 def leaves_of(layout: Layout, path: str = "") -> Iterator[tuple[str, str]]:

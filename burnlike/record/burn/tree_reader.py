@@ -46,7 +46,7 @@ class TreeReader(ABC):
         return struct.unpack(form, self.cursor.take(struct.calcsize(form)))[0]
 
     def text(self, count: int) -> str:
-        self.budget.take_part(count, TEXT + 2 * count, 8)
+        self.budget.take(TEXT + 2 * count, 8, count)
         raw = self.cursor.take(count)
         try:
             return raw.decode()

@@ -6,7 +6,7 @@ refused on all. What a step and a byte are taken for is measured; `tests/record/
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn, Self
+from typing import NamedTuple, Self
 
 from ...errors import ArgumentError, RecordFormatError
 
@@ -127,14 +127,22 @@ class Budget:
             self._memory += cost.memory
             self._steps += cost.steps
 
-    def take_part(self, size: int, memory: float, steps: float) -> None:
-        """Take what a part that is written in `size` bytes, no values of tensors, needs; they grant memory first."""
+    def take(self, memory: float, steps: float, size: int = 0) -> None:
+        """Take bytes of memory and steps of time for a part; first grant memory for its `size` in the file.
+
+        The values of tensors are no such parts, and a size counts only where no `add_header` granted for it.
+        """
         if self._opened:
             return
         self._memory += self._memory_per_byte * size - memory
         self._steps -= steps
         if self._memory < 0 or self._steps < 0:
-            self._refuse()
+            what = "memory" if self._memory < 0 else "time"
+            raise RecordFormatError(
+                f"{self._path}: what it holds beside tensors takes far more {what} than a record of its size; it is"
+                " damaged or made to do harm. If you trust it, open it with higher limits: burnlike.record.ReadLimits,"
+                " or --limits on the command line"
+            )
 
     def end(self) -> None:
         """The file is open: what is done from now on is not counted."""
@@ -142,20 +150,3 @@ class Budget:
 
     def has(self, memory: float, steps: float) -> bool:
         return self._opened or (memory <= self._memory and steps <= self._steps)
-
-    def take(self, memory: float, steps: float) -> None:
-        """Take bytes of memory and steps of time."""
-        if self._opened:
-            return
-        self._memory -= memory
-        self._steps -= steps
-        if self._memory < 0 or self._steps < 0:
-            self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        what = "memory" if self._memory < 0 else "time"
-        raise RecordFormatError(
-            f"{self._path}: what it holds beside tensors takes far more {what} than a record of its size; it is damaged"
-            " or made to do harm. If you trust it, open it with higher limits: burnlike.record.ReadLimits, or --limits"
-            " on the command line"
-        )
