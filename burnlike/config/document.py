@@ -122,7 +122,7 @@ class _Reader:
         merges: list[tuple[Location, Node]] = []
         while not isinstance(event := next(self.events), yaml.CollectionEndEvent):
             is_key = node.is_map and key is None
-            step = str(len(node.value)) if key is None else show_text(key.value)
+            step = str(len(node.value)) if key is None else key.value
             part = self._part(event, path if is_key else (*path, step), depth, is_key=is_key)
             size, height = size + part.size, max(height, part.height + 1)
             if size > MAX_VALUES:
@@ -140,8 +140,8 @@ class _Reader:
                 elif (first := node.value.get(key.value)) is None:
                     node.value[key.value] = MappingEntry(key.place, part.node)
                 else:
-                    message = f"duplicate key '{step}'; it stands first in line {first.place.line}: remove one"
-                    self._report(key.place, (*path, step), message)
+                    there = f"it stands first in line {first.place.line}: remove one"
+                    self._report(key.place, (*path, step), f"duplicate key '{show_text(step)}'; {there}")
                 key = None
         return Part(node, self._merged(node, merges, path, size), height)
 
@@ -168,10 +168,12 @@ class _Reader:
 
     def _check_tag(self, event: Any, place: Location, path: tuple[str, ...]) -> None:
         tag: str | None = event.tag
-        prefix, _, name = (tag or "!").rpartition(":")
-        if tag in (None, "!") or (prefix == "tag:yaml.org,2002" and isinstance(event, _PLAIN_TAGS.get(name, ()))):
+        if tag is None or tag == "!":
             return
-        shown = show_text(str(tag).replace("tag:yaml.org,2002:", "!!"))
+        prefix, _, name = tag.rpartition(":")
+        if prefix == "tag:yaml.org,2002" and isinstance(event, _PLAIN_TAGS.get(name, ())):
+            return
+        shown = show_text(tag.replace("tag:yaml.org,2002:", "!!"))
         message = f"the tag {shown} is not allowed: a config is plain data, so write the value without it"
         self._report(place, path, message)
 
@@ -179,7 +181,7 @@ class _Reader:
         return Location(self.source, event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _report(self, place: Location, path: tuple[str, ...], message: str) -> None:
-        report(self.problems, place, ".".join(path), message)
+        report(self.problems, place, ".".join(map(show_text, path)), message)
 
     def _stop(self, place: Location, message: str, path: tuple[str, ...] = ()) -> NoReturn:
         self._report(place, path, message)

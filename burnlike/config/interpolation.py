@@ -210,9 +210,10 @@ class _Interpolation:
         if (id(node), key) not in self.defaults:
             cls = of_any_role(tag.value) if isinstance(tag.value, str) else None
             field = None if cls is None else fields_of(cls).get(key)
-            is_there = field is not None and not field.required
-            plain = escaped(to_plain(default_of(field))) if is_there else None  # as it would be written
-            self.defaults[id(node), key] = from_python(plain, Location("the default")) if is_there else None
+            self.defaults[id(node), key] = None
+            if field is not None and not field.required:
+                plain = escaped(to_plain(default_of(field)))  # as it would be written
+                self.defaults[id(node), key] = from_python(plain, Location("the default"))
         return self.defaults[id(node), key]
 
     def _nothing_there(self, node: Node, path: str, step: str | int) -> str:

@@ -68,7 +68,8 @@ def _choice(value: Any, options: Iterable[Any]) -> Any:
 
 
 def _number(value: Any, wanted: mi.IntType | mi.FloatType) -> Any:
-    kind, made = (numbers.Integral, int) if isinstance(wanted, mi.IntType) else (numbers.Real, float)
+    allowed: tuple[Any, Any] = (numbers.Integral, int) if isinstance(wanted, mi.IntType) else (numbers.Real, float)
+    kind, made = allowed
     if isinstance(value, bool) or not isinstance(value, kind):
         return INVALID
     try:

@@ -68,13 +68,12 @@ def default_of(field: mi.Field) -> Any:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
-def parts_of(value: Any) -> Iterator[tuple[str, Any, mi.Type | None]]:
-    """The parts of a config, a list or a mapping: the key of each in YAML, it, and of a field the type."""
+def parts_of(value: Any) -> list[tuple[Any, Any, mi.Type | None]]:
+    """The parts of a config, a list or a mapping: the key or place of each, it, and of a field the type."""
     if isinstance(value, msgspec.Struct):
-        yield from ((key, getattr(value, it.name), it.type) for key, it in fields_of(type(value)).items())
-    elif isinstance(value, list | tuple | dict):
-        pairs = value.items() if isinstance(value, dict) else enumerate(value)
-        yield from ((str(key), it, None) for key, it in pairs)
+        return [(key, getattr(value, it.name), it.type) for key, it in fields_of(type(value)).items()]
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    return [(key, it, None) for key, it in pairs]
 
 
 def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:

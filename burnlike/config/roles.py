@@ -89,9 +89,14 @@ class ModuleConfig(Config, Builds[Built]):
         return None
 
 
+_WITH_PARTS = (Config, list, tuple, dict)
+
+
 def _layers(value: Any) -> int:
     """How many layers a config makes: what its numbers of layers say, times what they repeat."""
-    parts = [*parts_of(value)]
+    if not isinstance(value, _WITH_PARTS):  # most values, at each config that is made
+        return 0
+    parts = parts_of(value)
     counts = [it for _, it, wanted in parts if it is not None and wanted and counts_layers(wanted)]
     below = sum(_layers(it) for _, it, _ in parts)
     if not counts:

@@ -84,12 +84,12 @@ def got(node: Node, wanted: mi.Type | None = None) -> str:
 
 def excess(node: Node, wanted: mi.Type) -> str:
     """The message about a number beyond a bound that has a reason (`bounds.at_most`); empty for all else."""
-    value = node.value
+    value: Any = node.value
     for member in members_of(wanted):
         reason, number = _reason(member), member.type if isinstance(member, mi.Metadata) else member
         if not (reason and isinstance(number, mi.IntType | mi.FloatType)):
             continue
-        kind = numbers.Integral if isinstance(number, mi.IntType) else numbers.Real
+        kind: Any = numbers.Integral if isinstance(number, mi.IntType) else numbers.Real
         if not isinstance(value, kind) or isinstance(value, bool):
             continue
         if number.le is not None and number.le < value < math.inf:
