@@ -158,7 +158,7 @@ class MultiHeadAttention(Layer):
         *,
         cache: MhaCache,
     ) -> Tensor:
-        """The context `[batch, new, d_model]` of new queries, of torch tensors; `cache` is changed, and keeps no results.
+        """The context `[batch, new, d_model]` of new queries of torch; `cache` is changed, and keeps no results.
 
         Keys and values are `[batch, new, d_model]`, or all `[batch, keys, d_model]` for a cache that does not grow. The
         masks are bool `[batch, keys]`, of all keys, and `[batch, new, keys]`.

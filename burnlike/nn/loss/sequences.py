@@ -101,8 +101,8 @@ class RNNTLoss(ChangesRank, Module):
     def forward(self, logits: Tensor, targets: Tensor, logit_lengths: Tensor, target_lengths: Tensor) -> Tensor:
         """`[batch, time, length + 1, classes], [batch, length], [batch], [batch] -> [batch]`.
 
-        Beside the inputs and their gradient, memory for a few numbers for each sample, time and label is taken. Lengths of
-        logits are in 1..time; targets, their lengths and errors as of `CTCLoss`.
+        Beside the inputs and their gradient, memory for a few numbers for each sample, time and label is taken. The
+        lengths of logits are in 1..time; targets, their lengths and errors are as of `CTCLoss`.
 
         Args:
             logits: or logarithms of probabilities, as the config says; half precision is computed in float32.
