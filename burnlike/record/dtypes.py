@@ -28,10 +28,8 @@ def torch_dtype(name: str, tensor_name: str, path: str) -> torch.dtype:
 
 def kind_of(dtype: torch.dtype) -> str:
     """`float`, `complex`, `bool` or `int`: what a conversion must not change."""
-    if dtype.is_floating_point:
-        return "float"
-    if dtype.is_complex:
-        return "complex"
+    if dtype.is_floating_point or dtype.is_complex:
+        return "complex" if dtype.is_complex else "float"
     return "bool" if dtype == torch.bool else "int"
 
 

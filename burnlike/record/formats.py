@@ -33,6 +33,7 @@ class Format(ABC):
 
 
 _BURN = "burnlike.record.burn"
+# Extension -> where the Format is, and how its files begin (within 16 bytes); gzipped ones as those inside.
 _FORMATS = {
     ".safetensors": ("burnlike.record.safetensors.format:SAFETENSORS", rb".{4}\0{4}\{"),  # a length that readers accept
     ".mpk": (f"{_BURN}.messagepack:NAMED_MPK", rb"[\x80-\x8f](\xa8metadata|\xa4item|\xa2_b|\xa8burnlike)"),
@@ -43,15 +44,12 @@ _FORMATS = {
     ".bin.gz": (f"{_BURN}.bincode:BIN_GZ", None),
     ".bpk": (f"{_BURN}.burnpack:BURNPACK", rb"NRUB"),
 }
-"""Extension -> where the Format is, and how its files begin (within 16 bytes); gzipped ones as those inside."""
-
+# With what is not written: a zip archive or, of older versions, a pickle.
 _READABLE = _FORMATS | {".pt": ("burnlike.record.torch_files.torch_file:TORCH", rb"PK\x03\x04|\x80")}
-"""With what is not written: a zip archive or, of older versions, a pickle."""
-
+# Names, in lower case, that are those of files of `torch.save`: readers would take them for such.
 _OF_TORCH = re.compile(
     r"\.(pt|pt2|pth|ckpt|pkl|pickle)(\.(tar|gz|zip))?$|(^|[_-])(pytorch_model|adapter_model)\b.*\.bin$"
 )
-"""Names, in lower case, that are those of files of `torch.save`: readers would take them for such."""
 
 INDEX_SUFFIX = ".index.json"  # of the name of the index of a sharded set
 EXTENSIONS = tuple(_FORMATS)

@@ -23,24 +23,16 @@ _FORMAT, _IDS, _ALIASES, _VALUES, STATES, _LAYOUT, CHECKSUMS = (
     f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout", "checksums")
 )
 
+# What torch noted about the modules of a state dict (`_metadata`), as JSON; it stays in `Outline.metadata`.
 VERSIONS = f"{_PREFIX}versions"
-"""What torch noted about the modules of a state dict (`_metadata`), as JSON; it stays in `Outline.metadata`."""
-
+USUAL_VERSION: Mapping[str, Any] = {"version": 1}  # about most modules
+# Says that a file of `torch.save` has a whole module, which code of its own had no share in.
 PICKLED = f"{_PREFIX}pickled"
-"""Says that a file of `torch.save` has a whole module, which code of its own had no share in."""
 
-USUAL_VERSION: Mapping[str, Any] = {"version": 1}
-"""What torch notes about most modules."""
-
-_ID_BYTES, _STATE_BYTES = 170, 130
-"""Memory that is kept of each, at most."""
-
-_FRAMEWORK = {"format": "pt"}
-"""transformers reads only safetensors files that say so."""
-
-_BURN_RECORDER = "burn_core::"
-_BURN_TEXTS = ("float", "int", "format", "version", "settings")
-"""What Burn's recorders say about their files; in a safetensors file `format` means the framework."""
+_ID_BYTES, _STATE_BYTES = 170, 130  # memory that is kept of each, at most
+_FRAMEWORK = {"format": "pt"}  # transformers reads only safetensors files that say so
+# What Burn's recorders say about their files; in a safetensors file `format` means the framework.
+_BURN_RECORDER, _BURN_TEXTS = "burn_core::", ("float", "int", "format", "version", "settings")
 
 
 def encode(outline: Outline) -> dict[str, str]:
@@ -73,10 +65,7 @@ def _others(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
-    """The content of a record beside its tensors, as texts; with the version if there are any.
-
-    `states` says whether to list the tensors that are states; None lists them if there are some.
-    """
+    """The content of a record beside its tensors, as texts, with the version; `states` lists those, None if any."""
     texts: dict[str, str] = {}
     if outline.ids:
         texts[_IDS] = _dump({name: str(param_id) for name, param_id in outline.ids.items()})

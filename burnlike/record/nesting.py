@@ -114,10 +114,7 @@ def value_at(values: Any, path: str) -> tuple[bool, Any]:
 
 
 def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
-    """One record of several: `parts` by their paths, and `around`, whose values include those of the parts.
-
-    Tensors that lie in files are read only if others are in memory.
-    """
+    """One record of several: `parts` by their paths, and `around`, whose values include those of the parts."""
     whole = {"": around, **parts}
     tensors = _together(parts, around.tensors)
     ids = {join(path, name): it for path, record in whole.items() for name, it in record.ids.items()}
@@ -141,10 +138,7 @@ def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
 
 
 def _met_twice(ids: Mapping[str, ParamId], tensors: Mapping[str, Tensor]) -> tuple[dict[str, str], dict[str, str]]:
-    """The names whose ids others have, too: where it is the same tensor, the other name; else the id, as a text.
-
-    Formats have each id once. A module and a copy of it have the same ids.
-    """
+    """The names whose ids others have, too: where it is the same tensor, the other name; else the id, as a text."""
 
     def are_one(one: Tensor, other: Tensor) -> bool:
         plain = one.dtype == other.dtype and one.layout == other.layout == torch.strided and not one.is_meta
@@ -172,10 +166,7 @@ def _together(parts: Mapping[str, "Record"], others: Mapping[str, Tensor]) -> Ma
 
 
 def part_of(record: "Record", path: str) -> "Record":
-    """The part of a record below `path`, as a record whose names begin there.
-
-    A tensor that is tied to one elsewhere in the record is in it, too.
-    """
+    """The part of a record below `path`, with tensors that are tied to one elsewhere, as a record of its own."""
     prefix = f"{path}."
     part = _chosen(record, lambda name: name.startswith(prefix), prefix)
     values = _values_below(record, path)

@@ -25,9 +25,7 @@ from .state_dict.state_tree import decode_tree, encode_tree
 if TYPE_CHECKING:
     from .loading.load_options import LoadReport
 
-_OPTIMIZERS = "burnlike.optim.states.torch_records"
-"""What knows torch's optimizers; it is above this package."""
-
+_OPTIMIZERS = "burnlike.optim.states.torch_records"  # knows torch's optimizers; it is above this package
 _STATE, _KIND = "state", "kind"
 
 

@@ -160,7 +160,15 @@ class DistributedRecorder(Recorder):
         tensors = DistributedTensors(os.fspath(path), budget)
         source = FileSource(Path(path) / DETAILS, budget)
         texts = read_header(source).metadata
-        _check_files(source, texts.get(_FILES, "[]"))
+        try:
+            names = {*texts_of(texts.get(_FILES, "[]").encode(), budget, _NAME_BYTES)}
+            missing = sorted(name for name in names if not os.path.exists(os.path.join(path, name)))
+        except ValueError as error:
+            raise RecordFormatError(f"{source.path}: {_FILES} is no list of names: it {error}") from error
+        if missing:
+            raise RecordFormatError(
+                f"{source.path}: of its files, {', '.join(missing[:10])} is missing; fetch the directory again"
+            )
         outline = metadata.decode(texts, tensors.entries(), source.path, budget)
         budget.end()
         return record_of(source, outline, tensors)
@@ -225,19 +233,6 @@ def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor
     files = sorted(path.name for path in directory.iterdir())
     head, _ = build_header((), {**metadata.encode(outline), _FILES: json.dumps(files)})
     (directory / DETAILS).write_bytes(head)
-
-
-def _check_files(source: FileSource, text: str) -> None:
-    folder = os.path.dirname(source.path)
-    try:
-        names = texts_of(text.encode(), source.budget, _NAME_BYTES)
-        missing = sorted({name for name in names if not os.path.exists(os.path.join(folder, name))})
-    except ValueError as error:
-        raise RecordFormatError(f"{source.path}: {_FILES} is no list of names: it {error}") from error
-    if missing:
-        raise RecordFormatError(
-            f"{source.path}: of its files, {', '.join(missing[:10])} is missing; fetch the directory again"
-        )
 
 
 def _several() -> bool:

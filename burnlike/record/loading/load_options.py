@@ -12,12 +12,8 @@ from ...errors import ArgumentError, BurnlikeError, RecordMismatchError, nearest
 from ...module import ParamGroup, ParamId
 from ..record import Record
 
-Filter = ParamGroup | str | Callable[[str], object]
-"""Which parameters are meant: a group, a regular expression found in the path, or a function of the path."""
-
-Remap = Iterable[tuple[str, str]] | Mapping[str, str]
-"""(Regular expression, replacement) pairs."""
-
+Filter = ParamGroup | str | Callable[[str], object]  # a group, a regular expression or a function of the path
+Remap = Iterable[tuple[str, str]] | Mapping[str, str]  # (regular expression, replacement) pairs
 _SHOWN = 10
 
 

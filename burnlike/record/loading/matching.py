@@ -16,8 +16,7 @@ from ..record import Record
 from .load_options import LoadOptions
 
 _NO_ID = ParamId(0)
-_AVERAGED = "n_averaged"
-"""How many models torch's AveragedModel has averaged, the one tensor that it adds to those of its `module`."""
+_AVERAGED = "n_averaged"  # how many models: the one tensor that torch's AveragedModel adds to those of its `module`
 
 
 @dataclass(frozen=True, slots=True)

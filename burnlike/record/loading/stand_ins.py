@@ -70,7 +70,7 @@ class StandIns:
         return now.data_ptr() != made.data_ptr() or times_written(made) != self._versions[param.path]
 
     def has_values(self, param: Param) -> bool:
-        """Whether it has values to be loaded: those it had, or new ones; else it was never more than memory."""
+        """Whether it has values to be loaded, those it had or new ones, and was more than memory."""
         return self.is_written(param) or _has_values(self._present[param.path])
 
     def undo(self) -> None:

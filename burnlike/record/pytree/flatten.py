@@ -24,8 +24,7 @@ from ..values import MAX_DEPTH
 
 T = TypeVar("T")
 
-ABSENT: Any = object()
-"""What a tensor leaves among the values."""
+ABSENT: Any = object()  # what a tensor leaves among the values
 
 
 def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -13,9 +13,8 @@ from ...errors import RecordError
 from ...tensor.core.base import TensorBase
 from ..layout import Layout
 
+# Metadata of a dataclass field that Burn's form of the type doesn't have; what fills it has no layout.
 NOT_IN_LAYOUT: Mapping[str, bool] = {"not_in_layout": True}
-"""Metadata of a dataclass field that Burn's form of the type doesn't have; what fills it has no layout."""
-
 _SCALARS: Mapping[type, str] = {bool: "bool", int: "usize", float: "f64", str: "str"}
 
 

@@ -83,8 +83,10 @@ class SaveThread(threading.Thread):
                     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._niceness)
             self._written = self._write()
         except BaseException as error:
-            if isinstance(error, BurnlikeError):
-                _forget_frames(error)
+            at: BaseException | None = error if isinstance(error, BurnlikeError) else None
+            while at is not None and at.__traceback__ is not None:
+                at.__traceback__ = None  # its frames would keep the values for as long as there is a handle
+                at = at.__cause__ or at.__context__
             with self._state:
                 self.error = error
                 self._report_unknown()
@@ -118,13 +120,6 @@ class SaveThread(threading.Thread):
         if error is not None and self._is_left and not self._is_known:
             self._is_known = True
             threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, self)))
-
-
-def _forget_frames(error: BaseException | None) -> None:
-    """Let go of the frames of an error whose message says it all: they hold the values for as long as the handle is."""
-    while error is not None and error.__traceback__ is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
 
 
 def wait_for_saves(path: str, owner: object = None, on_busy: OnBusy = "wait") -> None:

@@ -45,8 +45,13 @@ def hints_of(cls: type) -> dict[str, FieldHint]:
     """The annotations of `cls` and its bases by name, but for torch's."""
     found: dict[str, FieldHint] = {}
     for base in reversed(cls.__mro__):
-        if not base.__module__.startswith("torch."):
-            found |= {name: _hint(annotation) for name, annotation in _annotations(base).items()}
+        if base.__module__.startswith("torch."):
+            continue
+        try:
+            annotations = inspect.get_annotations(base, eval_str=True)
+        except Exception:  # whatever the evaluation of a user's annotation raises: a name that type checkers alone know
+            annotations = inspect.get_annotations(base)
+        found |= {name: _hint(annotation) for name, annotation in annotations.items()}
     return found
 
 
@@ -57,17 +62,12 @@ def variants_of(cls: type) -> list[str]:
     return [name for base in bases for name in inspect.get_annotations(base) if not name.startswith("_")]
 
 
-def _annotations(cls: type) -> dict[str, Any]:
-    """The annotations, as texts where a name in them is known to type checkers alone."""
-    try:
-        return inspect.get_annotations(cls, eval_str=True)
-    except Exception:  # whatever the evaluation of a user's annotation raises
-        return inspect.get_annotations(cls)
-
-
 def _hint(annotation: Any) -> FieldHint:
     if isinstance(annotation, str):
-        return _hint_of_text(annotation)
+        has_tensor = re.search(r"\b(Tensor|Parameter|Param|Buffer)\b", annotation) is not None
+        is_list = re.match(r"(typing\.)?[lL]ist\[", annotation) is not None
+        optional = re.search(r"\bNone\b|\bOptional\b", annotation) is not None
+        return FieldHint(optional, ("list" if is_list else "tensor") if has_tensor else "")
     origin, args = get_origin(annotation) or annotation, get_args(annotation)
     if origin in (Union, types.UnionType):
         rest = [arg for arg in args if arg is not types.NoneType]
@@ -80,13 +80,6 @@ def _hint(annotation: Any) -> FieldHint:
     if issubclass(origin, _TENSORS):
         return FieldHint(holds="tensor")
     return FieldHint(holds="module" if issubclass(origin, nn.Module) else "")
-
-
-def _hint_of_text(text: str) -> FieldHint:
-    holds: Holds = "tensor" if re.search(r"\b(Tensor|Parameter|Param|Buffer)\b", text) else ""
-    if re.match(r"(typing\.)?[lL]ist\[", text) and holds:
-        holds = "list"
-    return FieldHint(bool(re.search(r"\bNone\b|\bOptional\b", text)), holds)
 
 
 def layout_of(module: nn.Module) -> Layout:
@@ -144,8 +137,10 @@ class _LayoutMaker:
                 raise RecordError(f"the field '{name}' of {type(module).__name__} can't begin with $ in a layout")
             if (below := self._field(module, name, hints.get(name, FieldHint()))) is not None:
                 found[name] = below
-        if len(parametrizations_of(module)) > 0:
-            _add_parametrized(found, module)
+        for slot in slots_of(module) if len(parametrizations_of(module)) > 0 else ():
+            if slot.path.startswith("parametrizations."):  # a tensor that torch's parametrizations moved
+                *above, last = slot.path.split(".")
+                reduce(lambda tree, name: tree.setdefault(name, {}), above, found)[last] = "param"
         return found
 
     def _items(self, module: nn.Module, names: list[str]) -> list[Layout]:
@@ -198,11 +193,3 @@ def _names(module: nn.Module) -> Iterable[str]:
         return module._names()
     fields = field_names(module)
     return shown_names(module, dict.fromkeys(fields)) if isinstance(module, Module) else fields
-
-
-def _add_parametrized(found: dict[str, Layout], module: nn.Module) -> None:
-    """Add the tensors that torch's parametrizations moved, at their paths."""
-    for slot in slots_of(module):
-        if slot.path.startswith("parametrizations."):
-            *above, last = slot.path.split(".")
-            reduce(lambda tree, name: tree.setdefault(name, {}), above, found)[last] = "param"

@@ -67,12 +67,10 @@ def with_ids(record: Record) -> Record:
 
 
 def _with_params(layout: Layout) -> Any:
-    if layout == "tensor":
-        return "param"
     if isinstance(layout, list | tuple):
         return [_with_params(below) for below in layout]
     if tag_of(layout) == "$enum":
         return {**layout, "$enum": [[name, _with_params(below)] for name, below in layout["$enum"]]}
     if isinstance(layout, Mapping):
         return {name: _with_params(below) for name, below in layout.items()}
-    return layout
+    return "param" if layout == "tensor" else layout
