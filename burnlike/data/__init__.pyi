@@ -22,7 +22,7 @@ from .sources.images import ImageFolderDataset as ImageFolderDataset
 from .sources.splits import Splits as Splits
 from .sources.tables import Table as Table
 from .sources.tokens import MappedTokens as MappedTokens, TokenFile as TokenFile
-from .text import TextCorpus as TextCorpus
+from .text import TextCorpus as TextCorpus, TokenBatcher as TokenBatcher, TokenWindows as TokenWindows
 from .transforms.configs import (
     NormalizeConfig as NormalizeConfig,
     PartialConfig as PartialConfig,
@@ -43,4 +43,3 @@ from .transforms.datasets import (
     WindowsDataset as WindowsDataset,
     transformed as transformed,
 )
-from .windows import TokenBatcher as TokenBatcher, TokenWindows as TokenWindows

@@ -1,11 +1,25 @@
-"""The protocols of the data part (the source that a loader reads from, and the batcher), and datasets in memory."""
+"""The protocols of the data part, datasets in memory, and fingerprints: hashes of what a data set's files hold.
 
-from collections.abc import Sequence
+By its fingerprint a resumed run knows its data again. Neither where the files are nor when they were written is part of
+it: a folder that was copied or touched has the same.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from .._atomic import replace_file
+from .._env import cache_dir
+from .._regular_file import open_regular, read_regular
 from ..errors import ShapeError
 
 Item = TypeVar("Item")
@@ -74,3 +88,117 @@ class TensorDataset:
         """The rows of these indices, of each tensor, on `device`."""
         rows = torch.tensor(indices)
         return tuple(it.index_select(0, rows.to(it.device)).to(device, non_blocking=True) for it in self.tensors)
+
+
+Fingerprint = str | Callable[[], str | None] | None
+"""The hash of a data set, what computes it, or None."""
+
+_REMEMBERED_FROM_BYTES = 64 * 2**20
+"""Less than this is hashed faster than anyone notices."""
+
+_MOST_REMEMBERED = 256
+
+_SETTLED_S = 2.0
+"""Two changes of a file within this time may leave the same time in a coarse file system."""
+
+_MOST_BYTES = 2**20
+
+
+class FileFingerprint:
+    """The hash of the content of several files, computed when it is first asked for.
+
+    The hash of many bytes is kept in the user's cache directory, by the paths, sizes and times of the files: one that
+    changes is read again.
+    """
+
+    def __init__(self, files: Mapping[str, Path], *facts: Any) -> None:
+        """Take files; nothing is read.
+
+        Args:
+            files: by names that stay when the data moves, such as those relative to its folder.
+            facts: what else belongs to the data, such as options, as plain values.
+        """
+        self._files = dict(files)
+        self._facts = repr(facts)
+        self._value: str | None = None
+
+    def __call__(self) -> str:
+        """The hash, as text. A file that can't be read counts as such."""
+        if self._value is None:
+            content = _remembered(list(self._files.values()))
+            self._value = hashlib.sha256(repr((self._facts, list(self._files), content)).encode()).hexdigest()
+        return self._value
+
+
+class Fingerprinted:
+    """Has a `fingerprint`: the hash of its data as text, which may be computed when it is asked for; or None."""
+
+    _fingerprint: Fingerprint = None
+
+    @property
+    def fingerprint(self) -> Any:
+        """A hash of the data, by which a loader's saved position knows it again."""
+        own = self._fingerprint
+        return own() if callable(own) else own
+
+    @fingerprint.setter
+    def fingerprint(self, value: Fingerprint) -> None:
+        self._fingerprint = value
+
+
+def _remembered(files: list[Path]) -> str:
+    """The hash of the content of files; from the cache, where they have not changed since it was computed."""
+    before = _statuses(files)
+    if sum(it[1] for it in before) < _REMEMBERED_FROM_BYTES:
+        return _hash_of(files)
+    cache = cache_dir() / "fingerprints.json"
+    key = hashlib.sha256(repr(before).encode()).hexdigest()
+    known = _read_cache(cache)
+    if key not in known:
+        known[key] = _hash_of(files)
+        latest = max(max(it[2:4]) for it in before) / 1e9
+        if _statuses(files) == before and time.time() - latest > _SETTLED_S:
+            _write_cache(cache, dict([*known.items()][-_MOST_REMEMBERED:]))
+    return known[key]
+
+
+def _statuses(files: list[Path]) -> list[tuple[str, int, int, int, int]]:
+    """The path, size, both times and the inode of each file; all -1 of one that is not there."""
+    found = []
+    for file in files:
+        try:
+            it = os.stat(file)
+            found.append((str(file.absolute()), it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino))
+        except OSError:
+            found.append((str(file.absolute()), -1, -1, -1, -1))
+    return found
+
+
+def _hash_of(files: list[Path]) -> str:
+    total = hashlib.sha256()
+    with ThreadPoolExecutor() as pool:  # hashing releases the interpreter
+        for digest in pool.map(_digest, files):
+            total.update(digest)
+    return total.hexdigest()
+
+
+def _digest(file: Path) -> bytes:
+    try:
+        with open_regular(file) as opened:
+            return hashlib.file_digest(opened, "sha256").digest()  # pyright: ignore[reportArgumentType] - typeshed's
+    except OSError:
+        return hashlib.sha256(b"unreadable").digest()
+
+
+def _read_cache(path: Path) -> dict[str, str]:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        found = json.loads(read_regular(path, _MOST_BYTES))
+        if isinstance(found, dict):
+            return {name: value for name, value in found.items() if isinstance(value, str)}
+    return {}
+
+
+def _write_cache(path: Path, known: Mapping[str, str]) -> None:
+    with contextlib.suppress(OSError):  # a cache that can't be written costs time only
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, json.dumps(known).encode())

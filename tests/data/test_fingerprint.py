@@ -25,9 +25,9 @@ from burnlike.data import (
     JsonLinesConfig,
     TextCorpusConfig,
     TokensConfig,
-    fingerprint,
+    dataset,
 )
-from burnlike.data.fingerprint import FileFingerprint
+from burnlike.data.dataset import FileFingerprint
 from burnlike.data.tokenizer import train_tokenizer
 from burnlike.errors import CheckpointError, DataError
 from burnlike.train import Job, PlainRenderer, RunDir, TrainConfig
@@ -201,16 +201,16 @@ def test_a_file_that_cannot_be_read_has_a_fingerprint(tmp_path: Path) -> None:
 
 def test_large_data_are_read_once_and_again_when_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(fingerprint, "_REMEMBERED_FROM_BYTES", 1)
+    monkeypatch.setattr(dataset, "_REMEMBERED_FROM_BYTES", 1)
     file = tmp_path / "data"
     file.write_bytes(b"one")
     read: list[Path] = []
-    digest = fingerprint._digest
-    monkeypatch.setattr(fingerprint, "_digest", lambda it: read.append(it) or digest(it))
+    digest = dataset._digest
+    monkeypatch.setattr(dataset, "_digest", lambda it: read.append(it) or digest(it))
     first = FileFingerprint({"data": file})()
     cache = tmp_path / "cache" / "burnlike" / "fingerprints.json"
     assert not cache.exists()  # it may still change within the same tick of the file system's clock
-    monkeypatch.setattr(fingerprint, "_SETTLED_S", -1.0)
+    monkeypatch.setattr(dataset, "_SETTLED_S", -1.0)
     assert [FileFingerprint({"data": file})() for _ in range(3)] == [first] * 3
     assert len(read) == 2
     assert len(json.loads(cache.read_text())) == 1

@@ -57,7 +57,7 @@ class JsonLinesConfig(_TableConfig, tag="JsonLines"):
     """Objects of JSON, one a line; the fields are those of `Csv`, and so are the errors."""
 
 
-class DigitsConfig(DatasetConfig["Splits"], tag="Digits", builds=".digits:digits"):
+class DigitsConfig(DatasetConfig["Splits"], tag="Digits", builds=".images:digits"):
     """The 1,797 images of handwritten digits that scikit-learn has, 8 x 8 pixels; nothing is downloaded.
 
     Batches are `(images [n, 1, 8, 8] float32 in 0..1, classes [n])`; with `flat`, images are `[n, 64]`.

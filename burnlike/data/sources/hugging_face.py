@@ -9,7 +9,7 @@ import torch
 
 from ..._regular_file import read_regular, regular_size
 from ...errors import DataError, nearest
-from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
+from ..dataset import FileFingerprint, Fingerprint, Fingerprinted
 from .configs import HuggingFaceConfig
 from .splits import Splits, existing, split
 

@@ -1,14 +1,15 @@
-"""Folders of images: for classification and for segmentation."""
+"""Folders of images, for classification and for segmentation; scikit-learn's digits."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ...errors import DataError
-from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
-from .configs import ImageFolderConfig
+from ..dataset import FileFingerprint, Fingerprint, Fingerprinted, TensorDataset
+from .configs import DigitsConfig, ImageFolderConfig
 from .image_files import EXTENSIONS, read_image, read_mask
 from .splits import Splits, existing, split
 
@@ -138,3 +139,21 @@ def image_splits(config: ImageFolderConfig) -> Splits:
             f"{config.validation_path}: expected the classes of the training, {whole.classes}, got {valid.classes}"
         )
     return Splits(whole, valid, fingerprint=fingerprint)
+
+
+def digits(config: DigitsConfig) -> Splits:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise DataError("type: Digits needs scikit-learn: pip install scikit-learn") from error
+    found: Any = load_digits()
+    images = torch.tensor(found.images, dtype=torch.float32) / 16
+    images = images.flatten(1) if config.flat else images.unsqueeze(1)
+    name = f"digits {config.to_dict()}"
+    data = TensorDataset(images, torch.tensor(found.target), fingerprint=name)
+    splits = {}
+    rest = data
+    if config.test_fraction > 0:
+        rest, splits["test"] = split(data, config.test_fraction, config.split_seed, "digits")
+    train, valid = split(rest, config.validation_fraction, config.split_seed + 1, "digits")
+    return Splits(train, valid, splits=splits, fingerprint=name, classes=[*"0123456789"])

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import torch
 
 from ...errors import DataError
-from ..dataset import Dataset
-from ..fingerprint import Fingerprint, Fingerprinted
+from ..dataset import Dataset, Fingerprint, Fingerprinted
 from ..transforms.datasets import ComposedDataset, SelectionDataset
 
 

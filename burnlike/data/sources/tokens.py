@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..._regular_file import regular_size
 from ...errors import DataError
-from ..fingerprint import FileFingerprint, Fingerprint, Fingerprinted
+from ..dataset import FileFingerprint, Fingerprint, Fingerprinted
 from .configs import TokensConfig
 from .splits import existing
 
