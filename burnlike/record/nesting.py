@@ -116,7 +116,14 @@ def value_at(values: Any, path: str) -> tuple[bool, Any]:
 def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
     """One record of several: `parts` by their paths, and `around`, whose values include those of the parts."""
     whole = {"": around, **parts}
-    tensors = _together(parts, around.tensors)
+    filled = {path: record.tensors for path, record in parts.items() if record.tensors}
+    renamed = [renamed_tensors(it, {name: join(path, name) for name in it}) for path, it in filled.items()]
+    lazy = [it for it in renamed if isinstance(it, LazyTensors)]
+    tensors: Mapping[str, Tensor]
+    if lazy and len(lazy) == len(renamed) and not around.tensors:
+        tensors = merged(lazy)
+    else:
+        tensors = {name: it[name] for it in (around.tensors, *renamed) for name in it}
     ids = {join(path, name): it for path, record in whole.items() for name, it in record.ids.items()}
     aliases = {
         join(path, alias): join(path, name) for path, record in whole.items() for alias, name in record.aliases.items()
@@ -154,15 +161,6 @@ def _met_twice(ids: Mapping[str, ParamId], tensors: Mapping[str, Tensor]) -> tup
             else:
                 more[name] = str(param_id)
     return again, more
-
-
-def _together(parts: Mapping[str, "Record"], others: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    filled = {path: record.tensors for path, record in parts.items() if record.tensors}
-    found = [renamed_tensors(it, {name: join(path, name) for name in it}) for path, it in filled.items()]
-    lazy = [it for it in found if isinstance(it, LazyTensors)]
-    if lazy and len(lazy) == len(found) and not others:
-        return merged(lazy)
-    return {name: tensors[name] for tensors in (others, *found) for name in tensors}
 
 
 def part_of(record: "Record", path: str) -> "Record":

@@ -120,9 +120,7 @@ class DistributedRecorder(Recorder):
             with together:
                 record = record_to_save(record)
                 names, kept = names_of(record), kept_tensors(record.values)
-                tensors = {
-                    name: self._stored(names[name], tensor, name in kept) for name, tensor in record.tensors.items()
-                }
+                tensors = {name: self._stored(names[name], it, name in kept) for name, it in record.tensors.items()}
                 taken: set[int] = set()
                 for name, tensor in tensors.items():  # safetensors' own writer takes none that share memory
                     address = _local(tensor).untyped_storage().data_ptr()
@@ -226,9 +224,7 @@ def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, str]:
 
 def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor]) -> None:
     """Write what burnlike adds, and which files there are: without one, torch would take tensors for smaller ones."""
-    entries = {
-        name: TensorEntry(name, file_dtype(tensor.dtype, name), tuple(tensor.shape)) for name, tensor in tensors.items()
-    }
+    entries = {name: TensorEntry(name, file_dtype(it.dtype, name), tuple(it.shape)) for name, it in tensors.items()}
     outline = Outline(entries, record.ids, record.aliases, record.values, record.states, metadata=record.metadata)
     files = sorted(path.name for path in directory.iterdir())
     head, _ = build_header((), {**metadata.encode(outline), _FILES: json.dumps(files)})

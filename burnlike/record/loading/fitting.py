@@ -152,12 +152,12 @@ def _check(name: str, values: Tensor, target: torch.dtype) -> None:
 
 def _unreadable(tensors: Mapping[str, Tensor], name: str) -> str:
     """Why a tensor in memory can't be copied, or nothing."""
-    if isinstance(tensors, StoredTensors):
-        return ""
-    tensor = tensors[name]
-    if tensor.is_meta:
-        return "without values (it is on the meta device)"
-    return "" if tensor.layout == torch.strided else f"{tensor.layout}; call to_dense()"
+    if not isinstance(tensors, StoredTensors):
+        if tensors[name].is_meta:
+            return "without values (it is on the meta device)"
+        if tensors[name].layout != torch.strided:
+            return f"{tensors[name].layout}; call to_dense()"
+    return ""
 
 
 def _are_equal(one: Tensor, other: Tensor) -> bool:

@@ -66,7 +66,7 @@ class LoadOptions:
             value = getattr(self, option)
             if not isinstance(value, bool) and not (value is None and option.startswith("allow")):
                 raise ArgumentError(f"{option}: expected True or False, got {value!r}")
-        pairs = self.remap.items() if isinstance(self.remap, Mapping) else self.remap
+        pairs: Any = self.remap.items() if isinstance(self.remap, Mapping) else self.remap
         what = "remap: expected (regular expression, replacement) pairs of texts, got"
         if not isinstance(pairs, Iterable):
             raise ArgumentError(f"{what} {pairs!r}")

@@ -54,7 +54,13 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
     """Find the tensor of each parameter."""
     _check_ids(record)
     by_id = options.match == "id"
-    rename = _rename(found, record, options)
+    is_averaged = _AVERAGED in record.tensors and not any(param.path == _AVERAGED for param in found)
+    is_averaged = is_averaged and all(it == _AVERAGED or it.startswith("module.") for it in record.tensors)
+    prefix = "module." if is_averaged else ""  # of torch's AveragedModel
+
+    def rename(name: str) -> str:
+        return options.renamed(name.removeprefix(prefix))
+
     renamed = _renamed(record, rename)
     pinned, ids = _pinned(found, record, module, options)
     if by_id and not record.ids:
@@ -100,14 +106,6 @@ def _check_ids(record: Record) -> None:
                 f"{record.source} gives both '{other}' and '{name}' the ParamId {param_id}; nothing was loaded;"
                 " Record(record.tensors) is the same without ids"
             )
-
-
-def _rename(found: Sequence[Param], record: Record, options: LoadOptions) -> Callable[[str], str]:
-    """A name in the record after `remap`, without the prefix of AveragedModel."""
-    is_averaged = _AVERAGED in record.tensors and not any(param.path == _AVERAGED for param in found)
-    if is_averaged and all(name == _AVERAGED or name.startswith("module.") for name in record.tensors):
-        return lambda name: options.renamed(name.removeprefix("module."))
-    return options.renamed
 
 
 def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:

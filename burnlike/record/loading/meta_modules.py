@@ -53,7 +53,7 @@ def _replaced(
             for item in value.values() if isinstance(value, dict) else value:
                 inside(item)
         return with_items(value, inside)
-    parts = getattr(value, "__dict__", None)
+    parts: Any = getattr(value, "__dict__", None)
     is_plain = type(parts) is dict and not isinstance(value, nn.Module | type | FunctionType | ModuleType)
     if is_plain and id(value) not in seen:
         seen.add(id(value))

@@ -8,7 +8,6 @@ A tensor's name is its path. Values keep the shape of the object: a list of tens
 """
 
 import dataclasses
-import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
@@ -19,7 +18,7 @@ from ...errors import RecordError
 from ...tensor.core.base import TensorBase
 from ..layout import join
 from ..record import Record
-from ..state_dict.state_tree import is_array, tensor_of
+from ..state_dict.state_tree import is_array, plain_of, tensor_of
 from ..values import MAX_DEPTH
 
 T = TypeVar("T")
@@ -66,7 +65,9 @@ class _Leaves:
     def take(self, item: Any, path: str, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise RecordError(f"'{path[:80]}' is nested too deeply (more than {MAX_DEPTH} levels), or holds itself")
-        if (plain := _plain(item)) is not ABSENT:
+        if item is None or isinstance(item, Enum):
+            return None if item is None else item.name
+        if (plain := plain_of(item)) is not None:
             return plain
         item = item.inner if isinstance(item, TensorBase) else item
         if isinstance(item, Tensor) or is_array(item):
@@ -109,18 +110,6 @@ class _Leaves:
             if value is not ABSENT:
                 values[name] = value
         return ABSENT if parts and not values else values
-
-
-def _plain(item: Any) -> Any:
-    if isinstance(item, Enum):
-        return item.name
-    if item is None or isinstance(item, bool):
-        return item
-    for kind in (int, float, str):
-        if isinstance(item, kind):
-            return kind(item)
-    numpy = sys.modules.get("numpy")
-    return item.item() if numpy is not None and isinstance(item, numpy.number | numpy.bool) else ABSENT
 
 
 def fields_of(item: Any) -> dict[Any, Any] | None:

@@ -65,9 +65,8 @@ class LeafReader:
 
     def check_all_used(self, kind: type) -> None:
         there = (*self._tensors, *(name for name, value in self._values.items() if value not in (None, {}, [])))
-        if left := [name for name in there if name not in self._used]:
-            names = ", ".join(f"'{name}'" for name in left[:5])
-            more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+        if left := [f"'{name}'" for name in there if name not in self._used]:
+            names, more = ", ".join(left[:5]), f" and {len(left) - 5} more" if len(left) > 5 else ""
             raise RecordMismatchError(
                 f"{names}{more} in the record, for which {type_name(kind)} has no place; add fields, or leave them out"
             )
@@ -196,13 +195,12 @@ class LeafReader:
 
 
 def _made(kind: type, parts: dict[str, Any]) -> Any:
-    if not dataclasses.is_dataclass(kind):
-        return kind(**parts)
-    fields = dataclasses.fields(kind)
-    found = kind(**{field.name: parts[field.name] for field in fields if field.init})
-    for field in fields:
-        if not field.init:
-            object.__setattr__(found, field.name, parts[field.name])
+    unset = (
+        [field.name for field in dataclasses.fields(kind) if not field.init] if dataclasses.is_dataclass(kind) else []
+    )
+    found = kind(**{name: part for name, part in parts.items() if name not in unset})
+    for name in unset:
+        object.__setattr__(found, name, parts[name])
     return found
 
 

@@ -59,9 +59,11 @@ class _Directory:
         return self.single
 
     def replace(self, shards: Sequence[Outline], write: Write) -> str:
-        listed = self._listed()
-        like = self._example()
-        names = self._free_names(len(shards))
+        listed, like, taken = self._listed(), self._example(), set(os.listdir(self.path))
+        tags = ("", *map(str, range(1, len(taken) + 1)))
+        numbers = range(1, len(shards) + 1)
+        sets = ([shard_name(self._stem, tag, number, len(shards)) for number in numbers] for tag in tags)
+        names = next(filter(taken.isdisjoint, sets))
         try:
             for name, shard in zip(names, shards, strict=True):
                 write(os.path.join(self.path, name), shard, like)
@@ -100,12 +102,6 @@ class _Directory:
     def _example(self) -> str | None:
         candidates = [self.single, *(os.path.join(self.path, name) for name in sorted(self._listed() or ()))]
         return next(filter(os.path.isfile, candidates), None)
-
-    def _free_names(self, count: int) -> list[str]:
-        taken = set(os.listdir(self.path))
-        tags = ("", *map(str, range(1, len(taken) + 1)))
-        sets = ([shard_name(self._stem, tag, number, count) for number in range(1, count + 1)] for tag in tags)
-        return next(filter(taken.isdisjoint, sets))
 
     def _give_up(self, names: Sequence[str]) -> None:
         """Remove files that were written, unless they count by now: an error of a later step came too late then."""

@@ -6,7 +6,6 @@ A class that knows better than its fields do defines `record_layout(self)`, whic
 import inspect
 import re
 import types
-from collections.abc import Iterable
 from functools import partial, reduce
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -115,7 +114,11 @@ class _LayoutMaker:
         cls = own_class(module)
         if hasattr(cls, _HOOK):
             return getattr(module, _HOOK)()
-        names = list(_names(module))
+        if isinstance(module, Container):
+            names = [*module._names()]
+        else:
+            fields = field_names(module)
+            names = [*(shown_names(module, dict.fromkeys(fields)) if isinstance(module, Module) else fields)]
         kind = container_of(module)
         if kind == "Vec" and names == [str(index) for index in range(len(names))]:
             return {"$vec": self._items(module, names)}
@@ -186,10 +189,3 @@ class _LayoutMaker:
         if cls not in self._hints:
             self._hints[cls] = hints_of(cls)
         return self._hints[cls]
-
-
-def _names(module: nn.Module) -> Iterable[str]:
-    if isinstance(module, Container):
-        return module._names()
-    fields = field_names(module)
-    return shown_names(module, dict.fromkeys(fields)) if isinstance(module, Module) else fields

@@ -49,9 +49,6 @@ def encode_tree(tree: Any, name: str, tensors: dict[str, Tensor], depth: int = 0
 
 
 def _encode_other(tree: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(tree, numpy.number | numpy.bool):
-        return tree.item()
     if is_array(tree):
         return {_ARRAY: _put(tensor_of(tree.copy(), f"'{name}'"), name, tensors)}
     if isinstance(tree, bytes | bytearray):
@@ -62,9 +59,8 @@ def _encode_other(tree: Any, name: str, tensors: dict[str, Tensor]) -> Any:
         return {_DEVICE: str(tree)}
     if isinstance(tree, set):
         return {_SET: encode_tree([*tree], name, tensors, 1)}
-    for kind in (bool, int, float, str):
-        if isinstance(tree, kind):
-            return kind(tree)
+    if (plain_value := plain_of(tree)) is not None:
+        return plain_value
     raise RecordError(
         f"'{name}': expected tensors, arrays, numbers, texts, bools, None, lists, tuples and maps, got"
         f" {type(tree).__name__}, which can't be stored without code; leave it out and make it anew"
@@ -125,6 +121,15 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     _DEVICE: torch.device,
     _QUANTIZED: lambda it: quantized_tensor(it["values"], it["scale"], it["zero_point"], it.get("axis")),
 }
+
+
+def plain_of(value: Any) -> bool | int | float | str | None:
+    """The plain value that a value of a subclass, or a number of NumPy, is; None for anything else."""
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    numpy = sys.modules.get("numpy")
+    return value.item() if numpy is not None and isinstance(value, numpy.number | numpy.bool) else None
 
 
 def is_array(value: Any) -> bool:
