@@ -225,15 +225,10 @@ def _arguments(target: Any) -> frozenset[str]:
 def apply_overrides(config: C, overrides: Iterable[str]) -> C:
     """A copy of `config` with each `a.b=c` applied, checked like a new one.
 
-    Args:
-        config: any config; it is not changed.
-        overrides: `KEY=VALUE` each, with dots between the keys and indices for the items of a list
-            (`model.layers[0].bias=false`; `layers[+]` is a new item). A value that begins with `{`, `[` or a quote is
-            YAML, any other one is one plain scalar. A mapping is put over the one that is there, key by key. A changed
-            `type` keeps the keys that the new type has too. `~KEY` deletes.
-
-    Raises:
-        ConfigError: names the option that is wrong.
+    Each is `KEY=VALUE`, with dots between the keys and indices for the items of a list (`model.layers[0].bias=false`;
+    `layers[+]` is a new item). A value that begins with `{`, `[` or a quote is YAML, any other one is one plain scalar.
+    A mapping is put over the one that is there, key by key. A changed `type` keeps the keys that the new type has too.
+    `~KEY` deletes. A ConfigError names the option that is wrong.
     """
     root = from_python(escaped(to_plain_without_defaults(config)), Location(type(config).__name__))
     return reading(lambda given: type(config).from_tree(Tree(*interpolate(apply(root, given)))), overrides)

@@ -180,9 +180,6 @@ def steps_of(text: str) -> list[str | int]:
 
     An item of a list may also be written as a key, `layers.2`, which is a text here as it could be a mapping's.
 
-    Raises:
-        KeyPathError: a part is empty, or brackets hold no index.
-
     Example:
         >>> steps_of("model.layers[2].d_output")
         ['model', 'layers', 2, 'd_output']

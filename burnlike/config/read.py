@@ -14,9 +14,17 @@ from burnlike.errors import ConfigError, Problem, nearest
 from .node import Entries, Location, MappingEntry, Node, child, find, report
 from .plain import INVALID, plain_value, string_options
 from .registry import TAG_FIELD, ConfigType, DuplicateTypeError, fields_of, inlined_in, is_role, lookup, tag_of
-from .torch_names import OUR_NAMES
 from .tree import DEFAULTS
-from .type_words import LONGEST_NAME, expected, mapping_of, missing_type, near_option, path_elsewhere, unknown_type
+from .type_words import (
+    LONGEST,
+    OUR_NAMES,
+    expected,
+    mapping_of,
+    missing_type,
+    near_option,
+    path_elsewhere,
+    unknown_type,
+)
 from .words import describe, excess, got, hint, show_text
 
 _LISTS = (mi.ListType, mi.VarTupleType, mi.TupleType)
@@ -144,7 +152,7 @@ class NodeReader:
         free = [name for name in [*known, *([] if path else [DEFAULTS])] if name not in there]
         near = self._elsewhere(key, path, exactly=True)
         near = near or next((f"; did you mean '{name}'?" for name in OUR_NAMES.get(key, ()) if name in free), "")
-        near = near or nearest(key[:LONGEST_NAME], free)
+        near = near or nearest(key[:LONGEST], free)
         near = near or self._elsewhere(key, path, exactly=False)
         allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
         self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
@@ -152,7 +160,7 @@ class NodeReader:
 
     def _elsewhere(self, key: str, path: str, *, exactly: bool) -> str:
         assert self._root is not None
-        found = path_elsewhere(*self._root, key[:LONGEST_NAME], path, exactly=exactly)
+        found = path_elsewhere(*self._root, key[:LONGEST], path, exactly=exactly)
         if not found:
             return ""
         is_above = bool(path) and "." not in found
@@ -212,7 +220,7 @@ class NodeReader:
             below, before = _join(path, key), len(self.problems)
             values[key] = self.read(entry.value, wanted.value_type, below)
             leads_nowhere = entry.from_option and entry.value.is_map and TAG_FIELD not in entry.value.value
-            if values[key] is INVALID and leads_nowhere and (near := nearest(key[:LONGEST_NAME], written)):
+            if values[key] is INVALID and leads_nowhere and (near := nearest(key[:LONGEST], written)):
                 self.problems[before:] = [entry.place.problem(below, f"there is no '{show_text(key)}'{near}")]
         return INVALID if any(value is INVALID for value in values.values()) else values
 
@@ -233,7 +241,7 @@ class NodeReader:
             message = f"expected {describe(wanted)}, got {got(node, wanted)} from {show_text(node.reference)}"
             return self.report(node.place, path, message)
         options = string_options(wanted)
-        near = near_option(node.value[:LONGEST_NAME], options) if isinstance(node.value, str) and options else ""
+        near = near_option(node.value[:LONGEST], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)
         return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
 

@@ -44,14 +44,9 @@ def with_defaults(root: Node, source: str, text: str, problems: list[Problem]) -
     The files are merged in order, then the file itself: mappings key by key, all else is replaced. Where a `type`
     changes, keys of the type before that the new one lacks are dropped when the tree is read.
 
-    Args:
-        source: the file's path; paths in it are relative to its folder.
-        text: the file's text, which counts for the limit of all files together.
-        problems: the mistakes found in it; those of the other files are added.
-
-    Raises:
-        ConfigError: a file is missing or no YAML, or the files are too many or too large. What a config lacks can't be
-            told then, so nothing is read on.
+    Paths are relative to the folder of `source`; its `text` counts for the limit of all files together. The mistakes in
+    the files are added to `problems`. If a file is missing or no YAML, or they are too many or too large, what a config
+    lacks can't be told, so nothing is read on.
     """
     work = _Files(problems, MAX_BYTES - len(text), MAX_FILES - 1)
     whole = work.completed(root, source, ())

@@ -71,7 +71,7 @@ class FromTorch:
     def other_class(self, layer: nn.Module) -> type[nn.Module] | None:
         """The class that is registered as the twin of the layer's, None if none is."""
         known = registered(type(layer))
-        return None if known is None or known.theirs is not type(layer) else known.ours
+        return known.ours if known is not None and known.theirs is type(layer) else None
 
     def is_layer(self, kind: type) -> bool:
         """Whether it is a class of torch, or of code that torch recorded, which reads weights in torch's layout."""

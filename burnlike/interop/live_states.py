@@ -66,10 +66,6 @@ class LiveStates(MutableMapping[Tensor, Any]):
     """The states of all parameters of an optimizer, by tensor.
 
     As in torch, one without a state shows an empty dict when it is asked for, and is not listed.
-
-    Args:
-        param_of: gives the parameter of a tensor, None if it has none.
-        members: gives all parameters, with their tensors.
     """
 
     def __init__(

@@ -15,11 +15,7 @@ from .torch_counterparts import burnlike_layers, of_torch, torch_layers
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A class and its twin, as given to `register_twin`.
-
-    Attributes:
-        pairs: of the layer of torch's that `theirs` is derived from; none if it is derived from no layer.
-    """
+    """A class and its twin, and the pairs of the layer of torch's that `theirs` is derived from, if it is from one."""
 
     theirs: type[nn.Module]
     ours: type[nn.Module]
@@ -71,12 +67,8 @@ def register_twin(
 
     Args:
         theirs: the class, exactly; an object of a class derived from it is refused as before.
-        ours: its twin.
+        ours: derived as above, and the twin of no other class; else it is a TypeError.
         expect: called with each object of `theirs`; raises `NoCounterpartError` for options that `ours` has not.
-
-    Raises:
-        TypeError: `theirs` is a layer of torch's or burnlike's own; `ours` is not derived from the class it is to be
-            derived from; or it is the twin of another class.
     """
     for kind in (theirs, ours):
         if not (isinstance(kind, type) and issubclass(kind, nn.Module)):

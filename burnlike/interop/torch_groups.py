@@ -59,7 +59,7 @@ class GroupRule:
 
 def common_options(rules: RuleSet) -> Options:
     """The options that all rules have, with the values that the first one has."""
-    first, *others = (options_of(rule) for rule in rules.rules)
+    first, *others = map(options_of, rules.rules)
     return {name: value for name, value in first.items() if all(name in other for other in others)}
 
 

@@ -39,7 +39,9 @@ class TorchLayout:
         for prefix, layer, pair in _layers(module, ""):
             tensors = tensors_of(layer)
             if pair is None:
-                places = {name: TensorSource(name) for name in _own_tensors(layer)}
+                saved = [name for name in layer._buffers if name not in layer._non_persistent_buffers_set]
+                own = [name for name in (*layer._parameters, *saved) if getattr(layer, name) is not None]
+                places = {name: TensorSource(name) for name in own}
             else:
                 try:
                     made = pair.build(layer, torch.device("meta"))
@@ -208,8 +210,3 @@ def _layers(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module, Co
         for name, child in module._modules.items():
             if child is not None:
                 yield from _layers(child, f"{prefix}{name}.")
-
-
-def _own_tensors(module: nn.Module) -> list[str]:
-    saved = [name for name in module._buffers if name not in module._non_persistent_buffers_set]
-    return [name for name in (*module._parameters, *saved) if getattr(module, name) is not None]

@@ -12,8 +12,7 @@ import torch
 from .._regular_file import read_regular
 from ..config import ModuleConfig
 from ..errors import ConfigError, ConfigIOError, RecordError, nearest
-from .weights.harmless import KEYS
-from .weights.options import Options, is_backbone, refuse_others, shown
+from .weights.options import KEYS, Options, is_backbone, refuse_others, shown
 from .weights.table import WeightTable, weight_tables
 
 _NAME = "config.json"

@@ -72,17 +72,9 @@ def fuse(model: nn.Module) -> FuseReport:
       `F.layer_norm`, `F.rms_norm`, transformers' rotary embedding, attention and losses of language models): its own
       code runs, with the op behind these calls. All other names are looked up where the code was defined, at each call.
 
-    Results and gradients are equal within rounding. Call it before `torch.compile`, DDP or FSDP wrap the model. On
-    other devices, and for arguments that an op does not take, the stock code runs.
-
-    Args:
-        model: any `nn.Module`: of transformers, of `torch.nn`, your own.
-
-    Returns:
-        What has native ops now, and why the rest has not; print it.
-
-    Raises:
-        ModuleTreeError: the model is compiled, and compiled code would not see the change.
+    Results and gradients are equal within rounding. Call it before `torch.compile` (else it is a ModuleTreeError), DDP
+    or FSDP wrap the model. On other devices, and for arguments that an op does not take, the stock code runs. Print
+    what it returns: what has native ops now, and why the rest has not.
 
     Example:
         >>> model = nn.Sequential(nn.Embedding(8, 8), nn.LayerNorm(8))
@@ -114,11 +106,7 @@ def fuse(model: nn.Module) -> FuseReport:
 
 
 def unfuse(model: nn.Module) -> int:
-    """Undo `fuse`: every module computes as its class says again.
-
-    Returns:
-        The number of modules that had native ops.
-    """
+    """Undo `fuse`: every module computes as its class says again; gives how many modules had native ops."""
     count = 0
     for module in model.modules():
         had_forward, had_loss = unmark(module), _has_fused_loss(module)

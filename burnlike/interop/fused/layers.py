@@ -183,20 +183,19 @@ def rms_norm_forward(proven: tuple[str, Proven]) -> Compute:
     return compute
 
 
+def _gelu_tanh(module: Any, x: Any) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
 def _prove_gelu_tanh(module: nn.Module, stock: types.FunctionType) -> tuple[Any, str]:
-    if reason := read_otherwise(module, stock, frozenset()):
-        return None, reason
-    return proven_dtypes(lambda: stand_in(module), stock, lambda _, x: F.gelu(x, approximate="tanh"), 64)
+    reason = read_otherwise(module, stock, frozenset())
+    return (None, reason) if reason else proven_dtypes(lambda: stand_in(module), stock, _gelu_tanh, 64)
 
 
 def gelu_tanh_forward(proven: Proven) -> Compute:
     """Activations that write out GELU's approximation by tanh."""
-    results = dict(proven)
-
-    def compute(module: Any, x: Any) -> Tensor | None:
-        return F.gelu(x, approximate="tanh") if takes(x) and (x.dtype, torch.float32) in results else None
-
-    return compute
+    dtypes = [x for (x, weights), _ in proven if weights == torch.float32]
+    return lambda module, x: _gelu_tanh(module, x) if takes(x) and x.dtype in dtypes else None
 
 
 _RULES = (

@@ -7,7 +7,7 @@ import pytest
 import transformers
 
 from burnlike.models import weight_tables
-from burnlike.models.weights.harmless import KEYS
+from burnlike.models.weights.options import KEYS
 
 from .families import FAMILIES, cases
 
