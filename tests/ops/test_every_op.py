@@ -143,7 +143,7 @@ def test_compiles_without_graph_break(case: OpCase) -> None:
         torch.testing.assert_close(actual, torch.autograd.grad([it.sum() for it in expected], leaves), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("compiles", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("compiles", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["eager", "compiled"])
 @pytest.mark.parametrize("case", TRANSFORMED, ids=str)
 def test_derivatives_of_torch_func_and_forward_mode(case: OpCase, compiles: bool) -> None:
     torch.compiler.reset()

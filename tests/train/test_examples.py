@@ -34,7 +34,9 @@ def test_every_example_is_tried() -> None:
     assert SMALL.keys() == {file.stem for file in EXAMPLES.glob("*.py")}
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(it, marks=[pytest.mark.slow] * (it == "lora_fine_tune")) for it in SMALL]
+)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     arguments, expected = SMALL[name]
     printed = run(name, tmp_path / "run", *arguments)

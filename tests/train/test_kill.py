@@ -110,7 +110,10 @@ def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(
     assert resumed >= n_kills // 10
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "signal_number",
+    [signal.SIGTERM, *(pytest.param(it, marks=pytest.mark.slow) for it in (signal.SIGINT, signal.SIGUSR1))],
+)
 def test_signal_writes_a_checkpoint_says_how_to_go_on_and_sets_the_status(
     server: ForkServer, config: Path, uninterrupted: tuple[Path, float], tmp_path: Path, signal_number: int
 ) -> None:
