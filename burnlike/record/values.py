@@ -85,7 +85,11 @@ def from_json(value: Any, place: str, depth: int = 0) -> Any:
         return value
     if isinstance(value, dict):
         if value.keys() in ({_FLOAT}, {_INT}):
-            return _number(value, place)
+            (kind, text), *_ = value.items()
+            try:
+                return _SPECIAL_FLOATS[text] if kind == _FLOAT else int(text)
+            except (KeyError, ValueError, TypeError) as error:
+                raise RecordFormatError(f"{place}: {value!r:.60} is no number") from error
         for key, item in value.items():
             value[key] = from_json(item, place, depth + 1)
         if any(key.startswith(_ESCAPE) for key in value):
@@ -110,11 +114,3 @@ def leaves(values: Any, path: str = "") -> list[tuple[str, Any]]:
     else:
         return [] if values == {} and not path else [(path, values)]
     return [pair for key, below in parts for pair in leaves(below, join(path, key))]
-
-
-def _number(value: dict[str, Any], place: str) -> int | float:
-    (kind, text), *_ = value.items()
-    try:
-        return _SPECIAL_FLOATS[text] if kind == _FLOAT else int(text)
-    except (KeyError, ValueError, TypeError) as error:
-        raise RecordFormatError(f"{place}: {value!r:.60} is no number") from error

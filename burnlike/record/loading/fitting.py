@@ -22,14 +22,17 @@ from .matching import TensorMatch
 _REMEDY = "nothing was loaded; give the module a wider type, or load with dtype='as_saved'"
 
 
-def mismatches(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) -> Iterator[Mismatch]:
-    """The tensors of another shape or kind, and those that the module ties and the record has with different values."""
+def mismatches(
+    matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], values: Mapping[str, Any]
+) -> Iterator[Mismatch]:
+    """The tensors of another shape or kind; and parts of another class or type, whose meaning a conversion changes."""
+    saved = dict(part_names(values))
     for match in matches:
         path, target = match.param.path, match.param.tensor
         if match.own:
-            values = match.dtype(tensors)
-            if kind_of(values) != kind_of(target.dtype):
-                yield Mismatch(path, plain(target.dtype), f"{plain(values)} from the module's own code")
+            dtype = match.dtype(tensors)
+            if kind_of(dtype) != kind_of(target.dtype):
+                yield Mismatch(path, plain(target.dtype), f"{plain(dtype)} from the module's own code")
             continue
         expected = expected_form(match.param)
         dtype, shape = dtype_in(tensors, match.name), shape_in(tensors, match.name)
@@ -37,21 +40,11 @@ def mismatches(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) ->
             yield Mismatch(path, shown(target.dtype, target.shape), f"{shown(dtype, shape)}, {unreadable}")
         elif expected is not None and (shape != expected[1] or kind_of(dtype) != kind_of(expected[0])):
             yield Mismatch(path, shown(*expected), shown(dtype, shape))
-
-
-def other_parts(
-    matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], values: Mapping[str, Any]
-) -> Iterator[Mismatch]:
-    """Parts that are of another class in the record, or of another type: a conversion would change what they mean."""
-    saved = dict(part_names(values))
-    for match in matches:
-        if not (part := tensor_part(match.param)):
-            continue
-        target, dtype = match.param.tensor.dtype, dtype_in(tensors, match.name)
-        if (found := saved.get(match.name, part.of)) != part.of:
-            yield Mismatch(match.param.path, f"a part of a {part.of}", f"one of a {found}")
-        elif dtype != target and kind_of(dtype) == kind_of(target):
-            yield Mismatch(match.param.path, plain(target), plain(dtype))
+        if part := tensor_part(match.param):
+            if (found := saved.get(match.name, part.of)) != part.of:
+                yield Mismatch(path, f"a part of a {part.of}", f"one of a {found}")
+            elif dtype != target.dtype and kind_of(dtype) == kind_of(target.dtype):
+                yield Mismatch(path, plain(target.dtype), plain(dtype))
 
 
 def give_shapes(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], undo: ExitStack) -> None:

@@ -62,8 +62,7 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         matching, entries = run_own_code(module, given)
         missing = [name for name in matching.missing if not name.startswith(prefixes)]
         fitting.give_shapes(matching.matches, tensors, undo)
-        wrong = [*fitting.mismatches(matching.matches, tensors)]
-        wrong += fitting.other_parts(matching.matches, tensors, record.values)
+        wrong = [*fitting.mismatches(matching.matches, tensors, record.values)]
         if options.match == "path":
             wrong += fitting.untied(matching.matches, tensors, matching.names)
         unfit = {it.path for it in wrong}

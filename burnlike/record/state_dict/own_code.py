@@ -196,7 +196,13 @@ def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
     there: set[str] = set()
     for name, value, param in assigned(saved, "", found):
         if param is None:
-            values[name] = encoded(value, name, entries)
+            inside: dict[str, Tensor] = {}
+            try:
+                values[name] = {ENTRY: encode_tree(value, "", inside)}
+            except RecordError as error:
+                text = str(error).removeprefix("'': ")
+                raise RecordError(f"'{name}' of state_dict() can't be saved: {text}") from error
+            entries |= {join(name, path) if path else name: tensor for path, tensor in inside.items()}
             continue
         there.add(param.path)
         if value is not param.tensor:
@@ -227,15 +233,3 @@ def assigned(saved: Mapping[str, Any], path: str, found: Sequence[Param]) -> Ite
         if param is None and isinstance(value, Tensor):
             param = paths.get(name)
         yield name, value, param
-
-
-def encoded(value: Any, name: str, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """The entry `name` as a plain value; its tensors go to `tensors`."""
-    below: dict[str, Tensor] = {}
-    try:
-        tree = encode_tree(value, "", below)
-    except RecordError as error:
-        text = str(error).removeprefix("'': ")
-        raise RecordError(f"'{name}' of state_dict() can't be saved: {text}") from error
-    tensors |= {join(name, path) if path else name: tensor for path, tensor in below.items()}
-    return {ENTRY: tree}

@@ -73,12 +73,14 @@ def in_parts(found: Iterable[Param]) -> list[Param]:
     """The parameters, with the parts, such as `layer.weight.scale`, in the place of each that is made of some."""
     parts: list[Param] = []
     for param in found:
-        if not _has_parts(param):
+        whole = param.tensor
+        is_plain = type(whole) in (Tensor, nn.Parameter) or whole.is_nested or is_distributed(whole)
+        if is_plain or not is_traceable_wrapper_subclass(whole) or param.mappers != (None, None):
             parts.append(param)
             continue
-        for name, tensor in _tensors_in(param.tensor):
+        for name, tensor in _tensors_in(whole):
             if tensor.is_meta:
-                kind = type(param.tensor).__name__
+                kind = type(whole).__name__
                 raise RecordError(
                     f"'{param.path}' is a {kind} on the meta device, whose parts have no memory to load into"
                 )
@@ -86,13 +88,6 @@ def in_parts(found: Iterable[Param]) -> list[Param]:
             aliases = tuple(join(alias, name) for alias in param.aliases)
             parts.append(Param(param.id, join(param.path, name), "state", owners, aliases))
     return parts
-
-
-def _has_parts(param: Param) -> bool:
-    tensor = param.tensor
-    if type(tensor) in (Tensor, nn.Parameter) or tensor.is_nested or is_distributed(tensor):
-        return False
-    return is_traceable_wrapper_subclass(tensor) and param.mappers.save is None and param.mappers.load is None
 
 
 def _tensors_in(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
