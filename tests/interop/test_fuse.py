@@ -265,3 +265,20 @@ def test_the_report_counts_classes() -> None:
         "fused 2 of 3 modules\n  LayerNorm  2  layer_norm\nkept as they are\n  Linear     1  torch's own kernel"
     )
     assert math.isclose(len(fuse(nn.Sequential()).fused), 0)
+
+
+def test_a_loss_is_told_by_its_property_and_not_by_where_the_class_is_written() -> None:
+    class Own(transformers.LlamaForCausalLM):
+        """A program's model, with the loss of transformers."""
+
+    class OwnLoss(transformers.LlamaForCausalLM):
+        @property
+        def loss_function(self) -> Any:
+            return lambda *arguments, **keywords: super().loss_function(*arguments, **keywords)
+
+    config = transformers.LlamaConfig(**TOKENS, num_key_value_heads=2)
+    for kind, is_fused in ((Own, True), (OwnLoss, False)):
+        model = kind(config)
+        assert any(it.path == "" and "cross_entropy" in it.ops for it in fuse(model).fused) == is_fused
+        unfuse(model)
+        assert "_loss_function" not in vars(model)

@@ -155,9 +155,11 @@ def _has_fused_loss(module: nn.Module) -> bool:
 def _replace_loss(module: Any) -> tuple[str, ...]:
     """Give a model of transformers the loss of `LOSSES` for its own."""
     library = sys.modules.get("transformers.modeling_utils")  # none of whose models is here if it is not imported
-    if library is None or not isinstance(module, library.PreTrainedModel) or "_loss_function" in vars(module):
+    is_theirs = library and getattr(type(module), "loss_function", None) is library.PreTrainedModel.loss_function
+    if not is_theirs or "_loss_function" in vars(module):
         return ()
-    if "loss_function" not in inspect.unwrap(type(module).forward).__code__.co_names:
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    if code is None or "loss_function" not in code.co_names:
         return ()
     own = module.loss_function
     new = LOSSES.get(getattr(own, "__name__", ""))
