@@ -14,15 +14,11 @@ LETTER = 0.6
 COLORS = {
     "value": ("#ffffff", "#8a8f98"),
     "used": ("#ffffff", "#5f6570"),
-    "conv": ("#dcebfb", "#3f7fbf"),
-    "blocks": ("#dcebfb", "#3f7fbf"),
-    "linear": ("#dff3e4", "#3d9155"),
-    "embedding": ("#dff3e4", "#3d9155"),
+    **dict.fromkeys(("conv", "blocks"), ("#dcebfb", "#3f7fbf")),
+    **dict.fromkeys(("linear", "embedding"), ("#dff3e4", "#3d9155")),
     "norm": ("#fdf1d3", "#b98a1e"),
     "activation": ("#fbe3df", "#c05b48"),
-    "attention": ("#ece3f8", "#7d55b5"),
-    "transformer": ("#ece3f8", "#7d55b5"),
-    "recurrent": ("#ece3f8", "#7d55b5"),
+    **dict.fromkeys(("attention", "transformer", "recurrent"), ("#ece3f8", "#7d55b5")),
     "loss": ("#fbe0ec", "#b8487e"),
     "containers": ("#fafbfc", "#9aa1ab"),
 }
@@ -106,7 +102,7 @@ def _box(row: Row) -> Box:
 
 
 def _title_width(row: Row) -> float:
-    """The width of a title in bold letters, and the space after it."""
+    # In bold letters, with the space after it.
     return (len(row.title) * 1.1 + 1) * TITLE * LETTER
 
 
