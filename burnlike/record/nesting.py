@@ -60,10 +60,10 @@ class RecordPart:
         return step(self._record, self._path, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(names_below(self._record, self._path))
+        return iter(self.__dir__())
 
     def __len__(self) -> int:
-        return len(names_below(self._record, self._path))
+        return len(self.__dir__())
 
     def __dir__(self) -> list[str]:
         return names_below(self._record, self._path)

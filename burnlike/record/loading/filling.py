@@ -71,11 +71,10 @@ def _target(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.dev
     if (dtype := replacing_type(match, tensors, as_saved)) is None:
         return Destination(match, present, is_new=False)
     place = device if present.is_meta else present.device
-    if is_distributed(present):
-        return Destination(match, torch.empty_like(present, dtype=dtype, device=place), is_new=True)
     # In small pages: huge ones are slower to get, several times where the system has to make room for them.
     shape = match.values.shape if match.own and match.values is not None else present.shape
-    return Destination(match, torch.empty(shape, dtype=dtype, device=place), is_new=True)
+    like = partial(torch.empty_like, present) if is_distributed(present) else partial(torch.empty, shape)
+    return Destination(match, like(dtype=dtype, device=place), is_new=True)
 
 
 def _apart(targets: list[Destination], tensors: Mapping[str, Tensor]) -> list[Destination]:

@@ -40,12 +40,13 @@ def layout_of_type(kind: Any) -> Layout | None:
         extra = _extra_fields(origin)
         layouts = {name: layout_of_type(below) for name, below in hints.items() if name not in extra}
         return None if None in layouts.values() else layouts
-    if issubclass(origin, Mapping) or origin is Mapping:
-        return _tagged("$map", args[1:2])
     if origin is tuple and args[-1:] != (...,):
         below = [layout_of_type(arg) for arg in args]
         return None if None in below else {"$tuple": below}
-    return _tagged("$vec", args[:1]) if origin in (list, tuple, Sequence) else None
+    tag = "$map" if issubclass(origin, Mapping) else "$vec" if origin in (list, tuple, Sequence) else ""
+    items = args[1:2] if tag == "$map" else args[:1]
+    below = layout_of_type(items[0]) if tag and items else None
+    return None if below is None else {tag: below}
 
 
 def field_hints(kind: type) -> dict[str, Any] | None:
@@ -96,11 +97,6 @@ def fits_layout(item: Any) -> bool:
 def _extra_fields(kind: Any) -> list[str]:
     fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
     return [field.name for field in fields if field.metadata.get("not_in_layout")]
-
-
-def _tagged(tag: str, items: tuple[Any, ...]) -> Layout | None:
-    below = layout_of_type(items[0]) if items else None
-    return None if below is None else {tag: below}
 
 
 def type_name(hint: Any) -> str:

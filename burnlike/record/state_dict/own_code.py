@@ -136,11 +136,9 @@ def entry_tensors(values: Mapping[str, Any]) -> set[str]:
 
 def decoded(tree: Any, name: str, record: "Record") -> Any:
     """The entry `name` of a record as the module gave it; its tensors are read."""
-    tensors = {}
-    for at in tensors_in(tree, name):
-        first = record.aliases.get(at, at)
-        if first in record.tensors:
-            tensors[at.removeprefix(name).removeprefix(".")] = record.tensors[first].detach()
+    first = {at: record.aliases.get(at, at) for at in tensors_in(tree, name)}
+    there = {at.removeprefix(name).removeprefix("."): it for at, it in first.items() if it in record.tensors}
+    tensors = {path: record.tensors[it].detach() for path, it in there.items()}
     return decode_tree(tree, tensors, record.source)
 
 
