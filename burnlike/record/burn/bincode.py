@@ -44,10 +44,10 @@ class Bincode(EnvelopeFormat):
             raise RecordError(f"the record has no layout; {_REMEDY}")
         check_layout(layout)
         metadata = metadata_of(outline, self.recorder)
-        writer = _Writer(LayoutFiller(outline))
-        segments = [b"".join(_text(metadata[key]) for key in KEYS), *writer.write(layout, "")]
-        writer.fill.check_tensors()
-        left = [name for name in writer.fill.unplaced() if name != "paths"]  # of optimizers: Burn keeps only ids
+        fill = LayoutFiller(outline)
+        segments = [b"".join(_text(metadata[key]) for key in KEYS), *_write(fill, layout, "")]
+        fill.check_tensors()
+        left = [name for name in fill.unplaced() if name != "paths"]  # of optimizers: Burn keeps only ids
         if left:
             raise RecordError(
                 f"the record's layout has no place for its values {', '.join(map(repr, left[:5]))}, and bincode none"
@@ -86,50 +86,47 @@ class Bincode(EnvelopeFormat):
         return replace(outline, states=states, metadata=metadata, format=self.name, version=metadata["version"])
 
 
-class _Writer:
-    def __init__(self, fill: LayoutFiller) -> None:
-        self.fill = fill
+def _write(fill: LayoutFiller, layout: Layout, path: str) -> Iterator[Segment]:
+    if isinstance(layout, str):
+        yield from _leaf(fill, layout, path)
+        return
+    tag, head, parts = fill.parts(layout, path)
+    match tag:
+        case "$option":
+            yield bytes([head])
+        case "$vec" | "$map":
+            yield encoded(len(parts))
+        case "$enum":
+            yield encoded(head)
+        case "$state":
+            yield b"\0" + encoded(head)  # versioned: V1 is the first
+        case "$named":
+            raise RecordError(f"the layout of '{path}' is that of a file with names ($named); {_REMEDY}")
+    for name, below, at in parts:
+        if tag == "$map":
+            yield _text(name)
+        yield from _write(fill, below, at)
 
-    def write(self, layout: Layout, path: str) -> Iterator[Segment]:
-        if isinstance(layout, str):
-            yield from self._leaf(layout, path)
-            return
-        tag, head, parts = self.fill.parts(layout, path)
-        match tag:
-            case "$option":
-                yield bytes([head])
-            case "$vec" | "$map":
-                yield encoded(len(parts))
-            case "$enum":
-                yield encoded(head)
-            case "$state":
-                yield b"\0" + encoded(head)  # versioned: V1 is the first
-            case "$named":
-                raise RecordError(f"the layout of '{path}' is that of a file with names ($named); {_REMEDY}")
-        for name, below, at in parts:
-            if tag == "$map":
-                yield _text(name)
-            yield from self.write(below, at)
 
-    def _leaf(self, leaf: str, path: str) -> Iterator[Segment]:
-        if leaf in ("param", "tensor"):
-            name = self.fill.tensor(path)
-            if leaf == "param":
-                param_id = self.fill.outline.ids.get(name)
-                if param_id is None:
-                    raise RecordError(
-                        f"'{name}' has no ParamId, without which Burn reads no parameter; load the record into a"
-                        " module and save that"
-                    )
-                yield _text(str(param_id))
-            entry = self.fill.outline.entries[name]
-            yield encoded(entry.nbytes)
-            yield Payload(name)
-            yield encoded(len(entry.shape)) + b"".join(map(encoded, entry.shape)) + dtype_bytes(entry.dtype, name)
-        elif leaf == "constant":
-            yield b"\0"
-        elif leaf != "unit":
-            yield _scalar(leaf, self.fill.value(path, leaf), path)
+def _leaf(fill: LayoutFiller, leaf: str, path: str) -> Iterator[Segment]:
+    if leaf in ("param", "tensor"):
+        name = fill.tensor(path)
+        if leaf == "param":
+            param_id = fill.outline.ids.get(name)
+            if param_id is None:
+                raise RecordError(
+                    f"'{name}' has no ParamId, without which Burn reads no parameter; load the record into a"
+                    " module and save that"
+                )
+            yield _text(str(param_id))
+        entry = fill.outline.entries[name]
+        yield encoded(entry.nbytes)
+        yield Payload(name)
+        yield encoded(len(entry.shape)) + b"".join(map(encoded, entry.shape)) + dtype_bytes(entry.dtype, name)
+    elif leaf == "constant":
+        yield b"\0"
+    elif leaf != "unit":
+        yield _scalar(leaf, fill.value(path, leaf), path)
 
 
 def encoded(number: int) -> bytes:

@@ -1,5 +1,6 @@
 """Finds tensors in a bincode file without a layout, by their form. Imports no torch."""
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,16 +28,9 @@ def scan(source: Source, name: str = "Bin") -> Outline:
     """
     cursor = Cursor(source)
     metadata = take_envelope(cursor)
-    scanner = _Scanner(source, version_of(metadata["version"], source.path))
-    found = scanner.run(cursor.position)
-    return Outline(
-        found.entries,
-        found.ids,
-        found.aliases,
-        metadata=metadata,
-        format=name,
-        version=metadata["version"],
-    )
+    version = metadata["version"]
+    found = _Scanner(source, version_of(version, source.path)).run(cursor.position)
+    return Outline(found.entries, found.ids, found.aliases, metadata=metadata, format=name, version=version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +46,15 @@ class _Scanner:
             label = take_text(cursor, _ID_BYTES)
             behind = cursor.position
             tensor = self._tensor(cursor, f"?{count}")
-            if tensor is not None:
-                position = cursor.position
-                try:
-                    found.param(label, tensor)
-                except RecordFormatError:  # of an id that comes twice: no parameter, but bytes that look like one
-                    position = behind
-                continue
             position = behind
-            for tensor, end in self._state(label, behind):
-                found.tensor(tensor)
-                position = end
+            if tensor is None:
+                for tensor, end in self._state(label, behind):
+                    found.tensor(tensor)
+                    position = end
+                continue
+            with contextlib.suppress(RecordFormatError):  # of an id that comes twice: bytes that look like a parameter
+                found.param(label, tensor)
+                position = cursor.position
         return found
 
     def _state(self, label: str, position: int) -> Iterator[tuple[StoredTensor, int]]:

@@ -111,30 +111,27 @@ class _Decoder(TreeReader):
         return False
 
     def _item(self, depth: int) -> Any:
-        self.budget.take(NUMBER, 13, 1)
         first = self.cursor.take_byte()
         major, info = first >> 5, first & 31
-        if major == _SIMPLE:
-            return self._simple(info)
         if info == _INDEFINITE:
-            return self._indefinite(major, depth)
-        argument = self._argument(info)
-        match major:
-            case 0:
-                return argument
-            case 1:
-                return -1 - argument
-            case 2:
-                return self._take(argument)
-            case 3:
-                return self.text(argument)
-            case 4:
-                return self.list_of(argument, depth)
-            case 5:
-                return self.map_of(argument, depth)
-            case _:
-                self.go_down(depth)
-                return self.value(depth + 1)
+            return _BREAK if major == _SIMPLE else self._indefinite(major, depth)
+        if major == _SIMPLE:
+            self.budget.take(NUMBER, 13, 1)
+            return self._simple(info)
+        argument = info if info < 24 else self._argument(info)
+        if major == _TEXT:
+            return self.text(argument)
+        if major == _ARRAY:
+            return self.list_of(argument, depth)
+        if major == _MAP:
+            return self.map_of(argument, depth)
+        if major == _TAG:
+            self.go_down(depth)
+            return self.value(depth + 1)
+        self.budget.take(NUMBER, 13, 1)
+        if major == _BYTES:
+            return self._take(argument)
+        return argument if major == _UNSIGNED else -1 - argument
 
     def _take(self, count: int) -> bytes:
         self.budget.take(2 * count, 3, count)
@@ -152,8 +149,6 @@ class _Decoder(TreeReader):
             return _SIMPLE_VALUES[info]
         if info in _FLOATS:
             return self.number(_FLOATS[info])
-        if info == _INDEFINITE:
-            return _BREAK
         raise self.wrong(f"the simple value {info}, which means nothing here")
 
     def _indefinite(self, major: int, depth: int) -> Any:

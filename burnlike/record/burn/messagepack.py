@@ -45,18 +45,16 @@ class _Reader(TreeReader):
     has_values = staticmethod(has_values)
 
     def value(self, depth: int) -> Any:
-        self.budget.take(NUMBER, 10, 1)
         byte = self.cursor.take_byte()
-        if byte < 0x80:
-            return byte
-        if byte >= 0xE0:
-            return byte - 0x100
-        if byte < 0x90:
-            return self.map_of(byte - 0x80, depth)
-        if byte < 0xA0:
-            return self.list_of(byte - 0x90, depth)
-        if byte < 0xC0:
+        if 0xA0 <= byte < 0xC0:
             return self.text(byte - 0xA0)
+        if 0x80 <= byte < 0x90:
+            return self.map_of(byte - 0x80, depth)
+        if 0x90 <= byte < 0xA0:
+            return self.list_of(byte - 0x90, depth)
+        self.budget.take(NUMBER, 10, 1)
+        if byte < 0x80 or byte >= 0xE0:
+            return byte if byte < 0x80 else byte - 0x100
         if byte in _CONSTANTS:
             return _CONSTANTS[byte]
         if byte in _NUMBERS:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...errors import RecordFormatError
-from ..bytes.budget import CONTAINER, MAX_DEPTH, TEXT, TensorCost
+from ..bytes.budget import CONTAINER, MAX_DEPTH, NUMBER, TEXT, TensorCost
 from ..bytes.source import Cursor, Source
 
 
@@ -40,13 +40,13 @@ class TreeReader(ABC):
         """Take what a list or map costs, whose entries stand deeper than `depth`."""
         if depth >= MAX_DEPTH:
             raise self.wrong(f"nested too deeply (more than {MAX_DEPTH} levels)")
-        self.budget.take(CONTAINER, 12)
+        self.budget.take(NUMBER + CONTAINER, 24, 1)
 
     def number(self, form: str) -> Any:
         return struct.unpack(form, self.cursor.take(struct.calcsize(form)))[0]
 
     def text(self, count: int) -> str:
-        self.budget.take(TEXT + 2 * count, 8, count)
+        self.budget.take(NUMBER + TEXT + 2 * count, 20, 1 + count)
         raw = self.cursor.take(count)
         try:
             return raw.decode()

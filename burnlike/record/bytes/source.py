@@ -79,9 +79,18 @@ class FileSource(Source):
 
     def __init__(self, path: str | os.PathLike[str], budget: Budget | None = None) -> None:
         self.path = os.fspath(path)
-        self.descriptor = open_file(path)
+        try:
+            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError as error:
+            raise RecordIOError(f"{self.path}: no such file; expected a record") from error
+        except (OSError, ValueError) as error:
+            what = getattr(error, "strerror", None) or error
+            raise RecordIOError(f"{self.path}: can't be opened for reading: {what}") from error
         weakref.finalize(self, os.close, self.descriptor)
-        self.stored_bytes = os.fstat(self.descriptor).st_size
+        found = os.fstat(self.descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise RecordIOError(f"{self.path}: expected a record's file, got a directory or a device")
+        self.stored_bytes = found.st_size
         if budget is not None:
             self.budget = budget
             budget.add_file(self.stored_bytes)
@@ -159,18 +168,3 @@ class Cursor:
         found = self.source.read_some(self.position, self._window_bytes) if least <= self._window_bytes else b""
         self._window = found if len(found) >= least else self.source.read(self.position, least)
         self._begin = self.position
-
-
-def open_file(path: str | os.PathLike[str]) -> int:
-    """Open a record's file for reading."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError as error:
-        raise RecordIOError(f"{os.fspath(path)}: no such file; expected a record") from error
-    except (OSError, ValueError) as error:
-        what = getattr(error, "strerror", None) or error
-        raise RecordIOError(f"{os.fspath(path)}: can't be opened for reading: {what}") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise RecordIOError(f"{os.fspath(path)}: expected a record's file, got a directory or a device")
-    return descriptor

@@ -97,9 +97,9 @@ def read_header(source: Source) -> Header:
                 f"truncated within the header: it takes {length + LENGTH_BYTES} bytes, more than the file has"
             )
         source.budget.add_header(length)
-        reader = _Reader(source, LENGTH_BYTES + length)
-        reader.read(source.read(LENGTH_BYTES, length))
-        return reader.header()
+        reader, text = _Reader(source, LENGTH_BYTES + length), source.read(LENGTH_BYTES, length)
+        tensors = reader.in_order(*reader.members(text))
+        return Header(tensors, reader.texts or {}, _crc32(text))
     except RecordFormatError as error:
         if str(error).startswith(f"{path}: "):  # the budget's
             raise
@@ -114,21 +114,20 @@ class _Reader:
         self.data_start = data_start
         self.tensors: dict[str, StoredTensor] = {}
         self.texts: dict[str, str] | None = None
-        self._forms: dict[bytes, _TensorForm] = {}
-        self._end, self._in_order = 0, True  # of the data so far
-        self._crc32: int | None = None
 
-    def read(self, text: bytes) -> None:
+    def members(self, text: bytes) -> tuple[int, bool]:
+        """Note what the header has; where the last tensor ends in the data, and whether they stand in their order."""
         opening = _OPENING.match(text)
         if opening is None:
             reason = why_not(text, 0)
             raise _wrong_header("is not a JSON object" if reason.startswith("has") else reason)
         if _EMPTY.fullmatch(text):
-            return
+            return 0, True
         # The usual ones are counted beforehand: a call for each of a million would take half a second.
         count = text.count(_USUAL_MARK)
         self.source.budget.take(count * _ENTRY_BYTES + len(text), count * _ENTRY_STEPS)
-        tensors, forms, source, start, usual = self.tensors, self._forms, self.source, self.data_start, _USUAL.match
+        tensors, source, start, usual = self.tensors, self.source, self.data_start, _USUAL.match
+        forms: dict[bytes, _TensorForm] = {}
         end, in_order = 0, True
         at, last = opening.end(), b","
         while last == b",":
@@ -155,11 +154,10 @@ class _Reader:
             tensors[name] = StoredTensor(name, dtype, shape, source, start + begin)
             in_order = in_order and begin == end
             end = stop
-        self._end, self._in_order = end, in_order
         blanks = _BLANKS.match(text, at)
         if blanks is None or blanks.end() != len(text):
             raise _wrong_header(why_not(text, at))
-        self._crc32 = _crc32(text)
+        return end, in_order
 
     def _member(self, text: bytes, at: int) -> tuple[re.Match[bytes], str, _TensorForm | None, int, int]:
         """A member of any form: name, form and offsets; the form is None for the texts, which are noted."""
@@ -208,25 +206,24 @@ class _Reader:
             f" its offsets give {count}"
         )
 
-    def header(self) -> Header:
-        """The header that was read, in the order of the bytes, which must fill the file."""
-        if not self._in_order:
+    def in_order(self, end: int, is_in_order: bool) -> Mapping[str, StoredTensor]:
+        """The tensors in the order of their bytes, which must fill the file."""
+        if not is_in_order:
             self.tensors = {it.name: it for it in sorted(self.tensors.values(), key=lambda it: (it.start, it.nbytes))}
-            self._end = 0
+            end = 0
             for info in self.tensors.values():
                 begin = info.start - self.data_start
-                if begin != self._end:
+                if begin != end:
                     raise RecordFormatError(
-                        f"tensor '{info.name[:80]}' begins at data byte {begin}, expected {self._end} (a gap or an"
-                        " overlap)"
+                        f"tensor '{info.name[:80]}' begins at data byte {begin}, expected {end} (a gap or an overlap)"
                     )
-                self._end += info.nbytes
-        end = self.data_start + self._end
-        if not self.source.has(self.data_start, self._end):
+                end += info.nbytes
+        end += self.data_start
+        if not self.source.has(self.data_start, end - self.data_start):
             raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
         if self.source.has(end, 1):
             raise RecordFormatError("bytes lie behind the last tensor")
-        return Header(self.tensors, self.texts or {}, self._crc32)
+        return self.tensors
 
 
 def _fields_of(form: bytes) -> _Fields:

@@ -43,13 +43,25 @@ def members(source: Source) -> dict[str, ArchiveMember]:
         _, _, _, flags, method, _, _, crc, packed, count, *lengths, _, _, _, start = _ENTRY.unpack_from(listed, at)
         name_end = at + _ENTRY.size + lengths[0]
         name = listed[at + _ENTRY.size : name_end].decode("utf-8" if flags & _UTF8 else "cp437", "replace")
-        count, packed, start = _long(listed[name_end : name_end + lengths[1]], [count, packed, start])
+        extra, extra_at = listed[name_end : name_end + lengths[1]], 0
+        while _UNKNOWN in (count, packed, start) and extra_at + 4 <= len(extra):  # 4.5.3
+            kind, size = struct.unpack_from("<HH", extra, extra_at)
+            extra_at += 4
+            if kind == 1:
+                values = iter(struct.unpack_from(f"<{min(size, len(extra) - extra_at) // 8}Q", extra, extra_at))
+                count, packed, start = (next(values, it) if it == _UNKNOWN else it for it in (count, packed, start))
+                break
+            extra_at += size
         if name in found:
             raise RecordFormatError(f"{source.path}: the name '{name[:80]}' comes twice in its zip archive")
         if method != 0 or flags & _ENCRYPTED or count != packed:
             raise RecordFormatError(f"{source.path}: '{name[:80]}' is compressed or encrypted, torch.save does neither")
-        found[name] = ArchiveMember(_data_start(source, start, name), count, crc)
-        source.require(found[name].start, count)
+        head = source.read(start, 30)
+        if head[:4] != ZIP_MAGIC:
+            raise RecordFormatError(f"{source.path}: '{name[:80]}' is not where the zip archive says")
+        start += 30 + sum(struct.unpack_from("<HH", head, 26))
+        found[name] = ArchiveMember(start, count, crc)
+        source.require(start, count)
         if count:
             source.budget.add_tensor(_MEMBER)
         at = name_end + lengths[1] + lengths[2]
@@ -74,25 +86,6 @@ def _list_of(source: Source) -> bytes:
     if start + count > size:
         raise _damaged(source, "its list of members is not where it says")
     return source.read(start, count)
-
-
-def _long(extra: bytes, numbers: list[int]) -> list[int]:
-    """The numbers, with those that need 64 bits from the extra field (4.5.3)."""
-    at = 0
-    while _UNKNOWN in numbers and at + 4 <= len(extra):
-        kind, count = struct.unpack_from("<HH", extra, at)
-        if kind == 1:
-            values = iter(struct.unpack_from(f"<{min(count, len(extra) - at - 4) // 8}Q", extra, at + 4))
-            return [next(values, it) if it == _UNKNOWN else it for it in numbers]
-        at += 4 + count
-    return numbers
-
-
-def _data_start(source: Source, at: int, name: str) -> int:
-    head = source.read(at, 30)
-    if head[:4] != ZIP_MAGIC:
-        raise RecordFormatError(f"{source.path}: '{name[:80]}' is not where the zip archive says")
-    return at + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
 
 
 def _damaged(source: Source, what: str) -> RecordFormatError:

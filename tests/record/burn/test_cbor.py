@@ -191,3 +191,10 @@ def test_values_come_back(value: Any) -> None:
 def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
     with contextlib.suppress(RecordFormatError):
         decode(data, "x")
+
+
+def test_what_is_nested_to_the_limit_may_end_without_a_length() -> None:
+    found = decode(bytes.fromhex("9f" * MAX_DEPTH + "ff" * MAX_DEPTH), "x")
+    for _ in range(MAX_DEPTH - 1):
+        (found,) = found
+    assert found == []

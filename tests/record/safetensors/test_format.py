@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError, RecordIOError
-from burnlike.record.bytes.source import FileSource, open_file
+from burnlike.record.bytes.source import FileSource
 from burnlike.record.outline import TensorEntry
 from burnlike.record.safetensors.format import build_header
 from burnlike.record.safetensors.header import Header, read_header
@@ -177,9 +177,9 @@ def test_changed_byte_of_the_header_is_never_another_error(tmp_path_factory: Any
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordIOError, match="no such file"):
-        open_file(tmp_path / "missing")
+        FileSource(tmp_path / "missing")
     with pytest.raises(RecordIOError, match="directory or a device"):
-        open_file(tmp_path)
+        FileSource(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(RecordIOError, match="directory or a device"):
-        open_file(tmp_path / "pipe")
+        FileSource(tmp_path / "pipe")
