@@ -29,7 +29,6 @@ class ShuffledConfig(TransformConfig, tag="Shuffled"):
 
     Attributes:
         seed: of the order.
-        parts: what it is for.
     """
 
     seed: Seed = 0
@@ -49,7 +48,6 @@ class SamplerConfig(TransformConfig, tag="Sampler"):
         ratio: how many times as many as there are.
         with_replacement: whether an item may come again before all have come.
         seed: of the draws.
-        parts: what it is for.
     """
 
     size: Count | None = None
@@ -74,7 +72,6 @@ class SelectionConfig(TransformConfig, tag="Selection"):
 
     Attributes:
         indices: from 0; one may come several times.
-        parts: what it is for.
     """
 
     indices: Annotated[tuple[Index, ...], Meta(min_length=1)]
@@ -92,7 +89,6 @@ class PartialConfig(TransformConfig, tag="Partial"):
     Attributes:
         start: the first.
         end: after the last; None is the end.
-        parts: what it is for.
     """
 
     start: Index = 0
@@ -115,7 +111,6 @@ class WindowsConfig(TransformConfig, tag="Windows"):
     Attributes:
         size: items of a window.
         stride: distance of the starts of two windows.
-        parts: what it is for.
     """
 
     size: Count
@@ -151,7 +146,6 @@ class RandomHorizontalFlipConfig(TransformConfig, tag="RandomHorizontalFlip"):
 
     Attributes:
         prob: the probability.
-        parts: what it is for.
     """
 
     prob: Probability = 0.5
@@ -170,7 +164,6 @@ class RandomCropConfig(TransformConfig, tag="RandomCrop"):
     Attributes:
         size: height and width of the part; None is that of the image, which is padded first.
         padding: pixels of zeros around the image, of which masks have class 0.
-        parts: what it is for.
     """
 
     size: Annotated[tuple[Size, ...], Meta(min_length=2, max_length=2)] | None = None
