@@ -32,9 +32,9 @@ def load_values(text: str, place: str, budget: Budget | None = None) -> dict[str
     """The values that `dump_values` made the text of; a budget of None is one for the text alone."""
     try:
         values = from_json(load_json(text.encode(), budget or Budget(place)), place)
+    except RecordFormatError:
+        raise
     except (ValueError, RecursionError) as error:
-        if isinstance(error, RecordFormatError):
-            raise
         raise RecordFormatError(f"{place} is not valid JSON ({error})") from error
     if not isinstance(values, dict):
         raise RecordFormatError(f"{place} is not a map")

@@ -90,14 +90,6 @@ class LoadOptions:
                 raise ArgumentError(f"expected an option among {', '.join(known)}, got {name!r}{nearest(name, known)}")
         return cls(**options)
 
-    @property
-    def partial_is_allowed(self) -> bool:
-        return not self.strict if self.allow_partial is None else self.allow_partial
-
-    @property
-    def unused_is_allowed(self) -> bool:
-        return not self.strict if self.allow_unused is None else self.allow_unused
-
     def renamed(self, name: str) -> str:
         """A name in the record after `remap`; ArgumentError if a replacement names a group that is not there."""
         return renamed("remap", name, self.remap)  # pyright: ignore[reportArgumentType]
@@ -195,8 +187,8 @@ def _listed(title: str, items: Sequence[str], known: Sequence[str] = ()) -> list
 def refuse(report: LoadReport, record: Record, module: nn.Module, options: LoadOptions) -> None:
     """Raise if there is something in the report that the options do not allow."""
     mismatched = report.mismatched if options.validate else ()
-    missing = report.missing if not options.partial_is_allowed else ()
-    unexpected = report.unexpected if not options.unused_is_allowed else ()
+    partial, unused = (not options.strict if it is None else it for it in (options.allow_partial, options.allow_unused))
+    missing, unexpected = () if partial else report.missing, () if unused else report.unexpected
     if not mismatched and not missing and not unexpected:
         return
     name, fitting = type(module).__name__, len(report.applied)

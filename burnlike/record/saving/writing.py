@@ -168,8 +168,7 @@ def _json(part: WrittenTensor, indent: int, allow_overflow: bool) -> Iterator[by
     if part.nbytes == 0:
         yield b"[]"
         return
-    outer = b"" if indent < 0 else b"\n" + b" " * indent
-    inner = b"" if indent < 0 else b"\n" + b" " * (indent + 2)
+    outer, inner = (b"", b"") if indent < 0 else (b"\n" + b" " * indent, b"\n" + b" " * (indent + 2))
     yield b"[" + inner
     between = b""
     for chunk in _raw(part, allow_overflow):

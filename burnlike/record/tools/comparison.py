@@ -58,9 +58,8 @@ class Comparison:
     @property
     def other_ids_only(self) -> bool:
         """Whether the ids of tensors are all that differs."""
-        differing = [replace(it, ids=None) for it in self.tensors if not it.is_equal]
-        rest = self.missing or self.extra or self.values
-        return bool(differing) and not rest and all(it.is_equal for it in differing)
+        without_ids = replace(self, tensors=[replace(it, ids=None) for it in self.tensors])
+        return without_ids.is_equal and not self.is_equal
 
     @property
     def is_equal(self) -> bool:

@@ -25,10 +25,8 @@ class FileSize(NamedTuple):
 def file_size(file_format: Format, outline: Outline) -> FileSize:
     total = longest = 0
     for segment in file_format.segments(outline):
-        if isinstance(segment, bytes):
-            total += len(segment)
-        elif isinstance(segment, ChecksumSlot):
-            total += segment.nbytes
+        if isinstance(segment, bytes | ChecksumSlot):
+            total += len(segment) if isinstance(segment, bytes) else segment.nbytes
         elif segment.json_indent is None:
             total += outline.entries[segment.name].nbytes
         else:
