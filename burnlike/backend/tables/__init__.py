@@ -57,17 +57,23 @@ class NumericOps(
 
 
 class FloatOps(NumericOps, StatsOps, FloatMathOps, QuantizationOps, Protocol):
-    """Functions of Float tensors."""
+    """Functions of Float tensors.
 
-    def detach(self, tensor: Tensor, /) -> Tensor:
-        """The same values and storage without their history."""
+    Functions:
+        detach: The same values and storage without their history.
+    """
+
+    def detach(self, tensor: Tensor, /) -> Tensor: ...
 
 
 class IntOps(NumericOps, IntMathOps, Protocol):
-    """Functions of Int tensors."""
+    """Functions of Int tensors.
 
-    def arange(self, start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        """start, start + step, ... below `end`; step > 0; `[n]`."""
+    Functions:
+        arange: start, start + step, ... below `end`; step > 0; `[n]`.
+    """
+
+    def arange(self, start: int, end: int, step: int, dtype: torch.dtype, device: torch.device, /) -> Tensor: ...
 
 
 class BoolOps(BasicOps, LogicOps, Protocol):

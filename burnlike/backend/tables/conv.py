@@ -12,7 +12,19 @@ Sizes = Sequence[int]
 
 
 class ConvOps(Protocol):
-    """Convolutions, on Float tensors. Sizes come one per spatial dimension."""
+    """Convolutions, on Float tensors. Sizes come one per spatial dimension.
+
+    Functions:
+        conv1d: `[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`.
+        conv2d: `[batch, in, h, w], [out, in / groups, kh, kw], [out] -> [batch, out, h_out, w_out]`.
+        conv3d: `[batch, in, d, h, w], [out, in / groups, kd, kh, kw], [out] -> [batch, out, d_out, h_out, w_out]`.
+        conv2d_weight_backward: The gradient of the weight of `conv2d`, from that of its result; the shape of `weight`.
+        conv_transpose: In 1, 2 or 3 dimensions `[batch, in, ..], [in, out / groups, ..], [out] -> [batch, out, ..]`.
+        unfold4d: Windows as columns, `[batch, channels, h, w] -> [batch, channels * kh * kw, windows]`.
+        fold4d: The sum of windows, `[batch, channels * kh * kw, windows] -> [batch, channels, h, w]`.
+        constant_pad: Add `value` around the input: amounts are (begin, end) from the last dimension on; below 0 they
+            cut.
+    """
 
     def conv1d(
         self,
@@ -24,9 +36,7 @@ class ConvOps(Protocol):
         dilation: Sizes,
         groups: int,
         /,
-    ) -> Tensor:
-        """`[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`."""
-
+    ) -> Tensor: ...
     def conv2d(
         self,
         tensor: Tensor,
@@ -37,9 +47,7 @@ class ConvOps(Protocol):
         dilation: Sizes,
         groups: int,
         /,
-    ) -> Tensor:
-        """`[batch, in, h, w], [out, in / groups, kh, kw], [out] -> [batch, out, h_out, w_out]`."""
-
+    ) -> Tensor: ...
     def conv3d(
         self,
         tensor: Tensor,
@@ -50,9 +58,7 @@ class ConvOps(Protocol):
         dilation: Sizes,
         groups: int,
         /,
-    ) -> Tensor:
-        """`[batch, in, d, h, w], [out, in / groups, kd, kh, kw], [out] -> [batch, out, d_out, h_out, w_out]`."""
-
+    ) -> Tensor: ...
     def conv2d_weight_backward(
         self,
         tensor: Tensor,
@@ -63,9 +69,7 @@ class ConvOps(Protocol):
         dilation: Sizes,
         groups: int,
         /,
-    ) -> Tensor:
-        """The gradient of the weight of `conv2d`, from that of its result; the shape of `weight`."""
-
+    ) -> Tensor: ...
     def conv_transpose(
         self,
         tensor: Tensor,
@@ -77,9 +81,7 @@ class ConvOps(Protocol):
         groups: int,
         dilation: Sizes,
         /,
-    ) -> Tensor:
-        """In 1, 2 or 3 dimensions `[batch, in, ..], [in, out / groups, ..], [out] -> [batch, out, ..]`."""
-
+    ) -> Tensor: ...
     def deform_conv2d(
         self,
         tensor: Tensor,
@@ -98,16 +100,11 @@ class ConvOps(Protocol):
         `offset` is `[batch, 2 * offset_groups * kh * kw, h_out, w_out]` (y, then x), `mask` has half of its channels.
         """
 
-    def unfold4d(self, tensor: Tensor, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /) -> Tensor:
-        """Windows as columns, `[batch, channels, h, w] -> [batch, channels * kh * kw, windows]`."""
-
+    def unfold4d(self, tensor: Tensor, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /) -> Tensor: ...
     def fold4d(
         self, tensor: Tensor, output_size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, /
-    ) -> Tensor:
-        """The sum of windows, `[batch, channels * kh * kw, windows] -> [batch, channels, h, w]`."""
-
-    def constant_pad(self, tensor: Tensor, amounts: Sizes, value: float, /) -> Tensor:
-        """Add `value` around the input: amounts are (begin, end) from the last dimension on; below 0 they cut."""
+    ) -> Tensor: ...
+    def constant_pad(self, tensor: Tensor, amounts: Sizes, value: float, /) -> Tensor: ...
 
 
 class PoolOps(Protocol):
@@ -115,6 +112,18 @@ class PoolOps(Protocol):
 
     Sizes come one per spatial dimension. In ceil mode a last window may go over the end; one that would start in the
     padding of the end is left out.
+
+    Functions:
+        max_pool: The largest element of each window in 1 or 2 dimensions; padding never is it.
+        max_pool_with_indices: Also where it is, as an index into the flat spatial dimensions of the input.
+        max_pool2d_backward: The gradient of the input, `[batch, channels, *size]`: that of each result added where it
+            came from.
+        avg_pool: The average of each window in 1 or 2 dimensions.
+        avg_pool2d_backward: The gradient of the input, `[batch, channels, *size]`.
+        adaptive_avg_pool1d: Averages over windows that share the input evenly, `[batch, channels, l] -> [batch,
+            channels, *size]`.
+        adaptive_avg_pool2d: `[batch, channels, h, w] -> [batch, channels, *size]`.
+        adaptive_avg_pool3d: `[batch, channels, d, h, w] -> [batch, channels, *size]`.
     """
 
     def max_pool(
@@ -127,9 +136,7 @@ class PoolOps(Protocol):
         dilation: Sizes,
         ceil_mode: bool,
         /,
-    ) -> Tensor:
-        """The largest element of each window in 1 or 2 dimensions; padding never is it."""
-
+    ) -> Tensor: ...
     def max_pool_with_indices(
         self,
         tensor: Tensor,
@@ -141,12 +148,8 @@ class PoolOps(Protocol):
         ceil_mode: bool,
         dtype: torch.dtype,
         /,
-    ) -> tuple[Tensor, Tensor]:
-        """Also where it is, as an index into the flat spatial dimensions of the input."""
-
-    def max_pool2d_backward(self, grad: Tensor, indices: Tensor, size: Sizes, /) -> Tensor:
-        """The gradient of the input, `[batch, channels, *size]`: that of each result added where it came from."""
-
+    ) -> tuple[Tensor, Tensor]: ...
+    def max_pool2d_backward(self, grad: Tensor, indices: Tensor, size: Sizes, /) -> Tensor: ...
     def avg_pool(
         self,
         tensor: Tensor,
@@ -157,9 +160,7 @@ class PoolOps(Protocol):
         count_include_pad: bool,
         ceil_mode: bool,
         /,
-    ) -> Tensor:
-        """The average of each window in 1 or 2 dimensions."""
-
+    ) -> Tensor: ...
     def avg_pool2d_backward(
         self,
         grad: Tensor,
@@ -170,14 +171,7 @@ class PoolOps(Protocol):
         count_include_pad: bool,
         size: Sizes,
         /,
-    ) -> Tensor:
-        """The gradient of the input, `[batch, channels, *size]`."""
-
-    def adaptive_avg_pool1d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
-        """Averages over windows that share the input evenly, `[batch, channels, l] -> [batch, channels, *size]`."""
-
-    def adaptive_avg_pool2d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
-        """`[batch, channels, h, w] -> [batch, channels, *size]`."""
-
-    def adaptive_avg_pool3d(self, tensor: Tensor, size: Sizes, /) -> Tensor:
-        """`[batch, channels, d, h, w] -> [batch, channels, *size]`."""
+    ) -> Tensor: ...
+    def adaptive_avg_pool1d(self, tensor: Tensor, size: Sizes, /) -> Tensor: ...
+    def adaptive_avg_pool2d(self, tensor: Tensor, size: Sizes, /) -> Tensor: ...
+    def adaptive_avg_pool3d(self, tensor: Tensor, size: Sizes, /) -> Tensor: ...

@@ -10,14 +10,22 @@ from torch import Tensor
 
 
 class LayerOps(Protocol):
-    """Linear maps, lookups, normalization, attention and losses, on Float tensors."""
+    """Linear maps, lookups, normalization, attention and losses, on Float tensors.
 
-    def linear(self, tensor: Tensor, weight: Tensor, bias: Tensor | None, /) -> Tensor:
-        """`[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`."""
+    Functions:
+        linear: `[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`.
+        embedding: Rows by their indices, `[n, d], [batch, length] -> [batch, length, d]`.
+        attention_fallback: The same by the formula.
+        layer_norm: Mean 0 and variance 1 along the last dimension, then gamma and beta: `[.., d], [d], [d] -> [.., d]`.
+        batch_norm: (x - mean) / sqrt(variance + epsilon) * gamma + beta; all but x and epsilon are `[channels]`.
+        batch_norm_train: Normalized by the batch itself; also its mean and biased variance, `[channels]`, detached.
+        ctc_loss: `[t, n, classes], [n, s], [n], [n] -> [n]`, the loss of each sample.
+        cross_entropy_with_logits: Minus the mean over rows of sum(log_softmax(logits) * probs) along the last
+            dimension, `[1]`.
+    """
 
-    def embedding(self, weights: Tensor, indices: Tensor, /) -> Tensor:
-        """Rows by their indices, `[n, d], [batch, length] -> [batch, length, d]`."""
-
+    def linear(self, tensor: Tensor, weight: Tensor, bias: Tensor | None, /) -> Tensor: ...
+    def embedding(self, weights: Tensor, indices: Tensor, /) -> Tensor: ...
     def attention(
         self,
         query: Tensor,
@@ -47,110 +55,78 @@ class LayerOps(Protocol):
         softcap: float | None,
         is_causal: bool,
         /,
-    ) -> Tensor:
-        """The same by the formula."""
-
-    def layer_norm(self, tensor: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float, /) -> Tensor:
-        """Mean 0 and variance 1 along the last dimension, then gamma and beta: `[.., d], [d], [d] -> [.., d]`."""
-
+    ) -> Tensor: ...
+    def layer_norm(self, tensor: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float, /) -> Tensor: ...
     def batch_norm(
         self, tensor: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, variance: Tensor, epsilon: float, /
-    ) -> Tensor:
-        """(x - mean) / sqrt(variance + epsilon) * gamma + beta; all but x and epsilon are `[channels]`."""
-
+    ) -> Tensor: ...
     def batch_norm_train(
         self, tensor: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, /
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Normalized by the batch itself; also its mean and biased variance, `[channels]`, detached."""
-
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def ctc_loss(
         self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int, /
-    ) -> Tensor:
-        """`[t, n, classes], [n, s], [n], [n] -> [n]`, the loss of each sample."""
-
-    def cross_entropy_with_logits(self, logits: Tensor, probs: Tensor, /) -> Tensor:
-        """Minus the mean over rows of sum(log_softmax(logits) * probs) along the last dimension, `[1]`."""
+    ) -> Tensor: ...
+    def cross_entropy_with_logits(self, logits: Tensor, probs: Tensor, /) -> Tensor: ...
 
 
 class ActivationOps(Protocol):
-    """Activation functions, on Float tensors; the result has the input's shape."""
+    """Activation functions, on Float tensors; the result has the input's shape.
 
-    def relu(self, tensor: Tensor, /) -> Tensor:
-        """max(x, 0); NaN stays."""
+    Functions:
+        relu: max(x, 0); NaN stays.
+        gelu: x * (1 + erf(x / sqrt(2))) / 2.
+        gelu_approximate: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+        log_sigmoid: log(sigmoid(x)), without overflow.
+        hard_swish: x * clamp(x / 6 + 0.5, 0, 1).
+        mish: x * tanh(log(1 + e^x)).
+        selu: 1.0507009873554805 * elu(x, 1.6732632423543772).
+        softsign: x / (1 + |x|).
+        tanhshrink: x - tanh(x).
+        leaky_relu: x where x >= 0, negative_slope * x elsewhere.
+        hard_sigmoid: clamp(alpha * x + beta, 0, 1).
+        softplus: log(1 + e^(beta * x)) / beta, and x where beta * x > threshold.
+        elu: x where x > 0, alpha * (e^x - 1) elsewhere.
+        celu: max(x, 0) + min(0, alpha * (e^(x / alpha) - 1)).
+        threshold: x where x > threshold, `value` elsewhere.
+        hard_shrink: x where |x| > lambd, 0 elsewhere.
+        shrink: x - sign(x) * bias where |x| > lambd, 0 elsewhere.
+        soft_shrink: x - sign(x) * lambd where |x| > lambd, 0 elsewhere.
+        hardtanh: x, at least `minimum` and at most `maximum`.
+        prelu: x where x >= 0, alpha * x elsewhere; alpha `[1]`, or one per channel of `[batch, channels, ..]`.
+        softmax: e^x / sum(e^x) along a dimension.
+        softmin: softmax(-x) along a dimension.
+        log_softmax: log(softmax(x)) along a dimension.
+        quiet_softmax: e^x / (1 + sum(e^x)) along a dimension.
+        glu: The first half along a dimension times the sigmoid of the second half: that dimension is halved.
+    """
 
-    def gelu(self, tensor: Tensor, /) -> Tensor:
-        """x * (1 + erf(x / sqrt(2))) / 2."""
-
-    def gelu_approximate(self, tensor: Tensor, /) -> Tensor:
-        """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
-
+    def relu(self, tensor: Tensor, /) -> Tensor: ...
+    def gelu(self, tensor: Tensor, /) -> Tensor: ...
+    def gelu_approximate(self, tensor: Tensor, /) -> Tensor: ...
     def sigmoid(self, tensor: Tensor, /) -> Tensor: ...
-    def log_sigmoid(self, tensor: Tensor, /) -> Tensor:
-        """log(sigmoid(x)), without overflow."""
-
+    def log_sigmoid(self, tensor: Tensor, /) -> Tensor: ...
     def silu(self, tensor: Tensor, /) -> Tensor: ...
-    def hard_swish(self, tensor: Tensor, /) -> Tensor:
-        """x * clamp(x / 6 + 0.5, 0, 1)."""
-
-    def mish(self, tensor: Tensor, /) -> Tensor:
-        """x * tanh(log(1 + e^x))."""
-
-    def selu(self, tensor: Tensor, /) -> Tensor:
-        """1.0507009873554805 * elu(x, 1.6732632423543772)."""
-
-    def softsign(self, tensor: Tensor, /) -> Tensor:
-        """x / (1 + |x|)."""
-
-    def tanhshrink(self, tensor: Tensor, /) -> Tensor:
-        """x - tanh(x)."""
-
-    def leaky_relu(self, tensor: Tensor, negative_slope: float, /) -> Tensor:
-        """x where x >= 0, negative_slope * x elsewhere."""
-
-    def hard_sigmoid(self, tensor: Tensor, alpha: float, beta: float, /) -> Tensor:
-        """clamp(alpha * x + beta, 0, 1)."""
-
-    def softplus(self, tensor: Tensor, beta: float, threshold: float, /) -> Tensor:
-        """log(1 + e^(beta * x)) / beta, and x where beta * x > threshold."""
-
-    def elu(self, tensor: Tensor, alpha: float, /) -> Tensor:
-        """x where x > 0, alpha * (e^x - 1) elsewhere."""
-
-    def celu(self, tensor: Tensor, alpha: float, /) -> Tensor:
-        """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))."""
-
-    def threshold(self, tensor: Tensor, threshold: float, value: float, /) -> Tensor:
-        """x where x > threshold, `value` elsewhere."""
-
-    def hard_shrink(self, tensor: Tensor, lambd: float, /) -> Tensor:
-        """x where |x| > lambd, 0 elsewhere."""
-
-    def shrink(self, tensor: Tensor, lambd: float, bias: float, /) -> Tensor:
-        """x - sign(x) * bias where |x| > lambd, 0 elsewhere."""
-
-    def soft_shrink(self, tensor: Tensor, lambd: float, /) -> Tensor:
-        """x - sign(x) * lambd where |x| > lambd, 0 elsewhere."""
-
-    def hardtanh(self, tensor: Tensor, minimum: float, maximum: float, /) -> Tensor:
-        """x, at least `minimum` and at most `maximum`."""
-
-    def prelu(self, tensor: Tensor, alpha: Tensor, /) -> Tensor:
-        """x where x >= 0, alpha * x elsewhere; alpha `[1]`, or one per channel of `[batch, channels, ..]`."""
-
-    def softmax(self, tensor: Tensor, dim: int, /) -> Tensor:
-        """e^x / sum(e^x) along a dimension."""
-
-    def softmin(self, tensor: Tensor, dim: int, /) -> Tensor:
-        """softmax(-x) along a dimension."""
-
-    def log_softmax(self, tensor: Tensor, dim: int, /) -> Tensor:
-        """log(softmax(x)) along a dimension."""
-
-    def quiet_softmax(self, tensor: Tensor, dim: int, /) -> Tensor:
-        """e^x / (1 + sum(e^x)) along a dimension."""
-
-    def glu(self, tensor: Tensor, dim: int, /) -> Tensor:
-        """The first half along a dimension times the sigmoid of the second half: that dimension is halved."""
+    def hard_swish(self, tensor: Tensor, /) -> Tensor: ...
+    def mish(self, tensor: Tensor, /) -> Tensor: ...
+    def selu(self, tensor: Tensor, /) -> Tensor: ...
+    def softsign(self, tensor: Tensor, /) -> Tensor: ...
+    def tanhshrink(self, tensor: Tensor, /) -> Tensor: ...
+    def leaky_relu(self, tensor: Tensor, negative_slope: float, /) -> Tensor: ...
+    def hard_sigmoid(self, tensor: Tensor, alpha: float, beta: float, /) -> Tensor: ...
+    def softplus(self, tensor: Tensor, beta: float, threshold: float, /) -> Tensor: ...
+    def elu(self, tensor: Tensor, alpha: float, /) -> Tensor: ...
+    def celu(self, tensor: Tensor, alpha: float, /) -> Tensor: ...
+    def threshold(self, tensor: Tensor, threshold: float, value: float, /) -> Tensor: ...
+    def hard_shrink(self, tensor: Tensor, lambd: float, /) -> Tensor: ...
+    def shrink(self, tensor: Tensor, lambd: float, bias: float, /) -> Tensor: ...
+    def soft_shrink(self, tensor: Tensor, lambd: float, /) -> Tensor: ...
+    def hardtanh(self, tensor: Tensor, minimum: float, maximum: float, /) -> Tensor: ...
+    def prelu(self, tensor: Tensor, alpha: Tensor, /) -> Tensor: ...
+    def softmax(self, tensor: Tensor, dim: int, /) -> Tensor: ...
+    def softmin(self, tensor: Tensor, dim: int, /) -> Tensor: ...
+    def log_softmax(self, tensor: Tensor, dim: int, /) -> Tensor: ...
+    def quiet_softmax(self, tensor: Tensor, dim: int, /) -> Tensor: ...
+    def glu(self, tensor: Tensor, dim: int, /) -> Tensor: ...
 
 
 class QuantizationOps(Protocol):
@@ -158,15 +134,19 @@ class QuantizationOps(Protocol):
 
     `block` has one number per dimension, how many elements share a scale there; None where one scale is for all.
     Scales are `[1]`, or `[size // block, ..]`.
+
+    Functions:
+        quantization_scales: 2 * max|x| / steps of each block; 0.1 for a block of zeros.
+        quantize: x / scale rounded, within low .. high, as int8.
+        dequantize: Value * scale, calculated in the scales' dtype.
     """
 
     def quantization_scales(
         self, tensor: Tensor, block: Sequence[int] | None, steps: int, dtype: torch.dtype, /
-    ) -> Tensor:
-        """2 * max|x| / steps of each block; 0.1 for a block of zeros."""
-
-    def quantize(self, tensor: Tensor, scales: Tensor, block: Sequence[int] | None, low: int, high: int, /) -> Tensor:
-        """x / scale rounded, within low .. high, as int8."""
-
-    def dequantize(self, values: Tensor, scales: Tensor, block: Sequence[int] | None, dtype: torch.dtype, /) -> Tensor:
-        """Value * scale, calculated in the scales' dtype."""
+    ) -> Tensor: ...
+    def quantize(
+        self, tensor: Tensor, scales: Tensor, block: Sequence[int] | None, low: int, high: int, /
+    ) -> Tensor: ...
+    def dequantize(
+        self, values: Tensor, scales: Tensor, block: Sequence[int] | None, dtype: torch.dtype, /
+    ) -> Tensor: ...
