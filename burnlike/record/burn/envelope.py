@@ -67,22 +67,6 @@ def metadata_of(outline: Outline, recorder: str) -> dict[str, str]:
     }
 
 
-def _additions(outline: Outline, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What stands under `burnlike`, None for nothing; `values` are those that have no place in the record's tree."""
-    found: dict[str, Any] = {}
-    if values:
-        found["values"] = to_json(values, "values")
-    aliases = {alias: name for alias, name in outline.aliases.items() if name not in outline.ids}
-    if aliases:
-        found["aliases"] = aliases
-    if frozenset(outline.states) != told_states(outline):
-        found["states"] = sorted(outline.states)
-    texts = {key: text for key, text in outline.metadata.items() if key not in KEYS and isinstance(text, str)}
-    if texts:
-        found["metadata"] = texts
-    return {"format": FORMAT_VERSION, **found} if found else None
-
-
 def _with_additions(found: Any, outline: Outline, path: str) -> Outline:
     if found is None:
         return replace(outline, states=told_states(outline))
@@ -122,9 +106,15 @@ def artifact_of(outline: Outline, recorder: str, phantom: Any, finite: bool = Fa
     `phantom` stands for `_b`, which is empty. In a `finite` format inf and nan stand under `burnlike` alone.
     """
     item, values = item_of(outline, finite)
-    extra = _additions(outline, values)
     found = {"metadata": metadata_of(outline, recorder), "item": item, "_b": phantom}
-    return found if extra is None else {**found, _KEY: extra}
+    extra: dict[str, Any] = {"values": to_json(values, "values")} if values else {}
+    if aliases := {alias: name for alias, name in outline.aliases.items() if name not in outline.ids}:
+        extra["aliases"] = aliases
+    if frozenset(outline.states) != told_states(outline):
+        extra["states"] = sorted(outline.states)
+    if texts := {key: it for key, it in outline.metadata.items() if key not in KEYS and isinstance(it, str)}:
+        extra["metadata"] = texts
+    return {**found, _KEY: {"format": FORMAT_VERSION, **extra}} if extra else found
 
 
 def pieces_of(
@@ -134,14 +124,9 @@ def pieces_of(
     hole: Callable[[bytes, TensorEntry], bytes] = lambda mark, entry: mark,
     number: Callable[[float], Any] = float,
 ) -> Iterator[bytes | TensorEntry]:
-    """The text of a tree in pieces, and between them the tensors whose values stand there.
+    """The text of a tree (see `artifact_of`) in pieces, and between them the tensors whose values stand there.
 
-    Args:
-        tree: see `artifact_of`.
-        outline: has the tensors.
-        encode: makes the text.
-        hole: what stands in the text in place of a tensor's values; it has the mark once, which is then cut out.
-        number: what `encode` gets for a float.
+    `hole` makes what stands in the text for a tensor's values, with the mark once, which is then cut out.
     """
     mark = b'"%s"' % secrets.token_hex(16).encode()  # a text in JSON too; none of the record's has it
     entries: list[TensorEntry] = []

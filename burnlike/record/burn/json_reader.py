@@ -133,12 +133,12 @@ class JsonReader:
             values = bytes_of(self._data[self._at : stop])
         if values is not None:  # all of it is at hand
             self._at = stop + 1
-            return Blob(start, len(values), text=True), values
+            return Blob(start, len(values)), values
         for run in runs(self._source, start):
             few = run.values if run.last and count == 0 else None
             count += len(run.values)
             self._data, self._begin, self._at, self._ended = b"", run.end, 0, False
-        return Blob(start, count, text=True), few
+        return Blob(start, count), few
 
     def _text(self) -> str:
         place, raw, escaped = self._begin + self._at, bytearray(), False

@@ -146,9 +146,7 @@ class LayoutFiller:
             layout = layout["$named"]
         has_place = self._states or self._tensors or holds_states(layout)
         if self._optimizer and has_place and self._values >= self._states.keys():
-            values = {name: value for name, value in values.items() if name != "states"}
-            if not values.get("paths"):
-                values.pop("paths", None)
+            values = {key: it for key, it in values.items() if key != "states" and (it or key != "paths")}
         if self._values and all(path in self._values or path in self._states for path in flat(values)):
             return {}
         return dict(values)

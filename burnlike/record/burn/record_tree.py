@@ -28,14 +28,10 @@ class TensorLeaf:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes in a tree that is read: where they begin in the source, and how many they are.
-
-    With `text` they are a JSON array of numbers, whose `[` is at `start`.
-    """
+    """Bytes in a tree that is read: where they, or the `[` of their JSON array, begin, and how many they are."""
 
     start: int
     count: int
-    text: bool = False
 
 
 def item_of(outline: Outline, finite: bool = False) -> tuple[Any, dict[str, Any]]:

@@ -116,18 +116,18 @@ def is_optimizer_record(outline: Outline) -> bool:
 
 
 def is_id(text: str) -> bool:
-    try:
-        ParamId.parse(text)
-    except ValueError:
-        return False
-    return True
+    return _parsed(text) is not None
 
 
 def id_of(name: str) -> int | None:
     """The id that a name of a part of a state begins with, None for other names."""
     text, dot, _ = name.partition(".")
+    param_id = _parsed(text) if dot else None
+    return None if param_id is None or str(param_id) != text else param_id.value
+
+
+def _parsed(text: str) -> ParamId | None:
     try:
-        param_id = ParamId.parse(text)
+        return ParamId.parse(text)
     except ValueError:
         return None
-    return param_id.value if dot and str(param_id) == text else None

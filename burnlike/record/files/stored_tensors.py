@@ -55,11 +55,7 @@ class StoredTensors(Mapping[str, Tensor]):
 
     @abstractmethod
     def copy_into(self, name: str, target: Tensor) -> None:
-        """Read the values into `target`, which has the tensor's shape, in target's type and on its device.
-
-        Raises:
-            RecordIOError: reading fails.
-        """
+        """Read the values into `target`, which has the tensor's shape, in its type; raises RecordIOError."""
 
 
 class ShardedTensors(StoredTensors):
@@ -84,12 +80,7 @@ def shape_in(tensors: Mapping[str, Tensor], name: str) -> torch.Size:
 
 
 class LazyTensors(StoredTensors):
-    """Name -> tensor of an open file; each access reads it into fresh memory.
-
-    Attributes:
-        outline: names, types, shapes and places.
-        path: the file's name, for messages.
-    """
+    """Name -> tensor of an open file, read into fresh memory at each access; `outline` has types, shapes and places."""
 
     def __init__(self, source: Source, outline: Outline) -> None:
         super().__init__(source.path, outline.entries)
@@ -131,7 +122,11 @@ class LazyTensors(StoredTensors):
         """The values in pieces of a few megabytes, and the index of the first: flat, valid until the next one."""
         found = self.values_of(name)
         count = _CHUNK_BYTES // found.stored.itemsize
-        buffer = _buffer(min(_CHUNK_BYTES, found.entry.stored_bytes))
+        size = min(_CHUNK_BYTES, found.entry.stored_bytes)
+        if size < _CHUNK_BYTES:
+            buffer = torch.empty(size, dtype=torch.uint8, device="cpu")
+        else:  # goes back to the system at once; the allocator would keep one for each tensor
+            buffer = torch.frombuffer(mmap.mmap(-1, size), dtype=torch.uint8)
         for first in range(0, found.numel(), count):
             yield found.read(first, min(first + count, found.numel()), buffer), first
 
@@ -181,10 +176,3 @@ class FileValues:
         # A hostile file may hold bytes that are no bool; comparing makes them one.
         values = raw.view(torch.uint8 if self.stored == torch.bool else self.stored)
         return values.ne(0) if self.dtype == torch.bool else values
-
-
-def _buffer(count: int) -> Tensor:
-    """Memory for `count` bytes that goes back to the system at once; the allocator would keep one for each tensor."""
-    if count < _CHUNK_BYTES:
-        return torch.empty(count, dtype=torch.uint8, device="cpu")
-    return torch.frombuffer(mmap.mmap(-1, count), dtype=torch.uint8)

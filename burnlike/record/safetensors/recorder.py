@@ -63,7 +63,6 @@ class SafetensorsRecorder(FileRecorder):
         Args:
             path: the file, whose name may lack the extension; or, of a record that is divided among files, the name
                 that its single file would have, its index, or its directory.
-            layout: not needed here.
 
         Raises:
             RecordIOError: a file can't be read.

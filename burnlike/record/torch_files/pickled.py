@@ -94,9 +94,7 @@ def symbol_of(item: Any) -> Symbol:
     return item
 
 
-_TENSOR_CLASSES = {
-    *(Symbol("torch.nn.parameter", "Parameter"), Symbol("torch.nn.parameter", "Buffer"), Symbol("torch", "Tensor")),
-}
+_TENSOR_CLASSES = {"torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer", "torch.Tensor"}
 
 
 def kind_of(item: Any) -> str:
@@ -139,7 +137,7 @@ def _made(name: str, arguments: tuple[Any, ...], symbol: Symbol) -> Any:
             return _tensor(storage, _DTYPES[dtype], offset, shape, strides, [*rest, None][0])
         # Classes of tensors that are no more than torch's own.
         case "torch._tensor._rebuild_from_type_v2", (inner, Symbol() as kind, tuple(inner_arguments), _):
-            return called(inner, inner_arguments) if kind in _TENSOR_CLASSES else None
+            return called(inner, inner_arguments) if str(kind) in _TENSOR_CLASSES else None
         case (
             "torch._utils._rebuild_qtensor",
             (Storage() as storage, offset, shape, strides, (Symbol("torch", scheme), scale, zero_point, *axis), *_),
