@@ -13,12 +13,7 @@ LARGEST_FLOAT = 1e18
 
 
 def at_most(largest: float, reason: str) -> Meta:
-    """An upper bound that messages give together with its reason, and only where it is exceeded.
-
-    Args:
-        largest: the largest value allowed.
-        reason: why, as in "the kernel's tile".
-    """
+    """An upper bound that messages give together with its reason, and only where it is exceeded."""
     return Meta(le=largest, extra={"reason": reason})
 
 

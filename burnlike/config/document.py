@@ -26,11 +26,7 @@ _PLAIN_TAGS = {"map": yaml.MappingStartEvent, "seq": yaml.SequenceStartEvent, "s
 def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
     """The tree of a YAML document and the mistakes that do not stop one from reading on.
 
-    Args:
-        source: what messages call it: a file's path or a `--set` option.
-
-    Raises:
-        ConfigError: the text is not YAML, is empty, holds two documents, or is nested or repeated beyond all use.
+    It is a ConfigError if the text is not YAML, is empty, holds two documents, or is nested or repeated beyond all use.
     """
     check_characters(text, source)
     check_directives(text, source)

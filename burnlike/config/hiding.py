@@ -17,11 +17,7 @@ _SHORTEST = 4
 
 
 def hide_values(text: str, config: str) -> str:
-    """The text without the values of the environment variables that a config refers to.
-
-    Args:
-        config: its YAML, with the references.
-    """
+    """The text without the values of the environment variables that a config, its YAML, refers to."""
     values = {user_variable(name.strip()) or "": name.strip() for name in _NAME.findall(config)}
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _SHORTEST:

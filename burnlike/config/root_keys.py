@@ -21,13 +21,7 @@ _EXPECTED = "expected sizes, [8, 3, 32, 32], or a text such as 'int64:8,128'; a 
 
 
 class Input(NamedTuple):
-    """A tensor that a model is called with.
-
-    Attributes:
-        shape: its sizes.
-        dtype: torch's name of its element type.
-        name: of the argument; empty for one that is given by its order.
-    """
+    """A tensor that a model is called with, its dtype by torch's name; without a name it is given by its order."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"

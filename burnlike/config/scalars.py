@@ -28,10 +28,7 @@ class ScalarError(ValueError):
 
 
 def resolve(text: str) -> Scalar:
-    """The value of the unquoted scalar `text`.
-
-    Raises:
-        ScalarError: a number too large for a float, or of more than 400 digits.
+    """The value of the unquoted scalar `text`; a ScalarError for a number too large, or of more than 400 digits.
 
     Example:
         >>> [resolve(text) for text in ("1e-4", "no", "0o17", "50_000", "-.inf", "12:30:00", "~", "3.")]

@@ -23,12 +23,7 @@ _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 
 
 def read_text(path: "str | os.PathLike[str]") -> str:
-    """The text of the file at `path`, UTF-8 with or without a byte order mark.
-
-    Raises:
-        ConfigIOError: there is no such file, it can't be read, or it is a directory, a pipe or a device.
-        ConfigError: it is larger than 4 MiB or not UTF-8.
-    """
+    """The text of the file at `path`, UTF-8 with or without a byte order mark, of at most 4 MiB."""
     name = os.fspath(path)
     try:
         data = read_regular(path, MAX_BYTES + 1)
@@ -46,11 +41,7 @@ def read_text(path: "str | os.PathLike[str]") -> str:
 
 
 def check_characters(text: str, source: str) -> None:
-    """Refuse characters that no YAML text may hold, which binary files are full of.
-
-    Raises:
-        ConfigError: names the first one and its place.
-    """
+    """Refuse characters that no YAML text may hold, which binary files are full of."""
     if found := _FORBIDDEN.search(text):
         line, column = _position(text[: found.start()])
         message = f"not a text file: it holds the character U+{ord(found[0]):04X}, which YAML does not allow"
@@ -58,11 +49,7 @@ def check_characters(text: str, source: str) -> None:
 
 
 def check_directives(text: str, source: str) -> None:
-    """Refuse more directives than a document has use for; of `%YAML` and `%TAG` a config needs none.
-
-    Raises:
-        ConfigError: names the place of the first that is too many.
-    """
+    """Refuse more directives than a document has use for; of `%YAML` and `%TAG` a config needs none."""
     found = list(itertools.islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1))
     if len(found) > MAX_DIRECTIVES:
         line, _ = _position(text[: found[-1].end() - 1])
@@ -138,11 +125,7 @@ _REMEDIES = {
 
 
 def explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
-    """Line and column (from 1) of a syntax error, and what is wrong with the remedy.
-
-    Args:
-        error: what PyYAML or libyaml raised; the two differ in wording.
-    """
+    """Line and column (from 1) of a syntax error of PyYAML or libyaml, which differ in wording, and what is wrong."""
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     problem, context = error.problem or "not YAML", error.context or ""
