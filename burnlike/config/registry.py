@@ -48,8 +48,8 @@ def inlined_in(cls: ConfigType) -> str:
 def fields_of(cls: ConfigType) -> dict[str, mi.Field]:
     """The fields of a struct by the key they have in YAML.
 
-    A union of a number with bounds and a tuple of fixed length is a TypeError: msgspec 0.22 reads wrong memory then, and
-    the process would end at the next collection of garbage.
+    A union of a number with bounds and a tuple of fixed length is a TypeError: msgspec 0.22 reads wrong memory then,
+    and the process would end at the next collection of garbage.
     """
     for name, kind in get_type_hints(cls, include_extras=True).items():
         if _is_unsafe(kind):

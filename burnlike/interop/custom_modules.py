@@ -84,18 +84,13 @@ def why_not(layer: nn.Module, *, whole: bool) -> str:
 
 
 class OtherClass:
-    """A module whose class was registered with another one, of which its copy becomes an object.
+    """A module whose class was registered with another one (`kind`), of which its copy becomes an object.
 
     Args:
-        path: of the module.
-        kind: the other class.
         layer: None for a module that calls layers; else one whose class is derived from a layer with a twin.
         made: the twin of the layer that its class is derived from.
         plain: a layer with nothing added.
         ignored: names that only one of the two libraries has.
-
-    Raises:
-        NoCounterpartError: what the class added has a name of the twin's.
     """
 
     def __init__(

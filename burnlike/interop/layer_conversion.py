@@ -40,12 +40,7 @@ class TorchLayer:
 
 @dataclass(slots=True)
 class Twin:
-    """A layer and its twin in the other library.
-
-    Attributes:
-        made: the twin, on the meta device until its tensors are made.
-        recipes: how each tensor of the twin is made of the layer's.
-    """
+    """A layer, its twin `made` (on the meta device until its tensors are), and how each of these is made of the layer's."""
 
     layer: nn.Module
     made: nn.Module
