@@ -106,10 +106,9 @@ class GradientsParams:
     def remove(self, param: Param | ParamId) -> Tensor | None:
         """Take the gradient of a parameter out, or None."""
         found = self._known().pop(_id(param), None)
-        if found is None:
-            return None
-        self._lists = None
-        return found[1]
+        if found is not None:
+            self._lists = None
+        return None if found is None else found[1]
 
     def register(self, param: Param, grad: Tensor) -> None:
         """Put in a gradient, in place of that of the same parameter; an error if it does not fit its parameter."""
@@ -170,10 +169,8 @@ def check_gradient(param: Param, tensor: Tensor, grad: Tensor, otherwise: str = 
 
 
 def _id(param: Param | ParamId) -> ParamId:
-    if isinstance(param, Param):
-        return param.id
-    if isinstance(param, ParamId):
-        return param
+    if isinstance(param, Param | ParamId):
+        return param.id if isinstance(param, Param) else param
     raise ModuleTreeError(
         f"GradientsParams: expected a Param or a ParamId, as burnlike.module.params(module) gives them, got a"
         f" {type(param).__name__}"
@@ -254,7 +251,15 @@ class GradientsAccumulator:
             ArgumentError: `items` is negative or not finite, or was given for some micro-batches only.
             ShapeError, DTypeError, DeviceError: a gradient does not fit its parameter; nothing was added.
         """
-        self._check_items(items)
+        if items is not None and not 0 <= items < math.inf:
+            raise ArgumentError(f"items: expected how many items the loss is a mean of, at least 0; got {items}")
+        weighted = self._first is not None
+        if self._weight and weighted != (items is not None):  # what has items 0 alone says nothing about the others
+            given, now = ("with", "without") if weighted else ("without", "with")
+            raise ArgumentError(
+                f"items: micro-batches before were accumulated {given} items, this one {now}; give them for all, or for"
+                " none"
+            )
         if items == 0:
             self._count += 1
             return
@@ -296,18 +301,6 @@ class GradientsAccumulator:
     def reset(self) -> None:
         self._sums, self._dtypes = {}, {}
         self._first, self._weight, self._count = None, 0.0, 0
-
-    def _check_items(self, items: float | None) -> None:
-        if items is not None and not (math.isfinite(items) and items >= 0):
-            raise ArgumentError(f"items: expected how many items the loss is a mean of, at least 0; got {items}")
-        weighted = self._first is not None
-        # What has items 0 alone says nothing about the others.
-        if self._weight and weighted != (items is not None):
-            given, now = ("with", "without") if weighted else ("without", "with")
-            raise ArgumentError(
-                f"items: micro-batches before were accumulated {given} items, this one {now}; give them for all, or for"
-                " none"
-            )
 
 
 def _in(dtype: torch.dtype, tensor: Tensor) -> Tensor:

@@ -105,14 +105,10 @@ class ModuleOptimizerConfig(OptimizerConfig["OptimizerAdaptor[Any]"], Builds[Bui
 
     def init(self) -> "OptimizerAdaptor[Any]":
         base = None if isinstance(self, OptimizerGroupsConfig) else self
-        return resolve("burnlike.optim:OptimizerAdaptor")(
-            None if base is None else base.build(),
-            self.grad_clipping,
-            [group.init_within(base) for group in self.groups],
-            maximize=self.maximize,
-            skip_non_finite=self.skip_non_finite,
-            stochastic_rounding=self.stochastic_rounding,
-        )
+        groups = [group.init_within(base) for group in self.groups]
+        options = {name: getattr(self, name) for name in _OF_THE_WHOLE if name != "groups"}
+        rule = None if base is None else base.build()
+        return resolve("burnlike.optim:OptimizerAdaptor")(rule, self.grad_clipping, groups, **options)
 
 
 class OptimizerGroupsConfig(ModuleOptimizerConfig, tag="OptimizerGroups"):

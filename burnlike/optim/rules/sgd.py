@@ -47,9 +47,8 @@ class Sgd(KernelOptimizer[SgdState]):
     def update(
         self, lr: float, tensors: Sequence[Tensor], grads: Sequence[Tensor], states: ReadyStates, options: StepOptions
     ) -> None:
-        momentum = self.config.momentum
         factors = {}
-        if momentum is not None:
+        if (momentum := self.config.momentum) is not None:
             factors = {"momentum": momentum.momentum, "dampening": momentum.dampening, "nesterov": momentum.nesterov}
         (velocity,) = states.moments or (KernelMoment((), ()),)
         if options.skipped is not None:

@@ -83,30 +83,18 @@ class KeptStates:
         return Record(tensors=tensors, values=values, source=f"the record of {name}", layout=self._layout(rule_of))
 
     def _layout(self, rule_of: RuleOf) -> Any:
-        if not self.ranks.keys() >= self.states.keys():
-            return None
         if not self.states:
             return {"$map": {"$state": {}}}
         layouts = {}
         for param_id, state in self.states.items():
-            below = layout_of_state(rule_of(param_id, self.paths.get(param_id)), state)
-            if below is None:
+            # A state may hold what Burn's don't.
+            below = (
+                layout_of_type(rule_of(param_id, self.paths.get(param_id)).state_type) if fits_layout(state) else None
+            )
+            if below is None or param_id not in self.ranks:
                 return None
             layouts[str(param_id)] = {"$state": below, "rank": self.ranks[param_id]}
         return layouts
-
-
-def layout_of_state(rule: Rule, state: Any = None) -> Any:
-    """The layout of a rule's states, or of `state`, which may hold what Burn's don't; None if it can't be told."""
-    return layout_of_type(rule.state_type) if fits_layout(state) else None
-
-
-def checked_layout(rule: Rule) -> Any:
-    layout = layout_of_state(rule)
-    if layout is None:
-        name = rule.state_type.__name__
-        raise RecordError(f"the layout of {name} can't be told from its types; declare the type of each field")
-    return {"$map": {"$state": layout}}
 
 
 def read_states(
@@ -135,15 +123,13 @@ def read_states(
         raise RecordMismatchError(f"{record.source}: expected random_step, a number of steps, got {random_step!r:.60}")
     loaded = KeptStates(report=found, random_step=random_step)
     for entry, target in matches:
-        param_id = entry.id if target is None else target.id
-        rule = _rule(entry, target, rule_of)
-        state, rank = _state_of(entry, target, record, rule)
-        loaded.states[param_id] = state
+        param_id, path = (entry.id, entry.path) if target is None else (target.id, target.param.path)
+        rule = rule_of(param_id, path)
+        loaded.states[param_id], rank = _state_of(entry, target, record, rule)
         if target is not None:
             loaded.shapes[param_id] = target.param.tensor.shape
-        if target is not None and rule.elementwise:
-            loaded.divisions[param_id] = division_of(target.param.tensor)
-        path = entry.path if target is None else target.param.path
+            if rule.elementwise:
+                loaded.divisions[param_id] = division_of(target.param.tensor)
         if path is not None:
             loaded.paths[param_id] = path
         if rank is not None:
@@ -151,16 +137,12 @@ def read_states(
     return loaded
 
 
-def _rule(entry: StateEntry, target: StateOwner | None, rule_of: RuleOf) -> Rule:
-    return rule_of(entry.id, entry.path) if target is None else rule_of(target.id, target.param.path)
-
-
 def _mismatches(matches: Sequence[StateMatch], record: Record, rule_of: RuleOf) -> Iterator[Mismatch]:
     for entry, target in matches:
         if target is None:
             continue
         tensor = target.param.tensor
-        rule = _rule(entry, target, rule_of)
+        rule = rule_of(target.id, target.param.path)
         for part, name in entry.tensors.items():
             shape = shape_in(record.tensors, name)
             wanted = {rule.state_shape(part, it) for it in (tensor.shape, local(tensor).shape)}
@@ -260,7 +242,12 @@ class StatefulOptimizer(Optimizer):
 
     def record_layout(self) -> Any:
         """The layout of its records, for files that carry no names (Burn's `.bin`), or RecordError."""
-        return checked_layout(self.rules.rule(BASE))
+        state_type = self.rules.rule(BASE).state_type
+        if (layout := layout_of_type(state_type)) is None:
+            raise RecordError(
+                f"the layout of {state_type.__name__} can't be told from its types; declare the type of each field"
+            )
+        return {"$map": {"$state": layout}}
 
     def load_record(
         self,
