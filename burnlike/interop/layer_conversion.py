@@ -40,7 +40,7 @@ class TorchLayer:
 
 @dataclass(slots=True)
 class Twin:
-    """A layer, its twin `made` (on the meta device until its tensors are), and how each of these is made of the layer's."""
+    """A layer, its twin `made` (on the meta device until its tensors are), and how these are made of the layer's."""
 
     layer: nn.Module
     made: nn.Module
