@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from torch import nn
 
 from ..record.methods import RecordMethods
-from .core.step_checks import WarnsOfMissingGradients
+from .core.gradient_transform import WarnsOfMissingGradients
 from .gradients.gradients import GradientsParams
 
 if TYPE_CHECKING:

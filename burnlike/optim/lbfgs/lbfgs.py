@@ -11,13 +11,12 @@ from ...errors import ArgumentError, RecordMismatchError, ShapeError, TrainingEr
 from ...record import Record
 from ...record.methods import RecordMethods
 from ...tensor.core.base import TensorBase
+from ..core.gradient_transform import WarnsOfMissingGradients
 from ..core.state import inner_of
-from ..core.step_checks import WarnsOfMissingGradients
 from ..gradients.gradients import GradientsParams
 from .configs import LbfgsConfig
-from .flat_parameters import FlatParameters
 from .line_search import Sample, strong_wolfe
-from .state import LbfgsState, state_of
+from .state import FlatParameters, LbfgsState, state_of
 
 Module = TypeVar("Module", bound=nn.Module)
 Loss = float | Tensor | TensorBase

@@ -13,8 +13,8 @@ from ..._torch_compat.fsdp import reshard
 from ...errors import ConfigError
 from ...module import Param, ParamGroup
 from ...module.tree.walk import weights
+from ..core.gradient_transform import check_alike, meshes_of
 from ..core.sharded import division_of, local, local_state
-from ..core.step_checks import check_alike, meshes_of
 from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
 from ..optimizer import Module
