@@ -155,8 +155,9 @@ class _Definitions:
         required = []
         for key, field in fields_of(cls).items():
             properties[key] = self._or_reference(field.type)
-            if field.name in notes:
-                properties[key]["description"] = notes[field.name]
+            # A formula that has the field says what it is.
+            if note := notes.get(field.name) or (about if field.name in about else None):
+                properties[key]["description"] = note
             if field.required and self.whole is None:
                 required.append(key)
             else:

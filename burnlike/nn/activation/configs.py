@@ -183,7 +183,7 @@ class RReluConfig(ActivationConfig["elementwise.RRelu"], tag="RRelu"):
 
 
 class GLUConfig(ActivationConfig["activation.GLU"], tag="GLU"):
-    """a * sigmoid(b), a and b the halves of x along the dimension dim (Dauphin et al. 2017, eq. 1)."""
+    """a * sigmoid(b), a and b the halves of x along dim, which may be negative (Dauphin et al. 2017, eq. 1)."""
 
     dim: Dimension
 

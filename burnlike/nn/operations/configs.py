@@ -25,7 +25,7 @@ class MultiplyConfig(ModuleConfig["shapes.Multiply"], tag="Multiply"):
 
 
 class ConcatConfig(ModuleConfig["shapes.Concat"], tag="Concat"):
-    """Two or more tensors one after the other in the dimension dim."""
+    """Two or more tensors one after the other in the dimension dim; a negative one counts from the last."""
 
     dim: Dimension
 
