@@ -15,6 +15,7 @@ from ..layout import Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
 from ..values import flat
 from .envelope import KEYS
+from .layout_filler import is_scalar
 from .state_layouts import is_id
 from .tensor_collector import BOOL_STORES, TensorCollector, bool_has_store, numbered_dtypes, read_dtype
 
@@ -229,17 +230,14 @@ class _Reader:
                 text = take_text(self.cursor, _LONGEST_TEXT)
                 self._budget.take(TEXT + len(text), 10, len(text))
                 return text
-            case "i32" | "i64":
-                number = take_number(self.cursor)  # 0, 1, 2, 3, ... are 0, -1, 1, -2, ...
-                return self._integer(-(number // 2) - 1 if number % 2 else number // 2, leaf, path)
-            case "usize" | "u64" | "u32":
-                return self._integer(take_number(self.cursor), leaf, path)
+            case "usize" | "u64" | "u32" | "i64" | "i32":
+                number = take_number(self.cursor)
+                if leaf.startswith("i"):  # 0, 1, 2, 3, ... are 0, -1, 1, -2, ...
+                    number = -(number // 2) - 1 if number % 2 else number // 2
+                if not is_scalar(number, leaf):
+                    raise self.found.wrong(path, f"{number}, which is too large for {leaf}")
+                return number
         return None
-
-    def _integer(self, number: int, kind: str, path: str) -> int:
-        if kind.endswith("32") and not -(2**31) <= number < 2 ** (32 if kind == "u32" else 31):
-            raise self.found.wrong(path, f"{number}, which is too large for {kind}")
-        return number
 
     def _flag(self, path: str, what: str) -> bool:
         byte = self.cursor.take_byte()

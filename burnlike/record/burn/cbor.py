@@ -117,7 +117,11 @@ class _Decoder(TreeReader):
             return _BREAK if major == _SIMPLE else self._indefinite(major, depth)
         if major == _SIMPLE:
             self.budget.take(NUMBER, 13, 1)
-            return self._simple(info)
+            if info in _FLOATS:
+                return self.number(_FLOATS[info])
+            if info not in _SIMPLE_VALUES:
+                raise self.wrong(f"the simple value {info}, which means nothing here")
+            return _SIMPLE_VALUES[info]
         argument = info if info < 24 else self._argument(info)
         if major == _TEXT:
             return self.text(argument)
@@ -143,13 +147,6 @@ class _Decoder(TreeReader):
         if info > 27:
             raise self.wrong(f"the reserved length {info}")
         return int.from_bytes(self._take(1 << info - 24), "big")
-
-    def _simple(self, info: int) -> Any:
-        if info in _SIMPLE_VALUES:
-            return _SIMPLE_VALUES[info]
-        if info in _FLOATS:
-            return self.number(_FLOATS[info])
-        raise self.wrong(f"the simple value {info}, which means nothing here")
 
     def _indefinite(self, major: int, depth: int) -> Any:
         self.go_down(depth)

@@ -79,9 +79,7 @@ class JsonReader:
             place = self._begin + self._at
             name = sys.intern(self._text())  # most come in many maps
             if name in found:
-                raise RecordFormatError(
-                    f"{self._source.path}: byte {place}: the key {name!r:.60} comes twice in one map"
-                )
+                raise _wrong(self._source, place, f"the key {name!r:.60} comes twice in one map")
             if self._peek() != b":":
                 self._fail("expected a colon")
             self._at += 1
@@ -179,13 +177,10 @@ class JsonReader:
                 text = json.loads(f'"{text}"')
                 text.encode()
         except UnicodeDecodeError as error:
-            raise RecordFormatError(
-                f"{self._source.path}: byte {place + error.start}: a text is not UTF-8 ({error.reason})"
-            ) from error
+            raise _wrong(self._source, place + error.start, f"a text is not UTF-8 ({error.reason})") from error
         except UnicodeEncodeError as error:
-            raise RecordFormatError(
-                f"{self._source.path}: byte {place}: a text has half of a surrogate pair ({error.object[:40]!r})"
-            ) from error
+            what = f"a text has half of a surrogate pair ({error.object[:40]!r})"
+            raise _wrong(self._source, place, what) from error
         return text
 
     def _literal(self) -> bool | None:
@@ -242,7 +237,7 @@ class JsonReader:
     def _fail(self, expected: str) -> NoReturn:
         found = self._data[self._at : self._at + 20]
         what = repr(found) if found else "the end of the text"
-        raise RecordFormatError(f"{self._source.path}: byte {self._begin + self._at}: {expected}, got {what}")
+        raise _wrong(self._source, self._begin + self._at, f"{expected}, got {what}")
 
 
 class ArrayPart(NamedTuple):
@@ -294,6 +289,8 @@ def bytes_of(text: bytes) -> bytes | None:
 def _no_byte(source: Source, text: bytes, begin: int) -> RecordFormatError:
     good = _GOOD.match(text)
     place = good.end() if good else 0
-    return RecordFormatError(
-        f"{source.path}: byte {begin + place}: expected a number from 0 to 255, got {text[place : place + 20]!r}"
-    )
+    return _wrong(source, begin + place, f"expected a number from 0 to 255, got {text[place : place + 20]!r}")
+
+
+def _wrong(source: Source, place: int, what: str) -> RecordFormatError:
+    return RecordFormatError(f"{source.path}: byte {place}: {what}")

@@ -26,8 +26,13 @@ class JsonText(EnvelopeFormat):
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
         tree = artifact_of(outline, self.recorder, None, finite=True)
+
+        def encode(tree: Any) -> bytes:
+            text = msgspec.json.encode(tree)
+            return msgspec.json.format(text, indent=_INDENT) if self.pretty else text
+
         indent = -1
-        for piece in pieces_of(tree, outline, self._encoded, number=lambda it: msgspec.Raw(float_text(it).encode())):
+        for piece in pieces_of(tree, outline, encode, number=lambda it: msgspec.Raw(float_text(it).encode())):
             if isinstance(piece, TensorEntry):
                 yield Payload(piece.name, indent)
             else:
@@ -42,10 +47,6 @@ class JsonText(EnvelopeFormat):
             return TextTensor(name, dtype, shape, source, blob.start, stored_as, numbers=numbers)
 
         return outline_of_artifact(JsonReader(source).read(), source, self.name, make)
-
-    def _encoded(self, tree: Any) -> bytes:
-        text = msgspec.json.encode(tree)
-        return msgspec.json.format(text, indent=_INDENT) if self.pretty else text
 
 
 def float_text(value: float) -> str:

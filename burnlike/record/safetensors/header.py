@@ -147,7 +147,11 @@ class _Reader:
                     raise _wrong_header(why_not(text, 0)) from None
                 form = forms.get(described)
                 if form is None:
-                    form = forms[described] = _form_of(name, _fields_of(described))
+                    try:
+                        fields = msgspec.json.decode(b"{" + described + b',"data_offsets":0}', type=_Fields)
+                    except msgspec.DecodeError as error:  # as for [1,,2]
+                        raise _wrong_header(f"is not valid JSON ({error})") from error
+                    form = forms[described] = _form_of(name, fields)
             dtype, shape, nbytes = form
             if stop - begin != nbytes or name in tensors or len(name) > MAX_NAME:
                 raise self._refused(name, form, stop - begin)
@@ -175,7 +179,7 @@ class _Reader:
             raise _no_map(name)
         if name == METADATA:
             if self.texts is not None:
-                raise _twice(name)
+                raise RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
             try:
                 self.texts = text_map(found[2], self.source.budget)
             except NotThisError as error:
@@ -198,7 +202,7 @@ class _Reader:
 
     def _refused(self, name: str, form: _TensorForm, count: int) -> RecordFormatError:
         if name in self.tensors:
-            return _twice(name)
+            return RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
         if len(name) > MAX_NAME:
             return RecordFormatError(f"the name '{name[:80]}...' is longer than {MAX_NAME} characters")
         return RecordFormatError(
@@ -224,13 +228,6 @@ class _Reader:
         if self.source.has(end, 1):
             raise RecordFormatError("bytes lie behind the last tensor")
         return self.tensors
-
-
-def _fields_of(form: bytes) -> _Fields:
-    try:
-        return msgspec.json.decode(b"{" + form + b',"data_offsets":0}', type=_Fields)
-    except msgspec.DecodeError as error:  # as for [1,,2]
-        raise _wrong_header(f"is not valid JSON ({error})") from error
 
 
 def _form_of(name: str, fields: _Fields) -> _TensorForm:
@@ -269,10 +266,6 @@ def _crc32(text: bytes) -> int | None:
     end = text.find(b'"', begin)
     whole = memoryview(text)
     return zlib.crc32(whole[end:], zlib.crc32(b"0" * (end - begin), zlib.crc32(whole[:begin])))
-
-
-def _twice(name: str) -> RecordFormatError:
-    return RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
 
 
 def _no_map(name: str, why: str = "") -> RecordFormatError:
