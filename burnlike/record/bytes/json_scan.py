@@ -46,34 +46,35 @@ def text_pairs(text: bytes, budget: Budget, pair_bytes: int) -> Iterator[tuple[s
     """
     count = _quotes(text) // 4
     budget.take(count * pair_bytes, count * _PAIR_STEPS + len(text) / 64)
-    for found in _entries(text, _MAP, b"}", _USUAL_PAIR, _PAIR):
-        yield _decoded(found[1], text), _decoded(found[2], text)
+    for key, value, _ in _entries(text, _MAP, b"}", _USUAL_PAIR, _PAIR):
+        yield _decoded(key, text), _decoded(value, text)
 
 
 def texts_of(text: bytes, budget: Budget, item_bytes: int) -> Iterator[str]:
     """The items of a list of texts, in order; see `text_pairs`."""
     count = _quotes(text) // 2
     budget.take(count * item_bytes, count * _ITEM_STEPS + len(text) / 64)
-    for found in _entries(text, _LIST, b"]", _ITEM, _ITEM):
-        yield _decoded(found[1], text)
+    for item, _ in _entries(text, _LIST, b"]", _ITEM, _ITEM):
+        yield _decoded(item, text)
 
 
 def _entries(
     text: bytes, opening: re.Pattern[bytes], end: bytes, usual: re.Pattern[bytes], form: re.Pattern[bytes]
-) -> Iterator[re.Match[bytes]]:
-    """The entries of a map or list, each of the usual form or of any; the last group is a comma or the end."""
+) -> Iterator[tuple[bytes, ...]]:
+    """The groups of the entries of a map or list, of the usual form or of any; the last is a comma or the end."""
     begin = opening.match(text)
     at, last = (0, b"") if begin is None else (begin.end(), b"," if begin[1] is None else end)
     while last == b"," and (found := usual.match(text, at) or form.match(text, at)):
-        at, last = found.end(), found[found.lastindex or 0]
-        yield found
+        groups = found.groups()
+        at, last = found.end(), groups[-1]
+        yield groups
     if last != end or at != len(text):
         raise NotThisError(why_not(text, at))
 
 
 def _decoded(raw: bytes, text: bytes) -> str:
     try:
-        return text_of(raw)
+        return text_of(raw) if b"\\" in raw else raw.decode()
     except ValueError as error:
         raise NotThisError(f"is not valid JSON of UTF-8 ({error})" if text.isascii() else why_not(text, 0)) from error
 
