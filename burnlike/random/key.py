@@ -52,13 +52,7 @@ class Key:
     def rand(
         self, shape: Sequence[int], *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Tensor:
-        """Uniform numbers in [0, 1), multiples of the distance of `dtype`'s numbers below 1.
-
-        Args:
-            shape: of the result.
-            dtype: floating-point; None is torch's default.
-            device: of the result; None is torch's default.
-        """
+        """Uniform numbers in [0, 1), multiples of the distance of `dtype`'s (floating-point) numbers below 1."""
         made = dtype or torch.get_default_dtype()
         digits = 1 - round(math.log2(torch.finfo(made).eps))
         count = math.prod(shape)

@@ -18,13 +18,7 @@ _ROUNDS = 10
 
 
 def philox(counter: N, counter_high: N, key: N) -> tuple[N, N]:
-    """Two random words for each counter; tensors are broadcast.
-
-    Args:
-        counter: numbers of 32 bits, as all arguments.
-        counter_high: a second word of the counter.
-        key: what makes the numbers others.
-    """
+    """Two random words for each counter of two words, under a key. Words have 32 bits; tensors are broadcast."""
     left, right = counter, counter_high
     for _ in range(_ROUNDS):
         product = left * _MULTIPLIER

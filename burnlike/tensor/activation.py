@@ -4,7 +4,7 @@ import torch
 
 from ..errors import TensorValueError
 from .core.arguments import axis
-from .core.base import B2, E, Tensor, like, wrap
+from .core.base import B2, E, FloatLike, Tensor, like, wrap
 from .core.dtypes import largest_exponent
 from .core.kinds import D1, Float
 from .core.operands import computed, float_spec, inner_of
@@ -90,7 +90,7 @@ def leaky_relu(x: "Tensor[B2, E, Float]", negative_slope: float) -> "Tensor[B2, 
     return wrap(spec.activation.leaky_relu(x.inner, negative_slope), spec)
 
 
-def prelu(x: "Tensor[B2, E, Float]", alpha: "Tensor[B2, D1, Float] | torch.Tensor") -> "Tensor[B2, E, Float]":
+def prelu(x: "Tensor[B2, E, Float]", alpha: "FloatLike[B2, D1]") -> "Tensor[B2, E, Float]":
     """x where x >= 0, alpha * x elsewhere. `[batch, channels, ..], [1 or channels] -> [batch, channels, ..]`.
     Torch: `F.prelu`. Raises TensorValueError: neither 1 weight nor one for each channel.
     """

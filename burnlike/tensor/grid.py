@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, overload
 import torch
 
 from ..errors import TensorTypeError, TensorValueError
-from .core.base import B2, K2, B, D, Floats, K, Tensor, TensorBase, derive, like
+from .core.base import B2, K2, B, D, FloatLike, Floats, K, Tensor, TensorBase, derive, like
 from .core.kinds import D1, D2, D3, D4, MAX_RANK, Float
 from .core.operands import computed, ranked_spec, tensor_operand
 from .core.spec import Spec
@@ -132,9 +132,7 @@ class GridMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def grid_sample_2d(
-        self: "Floats[B, D4]",
-        grid: "Tensor[B, D4, Float] | torch.Tensor",
-        options: GridSampleOptions | GridSampleMode | None = None,
+        self: "Floats[B, D4]", grid: "FloatLike[B, D4]", options: GridSampleOptions | GridSampleMode | None = None
     ) -> "Tensor[B, D4, Float]":
         """Values at coordinates x, y from -1 to 1. `[N, C, H, W]` at `[N, H', W', 2] -> [N, C, H', W']`.
         x is along W, y along H; by default bilinear, zeros outside, corners not aligned.

@@ -1,15 +1,13 @@
 """Losses."""
 
-import torch
-
 from ..errors import TensorValueError
-from .core.base import B2, E, Tensor, like
+from .core.base import B2, E, FloatLike, Tensor, like
 from .core.kinds import D1, Float
 from .core.operands import computed, float_spec, inner_as
 
 
 def cross_entropy_with_logits(
-    logits: "Tensor[B2, E, Float]", target_probs: "Tensor[B2, E, Float] | torch.Tensor"
+    logits: "Tensor[B2, E, Float]", target_probs: "FloatLike[B2, E]"
 ) -> "Tensor[B2, D1, Float]":
     """Minus the mean over all rows of sum(log_softmax(logits) * target_probs). `[.., classes], same -> [1]`.
     Torch: `F.cross_entropy(logits, target_probs)`. Differs: classes are the last dimension (torch: dimension 1).

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeAlias
 import torch
 
 from ..errors import TensorValueError
-from .core.base import B, D, Floats, K, Tensor, TensorBase, derive, wrap
+from .core.base import B, D, FloatLike, Floats, K, Tensor, TensorBase, derive, wrap
 from .core.dtypes import FloatDType
 from .core.kinds import Float, Int
 from .core.operands import float_spec, operand_of
@@ -25,6 +25,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 }
 
 
+@dataclasses.dataclass(frozen=True, init=False, repr=False)
 class Block:
     """One scale for each block of elements.
 
@@ -32,19 +33,13 @@ class Block:
         sizes: elements of a block along the last dimensions, in their order; 1 along those before.
     """
 
-    __slots__ = ("sizes",)
+    sizes: tuple[int, ...]
 
     def __init__(self, *sizes: int) -> None:
         """Choose the sizes. Raises TensorValueError: none, or one below 1."""
         if not sizes or min(sizes) < 1:
             raise TensorValueError("Quantize", f"expected block sizes of 1 or more, got {list(sizes)}")
-        self.sizes = sizes
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Block) and other.sizes == self.sizes
-
-    def __hash__(self) -> int:
-        return hash(self.sizes)
+        object.__setattr__(self, "sizes", sizes)
 
     def __repr__(self) -> str:
         return f"Block({', '.join(map(str, self.sizes))})"
@@ -117,9 +112,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
 
     __slots__ = ()
 
-    def quantize(
-        self: "Floats[B, D]", scheme: QuantScheme, scales: "Tensor[B, Any, Float] | torch.Tensor"
-    ) -> QTensor[B, D]:
+    def quantize(self: "Floats[B, D]", scheme: QuantScheme, scales: "FloatLike[B, Any]") -> QTensor[B, D]:
         """round(x / scale) within the scheme's range. `[..] -> QTensor [..]`.
         Scales are one for the tensor, or one for each block in row-major order.
         Torch: none. Differs: a `QTensor`, not a Tensor; operations take what its `dequantize()` gives.

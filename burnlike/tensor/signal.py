@@ -7,7 +7,7 @@ import torch
 
 from ..errors import TensorTypeError, TensorValueError
 from .core.arguments import axis, created
-from .core.base import B2, E, Tensor, derive, wrap
+from .core.base import B2, E, FloatLike, Tensor, derive, wrap
 from .core.kinds import D1, D2, D4, Float
 from .core.operands import computed, float_spec, ranked_spec, tensor_operand
 from .core.spec import Spec
@@ -30,10 +30,7 @@ def rfft(
 
 
 def irfft(
-    spectrum_re: "Tensor[B2, E, Float]",
-    spectrum_im: "Tensor[B2, E, Float] | torch.Tensor",
-    dim: int,
-    n: int | None = None,
+    spectrum_re: "Tensor[B2, E, Float]", spectrum_im: "FloatLike[B2, E]", dim: int, n: int | None = None
 ) -> "Tensor[B2, E, Float]":
     """The real signal whose `rfft` along `dim` is given. `[.., n/2+1, ..] -> [.., n, ..]`.
     The result has length `n`, a power of two; by default 2 (size - 1).
@@ -51,7 +48,7 @@ def irfft(
 
 
 def cfft(
-    signal_re: "Tensor[B2, E, Float]", signal_im: "Tensor[B2, E, Float] | torch.Tensor", dim: int, n: int | None = None
+    signal_re: "Tensor[B2, E, Float]", signal_im: "FloatLike[B2, E]", dim: int, n: int | None = None
 ) -> "tuple[Tensor[B2, E, Float], Tensor[B2, E, Float]]":
     """The Fourier transform of complex numbers along `dim`: real and imaginary parts. `[.., n, ..] -> [.., n, ..]`.
     The signal is cut or filled with zeros to `n`, a power of two; by default its own length.
@@ -157,7 +154,7 @@ class StftOptions:
 
 
 def stft(
-    signal: "Tensor[B2, D2, Float]", window: "Tensor[B2, D1, Float] | torch.Tensor | None", options: StftOptions
+    signal: "Tensor[B2, D2, Float]", window: "FloatLike[B2, D1] | None", options: StftOptions
 ) -> "Tensor[B2, D4, Float]":
     """The Fourier transform of each frame of a signal. `[B, T] -> [B, frames, freqs, 2]`, last real and imaginary.
     Frames are multiplied by the window, `[win_length]`; None for ones.
@@ -183,10 +180,7 @@ def stft(
 
 
 def istft(
-    stft_matrix: "Tensor[B2, D4, Float]",
-    window: "Tensor[B2, D1, Float] | torch.Tensor | None",
-    length: int | None,
-    options: StftOptions,
+    stft_matrix: "Tensor[B2, D4, Float]", window: "FloatLike[B2, D1] | None", length: int | None, options: StftOptions
 ) -> "Tensor[B2, D2, Float]":
     """The signal of a short-time transform: frames added where they overlap. `[B, frames, freqs, 2] -> [B, T]`.
     Window and options are those of `stft`; T is `length`, by cutting or zeros at the end, or what the frames cover.
@@ -219,18 +213,15 @@ def _frames(options: StftOptions) -> tuple[int, int, int, bool, bool]:
 
 def _check(operation: str, options: StftOptions) -> None:
     n_fft, hop, size = options.n_fft, options.hop, options.window_size
-    if n_fft < 1:
-        raise TensorValueError(operation, f"n_fft must be >= 1, got {n_fft}")
-    if n_fft & (n_fft - 1):
-        raise TensorValueError(operation, f"n_fft must be a power of two, got {n_fft}")
-    if hop < 1:
-        raise TensorValueError(operation, f"hop_length must be >= 1, got {hop}")
-    if not 1 <= size <= n_fft:
-        raise TensorValueError(operation, f"win_length must be >= 1 and <= n_fft ({n_fft}), got {size}")
-    if hop > size:
-        raise TensorValueError(
-            operation, f"hop_length ({hop}) must be <= win_length ({size}): frames must not leave samples out"
-        )
+    for fits, reason in (
+        (n_fft >= 1, f"n_fft must be >= 1, got {n_fft}"),
+        (not n_fft & (n_fft - 1), f"n_fft must be a power of two, got {n_fft}"),
+        (hop >= 1, f"hop_length must be >= 1, got {hop}"),
+        (1 <= size <= n_fft, f"win_length must be >= 1 and <= n_fft ({n_fft}), got {size}"),
+        (hop <= size, f"hop_length ({hop}) must be <= win_length ({size}): frames must not leave samples out"),
+    ):
+        if not fits:
+            raise TensorValueError(operation, reason)
 
 
 def _weights(operation: str, spec: Spec, window: Any, options: StftOptions) -> torch.Tensor | None:

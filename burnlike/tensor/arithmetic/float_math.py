@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import torch
-
-from ..core.base import B, D, FloatOperand, Floats, K, Tensor, TensorBase, like, wrap
+from ..core.base import B, D, FloatLike, FloatOperand, Floats, K, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, Bool, Float
 from ..core.operands import computed, fail, mixed, tensor_operand
 from .numeric import with_scalar
@@ -80,7 +78,7 @@ class FloatMethods(TensorBase[B, D, K]):
         """The remainder by a number, with the sign of x. `[..] -> [..]`. Torch: `torch.fmod(x, scalar)`."""
         return with_scalar("fmod", self, scalar)
 
-    def hypot(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor") -> "Tensor[B, D, Float]":
+    def hypot(self: "Floats[B, D]", other: "FloatLike[B, D]") -> "Tensor[B, D, Float]":
         """sqrt(x^2 + y^2), no overflow. `[..] -> [..]`, sizes equal or 1. Torch: `torch.hypot`.
         Differs: equal ranks, no promotion.
         """
@@ -144,7 +142,7 @@ class FloatMethods(TensorBase[B, D, K]):
         """Radians as degrees. `[..] -> [..]`. Torch: `torch.rad2deg`."""
         return wrap(self.spec.ops.rad2deg(self.inner), self.spec)
 
-    def atan2(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor") -> "Tensor[B, D, Float]":
+    def atan2(self: "Floats[B, D]", other: "FloatLike[B, D]") -> "Tensor[B, D, Float]":
         """The angle of the point (other, self), in -pi .. pi. `[..] -> [..]`, sizes equal or 1. Torch: `torch.atan2`.
         Differs: equal ranks, no promotion.
         """
@@ -169,10 +167,7 @@ class FloatMethods(TensorBase[B, D, K]):
         return wrap(self.spec.ops.is_finite(self.inner), self.spec.bool)
 
     def is_close(
-        self: "Floats[B, D]",
-        other: "Tensor[B, D, Float] | torch.Tensor",
-        rtol: float | None = None,
-        atol: float | None = None,
+        self: "Floats[B, D]", other: "FloatLike[B, D]", rtol: float | None = None, atol: float | None = None
     ) -> "Tensor[B, D, Bool]":
         """True where |x - y| <= atol + rtol * |y|, or both are the same infinity; false for NaN. `[..] -> [..]`.
         Sizes are equal or 1; rtol is 1e-5 and atol 1e-8 by default. Torch: `torch.isclose`.
@@ -184,10 +179,7 @@ class FloatMethods(TensorBase[B, D, K]):
         return wrap(computed("is_close", spec.ops.is_close, self.inner, value, *tolerances), spec.bool)
 
     def all_close(
-        self: "Floats[B, D]",
-        other: "Tensor[B, D, Float] | torch.Tensor",
-        rtol: float | None = None,
-        atol: float | None = None,
+        self: "Floats[B, D]", other: "FloatLike[B, D]", rtol: float | None = None, atol: float | None = None
     ) -> bool:
         """Whether all elements are close, as `is_close` says, read to the host. Torch: `torch.allclose`.
         Differs: no `equal_nan`; equal ranks.

@@ -6,7 +6,7 @@ import torch
 
 from ...errors import TensorTypeError, TensorValueError
 from ..core.arguments import axis
-from ..core.base import B, D, Floats, K, Numeric, Tensor, TensorBase, like, wrap
+from ..core.base import B, D, FloatLike, Floats, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import Float, Int
 from ..core.operands import computed, fail, operand
 
@@ -77,7 +77,7 @@ class StatsMethods(TensorBase[B, D, K]):
             )
         return like(spec.ops.cov(self.inner, dim, correction), spec)
 
-    def cross(self: "Floats[B, D]", other: "Tensor[B, D, Float] | torch.Tensor", dim: int) -> "Tensor[B, D, Float]":
+    def cross(self: "Floats[B, D]", other: "FloatLike[B, D]", dim: int) -> "Tensor[B, D, Float]":
         """Products of 3-vectors along `dim`. `[.., 3, ..] x [.., 3, ..] -> [.., 3, ..]`, other sizes equal or 1.
         Torch: `torch.linalg.cross(x, other, dim=dim)`. Differs: `dim` is required.
         """

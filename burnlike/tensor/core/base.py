@@ -148,6 +148,8 @@ Ints: TypeAlias = TensorBase[B, D, Int]
 Bools: TypeAlias = TensorBase[B, D, Bool]
 """The receivers of the methods of these kinds, and of no others."""
 
+FloatLike: TypeAlias = "Tensor[B, D, Float] | torch.Tensor"
+"""An operand of a Float tensor that may be a torch tensor, such as a parameter."""
 FloatOperand: TypeAlias = "Tensor[B, D, Float] | torch.Tensor | float"
 IntOperand: TypeAlias = "Tensor[B, D, Int] | torch.Tensor | int"
 BoolOperand: TypeAlias = "Tensor[B, D, Bool] | torch.Tensor | bool"

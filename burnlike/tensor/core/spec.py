@@ -114,7 +114,10 @@ def _build(backend: Backend) -> Family:
     if missing:
         raise BackendError(f"{backend!r} lacks {', '.join(missing)}; add them to its tables")
     tables = {Float: backend.float_ops, Int: backend.int_ops, Bool: backend.bool_ops}
-    ops = {kind: _with_refusals(table, kind) for kind, table in tables.items()}
+    ops = {
+        kind: _as_module({name: getattr(table, name, None) or _refusal(name, kind) for name in op_names()})
+        for kind, table in tables.items()
+    }
     module, activation = (
         _as_module({name: getattr(table, name) for name in dir(table) if not name.startswith("_")})
         for table in (backend.module_ops, backend.activation_ops)
@@ -141,11 +144,6 @@ def _spec(backend: Backend, kind: type[Kind], rank: int, dtype: torch.dtype, ops
     spec.backend, spec.kind, spec.rank, spec.dtype, spec.ops = backend, kind, rank, dtype, ops
     spec.tracks, spec.tensor = backend.ad_enabled, tensor
     return spec
-
-
-def _with_refusals(table: object, kind: type[Kind]) -> Any:
-    """The functions of `table`, and for the names of other kinds' tables a function that says that there is none."""
-    return _as_module({name: getattr(table, name, None) or _refusal(name, kind) for name in op_names()})
 
 
 def _as_module(functions: dict[str, Any]) -> Any:

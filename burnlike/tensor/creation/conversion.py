@@ -106,9 +106,8 @@ def _convert(tensor: Any, kind: type[Kind]) -> Any:
     """The tensor in another kind, in the backend's element type for it."""
     spec = tensor.spec
     if spec.kind is kind:
-        name = kind.name
         raise TensorTypeError(
-            name, f"the tensor is {name} already, of {spec.dtype}; cast(dtype) changes its element type"
+            kind.name, f"the tensor is {kind.name} already, of {spec.dtype}; cast(dtype) changes its element type"
         )
     target = spec.float if kind is Float else spec.int if kind is Int else spec.bool
     return wrap(spec.ops.cast(tensor.inner, target.dtype), target)

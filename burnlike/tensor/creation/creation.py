@@ -91,9 +91,7 @@ class CreationMethods(FilledMethods[B, D, K]):
 
     @_from_lists(int, Int)
     def from_ints(data: Any, backend: Any) -> "Tensor[Any, Any, Int]":
-        """An Int tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`.
-        Differs: the dtype is the backend's.
-        """
+        """An Int tensor of nested lists. `shape -> shape`. Torch: `torch.tensor`. Differs: the backend's dtype."""
         return _from_data("From Ints", data, backend, Int, None)
 
     @_from_lists(bool, Bool)

@@ -66,31 +66,28 @@ def fills_shape(function: Callable[..., Any]) -> FillsShape:
 
 
 class FilledMethods(TensorBase[B, D, K]):
-    """Tensors of a shape, or like another tensor, filled with one value or random."""
+    """Tensors of a shape, or like another tensor, filled with one value or random; ranks 1 to 8.
+
+    The backend is named, and the dtype is its own for the kind unless one is given.
+    """
 
     __slots__ = ()
 
     @fills_shape
     def empty(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """A tensor of undefined values. `shape -> shape`. Torch: `torch.empty`.
-        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
-        """
+        """Undefined values. `shape -> shape`. Torch: `torch.empty`. Differs: dtype is the backend's for `kind`."""
         spec, sizes = created("Empty", shape, backend, kind, dtype)
         return wrap(spec.ops.empty(sizes, spec.dtype, spec.backend.device), spec)
 
     @fills_shape
     def zeros(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """A tensor of zeros, of False for Bool. `shape -> shape`. Torch: `torch.zeros`.
-        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
-        """
+        """Zeros, False for Bool. `shape -> shape`. Torch: `torch.zeros`. Differs: dtype is the backend's for `kind`."""
         spec, sizes = created("Zeros", shape, backend, kind, dtype)
         return wrap(spec.ops.zeros(sizes, spec.dtype, spec.backend.device), spec)
 
     @fills_shape
     def ones(shape: Any, backend: Any, kind: Any = Float, dtype: ElementType = None) -> Any:
-        """A tensor of ones, of True for Bool. `shape -> shape`. Torch: `torch.ones`.
-        Differs: names the backend; the dtype is the backend's for `kind`, unless given; ranks 1 to 8.
-        """
+        """Ones, True for Bool. `shape -> shape`. Torch: `torch.ones`. Differs: dtype is the backend's for `kind`."""
         spec, sizes = created("Ones", shape, backend, kind, dtype)
         return wrap(spec.ops.ones(sizes, spec.dtype, spec.backend.device), spec)
 

@@ -64,10 +64,9 @@ def cast(content: bytes, source: torch.dtype, target: torch.dtype) -> bytes:
 
 def natural_dtype(values: Sequence[Any]) -> torch.dtype:
     """bool if all are, int64 if all are whole numbers, else float32."""
-    if values and all(isinstance(value, bool) for value in values):
-        return torch.bool
-    if values and all(isinstance(value, int) for value in values):
-        return torch.int64
+    for kind, dtype in ((bool, torch.bool), (int, torch.int64)):
+        if values and all(isinstance(value, kind) for value in values):
+            return dtype
     return torch.float32
 
 

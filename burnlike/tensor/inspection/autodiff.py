@@ -58,10 +58,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
 
         Differs: read from the container; None for results of operations.
         """
-        spec = self.spec
-        _check_gradients("Grad", grads)
-        found = spec.backend.grad(self.inner, grads) if spec.tracks else None
-        return None if found is None else _gradient(self, found, grads)
+        return _gradient("Grad", self, "grad", grads)
 
     @overload
     def grad_remove(self: "Tracked[B2, D]", grads: TrackedGradients) -> "Tensor[Autodiff[B2], D, Float] | None": ...
@@ -71,10 +68,7 @@ class AutodiffMethods(TensorBase[B, D, K]):
         """Take this leaf's gradient out of the container and its `.grad`, and return it; None if it has none. `[..]`.
         Torch: `x.grad`, then `x.grad = None`.
         """
-        spec = self.spec
-        _check_gradients("Grad Remove", grads)
-        found = spec.backend.grad_remove(self.inner, grads) if spec.tracks else None
-        return None if found is None else _gradient(self, found, grads)
+        return _gradient("Grad Remove", self, "grad_remove", grads)
 
     def grad_replace(self: "Tracked[B2, D]", grads: GradientMap, grad: "Tensor[B2, D, Float]") -> None:
         """Put `grad` in place of this leaf's gradient, in its `.grad` too. `[..]`. Torch: `x.grad = grad`.
@@ -239,7 +233,15 @@ def _on_inner(tensor: Any, inner: Any) -> Any:
     return wrap(inner, family_of(tensor.spec.backend.inner_backend)[inner.dtype][tensor.spec.rank])
 
 
-def _gradient(leaf: Any, grad: Any, grads: GradientMap) -> Any:
-    if isinstance(grads, TrackedGradients):
-        return wrap(grad, leaf.spec.family[grad.dtype][leaf.spec.rank])
-    return _on_inner(leaf, grad)
+def _gradient(operation: str, leaf: Any, take: str, grads: Any) -> Any:
+    """What the backend's function `take` gives for a leaf, as a tensor of the backend that the gradient is on."""
+    spec = leaf.spec
+    _check_gradients(operation, grads)
+    found = getattr(spec.backend, take)(leaf.inner, grads) if spec.tracks else None
+    if found is None:
+        return None
+    return (
+        wrap(found, spec.family[found.dtype][spec.rank])
+        if isinstance(grads, TrackedGradients)
+        else _on_inner(leaf, found)
+    )

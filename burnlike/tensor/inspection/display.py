@@ -112,11 +112,7 @@ def _writer(spec: Any, precision: int | None) -> Callable[[Any], str]:
         return str
     if precision is not None:
         return lambda it: _number(f"{it:.{precision}f}")
-    return _shortest_double if spec.dtype is torch.float64 else _shortest_single
-
-
-def _shortest_double(value: float) -> str:
-    return _number(repr(value))
+    return (lambda it: _number(repr(it))) if spec.dtype is torch.float64 else _shortest_single
 
 
 def _shortest_single(value: float) -> str:

@@ -130,7 +130,11 @@ def _checked_equation(equation: str, shapes: Sequence[tuple[int, ...]]) -> str:
     for subscript in written.split(","):
         inputs.append(_labels(subscript, offset))
         offset += len(subscript) + 1
-    output = _labels(after, len(written) + 2) if arrow else _implicit(inputs)
+    if arrow:
+        output = _labels(after, len(written) + 2)
+    else:
+        every = [label for labels in inputs for label in labels if label != _ELLIPSIS]
+        output = [_ELLIPSIS, *sorted(label for label in set(every) if every.count(label) == 1)]
     _check_output(inputs, output)
     if len(shapes) != len(inputs):
         raise TensorValueError(
@@ -172,11 +176,6 @@ def _labels(subscript: str, offset: int) -> list[str]:
     return labels
 
 
-def _implicit(inputs: list[list[str]]) -> list[str]:
-    every = [label for labels in inputs for label in labels if label != _ELLIPSIS]
-    return [_ELLIPSIS, *sorted(label for label in set(every) if every.count(label) == 1)]
-
-
 def _check_output(inputs: list[list[str]], output: list[str]) -> None:
     for place, label in enumerate(output):
         if label == _ELLIPSIS:
@@ -212,7 +211,9 @@ def _check_sizes(inputs: list[list[str]], shapes: Sequence[tuple[int, ...]], wid
     known: dict[object, tuple[int, int]] = {}
     for number, (labels, shape, width) in enumerate(zip(inputs, shapes, widths, strict=True)):
         own: dict[object, int] = {}
-        for name, size in zip(_names(labels, width), shape, strict=False):
+        # Dimensions of the ellipsis are named by their place from the right, -1 the last.
+        names: list[object] = [it for label in labels for it in (range(-width, 0) if label == _ELLIPSIS else [label])]
+        for name, size in zip(names, shape, strict=False):
             if own.setdefault(name, size) != size:
                 raise TensorValueError(
                     "Einsum",
@@ -230,11 +231,3 @@ def _check_sizes(inputs: list[list[str]], shapes: Sequence[tuple[int, ...]], wid
                     f"incompatible broadcast dimensions for {what}: operand {first} has size {other},"
                     f" operand {number} has size {size}",
                 )
-
-
-def _names(labels: list[str], width: int) -> list[object]:
-    """One name per dimension; those of the ellipsis count from the right, -1 the last."""
-    names: list[object] = []
-    for label in labels:
-        names.extend(range(-width, 0) if label == _ELLIPSIS else [label])
-    return names

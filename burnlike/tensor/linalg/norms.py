@@ -8,7 +8,7 @@ import torch
 
 from ...errors import TensorTypeError, TensorValueError, nearest
 from ..core.arguments import axes_of, axis
-from ..core.base import B2, E, Tensor, like
+from ..core.base import B2, E, FloatLike, Tensor, like
 from ..core.kinds import Float, N
 from ..core.operands import computed, float_spec, numeric_spec, tensor_operand
 from ..core.spec import title
@@ -142,7 +142,7 @@ def vector_normalize(x: "Tensor[B2, E, Float]", norm: NormLike, dim: int, eps: f
 
 
 def cosine_similarity(
-    x1: "Tensor[B2, E, Float]", x2: "Tensor[B2, E, Float] | torch.Tensor", dim: int, eps: float | None = None
+    x1: "Tensor[B2, E, Float]", x2: "FloatLike[B2, E]", dim: int, eps: float | None = None
 ) -> "Tensor[B2, E, Float]":
     """The cosine of the angle between vectors along `dim`; norms are at least `eps`. `[.., n, ..] -> [.., 1, ..]`.
     Torch: `F.cosine_similarity(x1, x2, dim, eps)`.

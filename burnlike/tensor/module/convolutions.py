@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B2, Tensor, derive, like
+from ..core.base import B2, FloatLike, Tensor, derive, like
 from ..core.kinds import D1, D3, D4, D5, Float
 from ..core.operands import computed, inner_as, ranked_spec
 from ..core.spec import title
@@ -14,10 +14,7 @@ from ..options.base import Sizes, both_ends, each, expanded, frozen_sizes
 
 
 def conv1d(
-    x: "Tensor[B2, D3, Float]",
-    weight: "Tensor[B2, D3, Float] | torch.Tensor",
-    bias: "Tensor[B2, D1, Float] | torch.Tensor | None",
-    options: ConvOptions,
+    x: "Tensor[B2, D3, Float]", weight: "FloatLike[B2, D3]", bias: "FloatLike[B2, D1] | None", options: ConvOptions
 ) -> "Tensor[B2, D3, Float]":
     """Convolution. `[batch, in, l], [out, in / groups, k], [out] -> [batch, out, l_out]`. Torch: `F.conv1d`.
     Differs: padding of the two ends may differ.
@@ -26,10 +23,7 @@ def conv1d(
 
 
 def conv2d(
-    x: "Tensor[B2, D4, Float]",
-    weight: "Tensor[B2, D4, Float] | torch.Tensor",
-    bias: "Tensor[B2, D1, Float] | torch.Tensor | None",
-    options: ConvOptions,
+    x: "Tensor[B2, D4, Float]", weight: "FloatLike[B2, D4]", bias: "FloatLike[B2, D1] | None", options: ConvOptions
 ) -> "Tensor[B2, D4, Float]":
     """Convolution. `[batch, in, h, w], [out, in / groups, kh, kw], [out] -> [batch, out, h_out, w_out]`.
     Torch: `F.conv2d`. Differs: padding of the two ends may differ.
@@ -38,10 +32,7 @@ def conv2d(
 
 
 def conv3d(
-    x: "Tensor[B2, D5, Float]",
-    weight: "Tensor[B2, D5, Float] | torch.Tensor",
-    bias: "Tensor[B2, D1, Float] | torch.Tensor | None",
-    options: ConvOptions,
+    x: "Tensor[B2, D5, Float]", weight: "FloatLike[B2, D5]", bias: "FloatLike[B2, D1] | None", options: ConvOptions
 ) -> "Tensor[B2, D5, Float]":
     """Convolution. `[batch, in, d, h, w], [out, in / groups, kd, kh, kw], [out] -> [batch, out, ..]`.
     Torch: `F.conv3d`.
@@ -57,10 +48,7 @@ def conv3d(
 
 
 def conv2d_weight_backward(
-    x: "Tensor[B2, D4, Float]",
-    weight: "Tensor[B2, D4, Float] | torch.Tensor",
-    output_grad: "Tensor[B2, D4, Float] | torch.Tensor",
-    options: ConvOptions,
+    x: "Tensor[B2, D4, Float]", weight: "FloatLike[B2, D4]", output_grad: "FloatLike[B2, D4]", options: ConvOptions
 ) -> "Tensor[B2, D4, Float]":
     """The gradient of `conv2d`'s weight. `-> [out, in / groups, kh, kw]`. Torch: `torch.nn.grad.conv2d_weight`."""
     name = "conv2d_weight_backward"
@@ -73,8 +61,8 @@ def conv2d_weight_backward(
 
 def conv_transpose1d(
     x: "Tensor[B2, D3, Float]",
-    weight: "Tensor[B2, D3, Float] | torch.Tensor",
-    bias: "Tensor[B2, D1, Float] | torch.Tensor | None",
+    weight: "FloatLike[B2, D3]",
+    bias: "FloatLike[B2, D1] | None",
     options: ConvTransposeOptions,
 ) -> "Tensor[B2, D3, Float]":
     """Transposed convolution. `[batch, in, l], [in, out / groups, k], [out] -> [batch, out, l_out]`.
@@ -85,8 +73,8 @@ def conv_transpose1d(
 
 def conv_transpose2d(
     x: "Tensor[B2, D4, Float]",
-    weight: "Tensor[B2, D4, Float] | torch.Tensor",
-    bias: "Tensor[B2, D1, Float] | torch.Tensor | None",
+    weight: "FloatLike[B2, D4]",
+    bias: "FloatLike[B2, D1] | None",
     options: ConvTransposeOptions,
 ) -> "Tensor[B2, D4, Float]":
     """Transposed convolution. `[batch, in, h, w], [in, out / groups, kh, kw], [out] -> [batch, out, ..]`.
@@ -97,8 +85,8 @@ def conv_transpose2d(
 
 def conv_transpose3d(
     x: "Tensor[B2, D5, Float]",
-    weight: "Tensor[B2, D5, Float] | torch.Tensor",
-    bias: "Tensor[B2, D1, Float] | torch.Tensor | None",
+    weight: "FloatLike[B2, D5]",
+    bias: "FloatLike[B2, D1] | None",
     options: ConvTransposeOptions,
 ) -> "Tensor[B2, D5, Float]":
     """Transposed convolution. `[batch, in, d, h, w], [in, out / groups, kd, kh, kw], [out] -> [batch, out, ..]`.
@@ -109,10 +97,10 @@ def conv_transpose3d(
 
 def deform_conv2d(
     x: "Tensor[B2, D4, Float]",
-    offset: "Tensor[B2, D4, Float] | torch.Tensor",
-    weight: "Tensor[B2, D4, Float] | torch.Tensor",
-    mask: "Tensor[B2, D4, Float] | torch.Tensor | None",
-    bias: "Tensor[B2, D1, Float] | torch.Tensor | None",
+    offset: "FloatLike[B2, D4]",
+    weight: "FloatLike[B2, D4]",
+    mask: "FloatLike[B2, D4] | None",
+    bias: "FloatLike[B2, D1] | None",
     options: DeformConvOptions,
 ) -> "Tensor[B2, D4, Float]":
     """Convolution that reads at moved places. `[batch, in, h, w], .. -> [batch, out, h_out, w_out]`.

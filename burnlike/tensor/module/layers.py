@@ -5,7 +5,7 @@ from typing import Any, Generic, NamedTuple, overload
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, E, Tensor, like, wrap
+from ..core.base import B2, B, D, E, FloatLike, Tensor, like, wrap
 from ..core.kinds import D1, D2, D3, D4, Float, Int
 from ..core.operands import computed, float_spec, index_of, inner_of, ranked_spec
 from ..options import InterpolateOptions
@@ -27,9 +27,7 @@ class BatchNormOutput(NamedTuple, Generic[B, D]):
 
 
 def linear(
-    x: "Tensor[B2, E, Float]",
-    weight: "Tensor[B2, D2, Float] | torch.Tensor",
-    bias: "Tensor[B2, D1, Float] | torch.Tensor | None" = None,
+    x: "Tensor[B2, E, Float]", weight: "FloatLike[B2, D2]", bias: "FloatLike[B2, D1] | None" = None
 ) -> "Tensor[B2, E, Float]":
     """x @ weight + bias. `[.., d_in], [d_in, d_out], [d_out] -> [.., d_out]`. Torch: `F.linear(x, weight.T, bias)`.
     Differs: the weight is the transpose of torch's.
@@ -60,10 +58,7 @@ def embedding(
 
 
 def layer_norm(
-    x: "Tensor[B2, E, Float]",
-    gamma: "Tensor[B2, D1, Float] | torch.Tensor",
-    beta: "Tensor[B2, D1, Float] | torch.Tensor | None",
-    epsilon: float,
+    x: "Tensor[B2, E, Float]", gamma: "FloatLike[B2, D1]", beta: "FloatLike[B2, D1] | None", epsilon: float
 ) -> "Tensor[B2, E, Float]":
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta along the last dimension. `[.., d], [d], [d] -> [.., d]`.
     Torch: `F.layer_norm(x, [d], gamma, beta, epsilon)`. Differs: the last dimension only.
@@ -80,10 +75,10 @@ def layer_norm(
 
 def batch_norm(
     x: "Tensor[B2, E, Float]",
-    gamma: "Tensor[B2, D1, Float] | torch.Tensor",
-    beta: "Tensor[B2, D1, Float] | torch.Tensor",
-    mean: "Tensor[B2, D1, Float] | torch.Tensor",
-    variance: "Tensor[B2, D1, Float] | torch.Tensor",
+    gamma: "FloatLike[B2, D1]",
+    beta: "FloatLike[B2, D1]",
+    mean: "FloatLike[B2, D1]",
+    variance: "FloatLike[B2, D1]",
     epsilon: float,
 ) -> "Tensor[B2, E, Float]":
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta along dimension 1. `[batch, channels, ..] -> same`.
@@ -98,10 +93,7 @@ def batch_norm(
 
 
 def batch_norm_train(
-    x: "Tensor[B2, E, Float]",
-    gamma: "Tensor[B2, D1, Float] | torch.Tensor",
-    beta: "Tensor[B2, D1, Float] | torch.Tensor",
-    epsilon: float,
+    x: "Tensor[B2, E, Float]", gamma: "FloatLike[B2, D1]", beta: "FloatLike[B2, D1]", epsilon: float
 ) -> BatchNormOutput[B2, E]:
     """Normalize by the batch itself; also its mean and biased variance. `[batch, channels, ..], 2 x [channels]`.
     Torch: `F.batch_norm(x, None, None, gamma, beta, training=True)`. Differs: gives the statistics.

@@ -5,7 +5,7 @@ from typing import Any, overload
 import torch
 
 from ...errors import TensorTypeError
-from ..core.base import B2, Tensor, like, wrap
+from ..core.base import B2, FloatLike, Tensor, like, wrap
 from ..core.kinds import D3, D4, D5, Float, Int
 from ..core.operands import computed, index_of, inner_as, ranked_spec
 from ..core.spec import title
@@ -79,7 +79,7 @@ def max_pool2d_with_indices(x: Any, kernel_size: Any, *window: Any, **named: Any
 def max_pool2d_with_indices_backward(
     x: "Tensor[B2, D4, Float]",
     options: MaxPoolOptions,
-    output_grad: "Tensor[B2, D4, Float] | torch.Tensor",
+    output_grad: "FloatLike[B2, D4]",
     indices: "Tensor[B2, D4, Int] | torch.Tensor",
     /,
 ) -> "Tensor[B2, D4, Float]": ...
@@ -91,7 +91,7 @@ def max_pool2d_with_indices_backward(
     padding: Sizes,
     dilation: Sizes,
     ceil_mode: bool,
-    output_grad: "Tensor[B2, D4, Float] | torch.Tensor",
+    output_grad: "FloatLike[B2, D4]",
     indices: "Tensor[B2, D4, Int] | torch.Tensor",
     /,
 ) -> "Tensor[B2, D4, Float]": ...
@@ -148,12 +148,12 @@ def avg_pool2d(x: Any, kernel_size: Any, *window: Any, **named: Any) -> Any:
 
 @overload
 def avg_pool2d_backward(
-    x: "Tensor[B2, D4, Float]", output_grad: "Tensor[B2, D4, Float] | torch.Tensor", kernel_size: AvgPoolOptions
+    x: "Tensor[B2, D4, Float]", output_grad: "FloatLike[B2, D4]", kernel_size: AvgPoolOptions
 ) -> "Tensor[B2, D4, Float]": ...
 @overload
 def avg_pool2d_backward(
     x: "Tensor[B2, D4, Float]",
-    output_grad: "Tensor[B2, D4, Float] | torch.Tensor",
+    output_grad: "FloatLike[B2, D4]",
     kernel_size: Sizes,
     stride: Sizes,
     padding: Sizes,

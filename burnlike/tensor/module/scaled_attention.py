@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ...errors import TensorValueError
-from ..core.base import B2, Tensor, like
+from ..core.base import B2, FloatLike, Tensor, like
 from ..core.kinds import D4, Bool, Float
 from ..core.operands import computed, inner_as, inner_of, ranked_spec
 from ..options import AttentionModuleOptions
@@ -15,10 +15,10 @@ _DEFAULTS = AttentionModuleOptions()
 
 def attention(
     query: "Tensor[B2, D4, Float]",
-    key: "Tensor[B2, D4, Float] | torch.Tensor",
-    value: "Tensor[B2, D4, Float] | torch.Tensor",
+    key: "FloatLike[B2, D4]",
+    value: "FloatLike[B2, D4]",
     mask: "Tensor[B2, D4, Bool] | torch.Tensor | None" = None,
-    attn_bias: "Tensor[B2, D4, Float] | torch.Tensor | None" = None,
+    attn_bias: "FloatLike[B2, D4] | None" = None,
     options: AttentionModuleOptions = _DEFAULTS,
 ) -> "Tensor[B2, D4, Float]":
     """softmax(query key^T * scale) value. `[batch, heads, q, d], [.., k, d], [.., k, dv] -> [batch, heads, q, dv]`.
@@ -34,10 +34,10 @@ def attention(
 
 def attention_fallback(
     query: "Tensor[B2, D4, Float]",
-    key: "Tensor[B2, D4, Float] | torch.Tensor",
-    value: "Tensor[B2, D4, Float] | torch.Tensor",
+    key: "FloatLike[B2, D4]",
+    value: "FloatLike[B2, D4]",
     mask: "Tensor[B2, D4, Bool] | torch.Tensor | None" = None,
-    attn_bias: "Tensor[B2, D4, Float] | torch.Tensor | None" = None,
+    attn_bias: "FloatLike[B2, D4] | None" = None,
     options: AttentionModuleOptions = _DEFAULTS,
 ) -> "Tensor[B2, D4, Float]":
     """The same as `attention` by the formula, never by a fused kernel: slower, and differentiable twice.

@@ -8,19 +8,14 @@ from typing import Literal, Self, TypeAlias
 
 from ...errors import TensorTypeError, TensorValueError
 from .base import Options, Sizes
-from .windows import AvgPoolOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions, MaxPoolOptions, UnfoldOptions
-
-__all__ = [
-    "AttentionModuleOptions",
-    "AvgPoolOptions",
-    "ConvOptions",
-    "ConvTransposeOptions",
-    "DeformConvOptions",
-    "GridSampleOptions",
-    "InterpolateOptions",
-    "MaxPoolOptions",
-    "UnfoldOptions",
-]
+from .windows import (
+    AvgPoolOptions as AvgPoolOptions,
+    ConvOptions as ConvOptions,
+    ConvTransposeOptions as ConvTransposeOptions,
+    DeformConvOptions as DeformConvOptions,
+    MaxPoolOptions as MaxPoolOptions,
+    UnfoldOptions as UnfoldOptions,
+)
 
 InterpolateMode: TypeAlias = Literal["Nearest", "NearestExact", "Bilinear", "Bicubic", "Lanczos3"]
 GridSampleMode: TypeAlias = Literal["Nearest", "Bilinear", "Bicubic"]
