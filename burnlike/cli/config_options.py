@@ -21,49 +21,30 @@ TRAIN_CONFIG = "burnlike.train.job.configs:TrainConfig"
 """The class of a shipped YAML file's root."""
 
 
+def add_repeated(parser: argparse.ArgumentParser, option: str, dest: str, metavar: str, text: str, **more: Any) -> None:
+    """An option that may be given several times; its values are a list."""
+    parser.add_argument(option, dest=dest, metavar=metavar, action="append", default=[], help=text, **more)
+
+
 def add_import_option(parser: argparse.ArgumentParser) -> None:
     """`--import MODULE`, repeated, as `args.imports`; hand it to `burnlike.config.registry.import_modules`."""
-    parser.add_argument(
-        "--import",
-        dest="imports",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="import a module of your own first, so that `type:` can name its classes; may be repeated",
-    )
+    text = "import a module of your own first, so that `type:` can name its classes; may be repeated"
+    add_repeated(parser, "--import", "imports", "MODULE", text)
 
 
 def add_set_option(parser: argparse.ArgumentParser) -> None:
     """`--set KEY=VALUE`, repeated, as `args.overrides`; hand it to `Config.load`."""
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE|~KEY",
-        help="set a value of the config, such as training.epochs=3, or delete a key, '~training.ema'; may be repeated",
-    )
+    text = "set a value of the config, such as training.epochs=3, or delete a key, '~training.ema'; may be repeated"
+    add_repeated(parser, "--set", "overrides", "KEY=VALUE|~KEY", text)
 
 
 def add_input_option(parser: argparse.ArgumentParser) -> None:
     """`--input x=int64:8,128`, repeated, as `args.inputs`."""
-    parser.add_argument(
-        "--input",
-        dest="inputs",
-        action="append",
-        default=[],
-        type=input_of,
-        metavar="[NAME=][DTYPE:]SIZES",
-        help="an input of the model, such as 8,3,32,32 or tokens=int64:8,128; may be repeated",
-    )
+    text = "an input of the model, such as 8,3,32,32 or tokens=int64:8,128; may be repeated"
+    add_repeated(parser, "--input", "inputs", "[NAME=][DTYPE:]SIZES", text, type=_input_of)
 
 
-def input_of(text: str) -> Input:
-    """The input that an option describes.
-
-    Raises:
-        ArgumentTypeError: it does not.
-    """
+def _input_of(text: str) -> Input:
     found = parsed_input(text)
     if isinstance(found, str):
         raise argparse.ArgumentTypeError(found)
@@ -71,11 +52,10 @@ def input_of(text: str) -> Input:
 
 
 def root_class(root: Node) -> type[Config]:
-    """The class that the root of a config file is read as.
+    """The class that `type:` of a config file's root names, of whatever role; a TrainConfig without `type:`.
 
-    It is the class that `type:` names, of whatever role. A root without `type:` is a TrainConfig, unless all its keys
-    are those of a model and none is one of a training: then it is read as a model, and the message is about the missing
-    `type:`. So is a root with an unknown `type:`, for the message that lists the types.
+    A root with an unknown `type:` is read as a model, for the message that lists the types. So is one without, if all
+    its keys are those of a model and none is one of a training: the message is about the missing `type:`.
     """
     tag = child(root, registry.TAG_FIELD)
     if tag is None or not isinstance(tag.value, str):
@@ -94,12 +74,9 @@ def root_class(root: Node) -> type[Config]:
 
 @dataclass(frozen=True)
 class Model:
-    """The model in a YAML file.
+    """The model in a YAML file; its optimizer is None if the file is of a module alone.
 
-    Attributes:
-        config: of the module.
-        optimizer: the config of its optimizer; None if the file is of a module alone.
-        inputs: what the model is called with, as far as the file or the model's class says it.
+    `inputs` are what it is called with, as far as the file or the model's class says it.
     """
 
     config: Any
@@ -107,26 +84,14 @@ class Model:
     inputs: tuple[Input, ...] = ()
 
     def build(self) -> "nn.Module":
-        """The module, on the meta device.
-
-        Raises:
-            BurnlikeError: the config can't be built.
-        """
+        """The module, on the meta device."""
         from burnlike.train.job.device import build_on_meta
 
         return build_on_meta(self.config)
 
 
 def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ()) -> Model:
-    """Read the config of a run (`burnlike train`) or of a module alone (`type: DecoderLm`). Imports no torch.
-
-    Args:
-        imports: modules to import first, that `type:` may name their classes.
-        overrides: `a.b=c` each, as `--set` takes them.
-
-    Raises:
-        ConfigError: the file can't be read, has mistakes, or is of something else.
-    """
+    """Read the config of a run (`burnlike train`) or of a module alone (`type: DecoderLm`). Imports no torch."""
     registry.import_modules(imports)
     registry.load_built_in()
     try:
@@ -135,13 +100,10 @@ def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ())
         raise ConfigIOError(f"the config can't be read: {error}", error.problems) from error
     config = root_class(tree.root).from_tree(tree)
     if isinstance(config, ModuleConfig):
-        said = inputs_of(tree.root, ModuleConfig)
-        return Model(config, None, tuple(said or _examples(config)))
-    model = getattr(config, "model", None)
+        model, said = config, inputs_of(tree.root, ModuleConfig)
+    else:
+        model, said = getattr(config, "model", None), None
     if not isinstance(model, ModuleConfig):
         raise ConfigError(f"{path}: expected the config of a model or of a training, got {type(config).__name__}")
-    return Model(model, getattr(config, "optimizer", None), _examples(model))
-
-
-def _examples(model: ModuleConfig) -> tuple[Input, ...]:
-    return tuple(Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items())
+    examples = (Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items())
+    return Model(model, getattr(config, "optimizer", None), tuple(said or examples))

@@ -48,10 +48,7 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line.
-
-    Args:
-        argv: the arguments after the program's name; None takes those of the process.
+    """Run a command line: that of the process, or the arguments after the program's name.
 
     Returns:
         0 for success, 2 for bad input or usage, 130 when interrupted, else what the command gives, such as 1 for
@@ -65,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy", category=UserWarning)
     debug = "--debug" in arguments
     try:
-        args = _parse(arguments)
+        # Only the module of the command that the line names is imported.
+        named = next((word for word in arguments if not word.startswith("-")), None)
+        args = parsers([named])[0].parse_args(arguments)
         debug = getattr(args, "debug", False)  # not set where no option of this name stands
         with _limits(args):
             status = args.run(args)
@@ -111,18 +110,8 @@ def message_of(error: Exception) -> str:
     return f"burnlike: error: {error}"
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    """Parse a command line; only the module of the command that it names is imported."""
-    named = next((word for word in arguments if not word.startswith("-")), None)
-    return parsers([named])[0].parse_args(arguments)
-
-
 def parsers(whole: Sequence[str | None]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser of the program, and those of its commands by name.
-
-    Args:
-        whole: the commands whose modules are imported for their arguments.
-    """
+    """The parser of the program, and those of its commands by name; the modules of `whole` are imported for theirs."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
@@ -138,12 +127,9 @@ def parsers(whole: Sequence[str | None]) -> tuple[argparse.ArgumentParser, dict[
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     found = {}
     for command in COMMANDS:
+        about = f"{command.help.capitalize()}."
         below = found[command.name] = commands.add_parser(
-            command.name,
-            help=command.help,
-            description=command.help.capitalize() + ".",
-            parents=[shared],
-            allow_abbrev=False,
+            command.name, help=command.help, description=about, parents=[shared], allow_abbrev=False
         )
         if command.name in whole:
             module = importlib.import_module(command.module, "burnlike.cli.commands")

@@ -14,19 +14,19 @@ from burnlike.record.bytes.source import FileSource
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
 from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
 
-from .config_options import add_import_option
+from .config_options import add_import_option, add_repeated, read_model
 
 if TYPE_CHECKING:
     from torch import nn
 
     from burnlike.record import Precision, Record
 
-_FLOATS = {it.short: it.torch for it in convertible("float")} | {it.torch: it.torch for it in convertible("float")}
+_FLOATS, _INTS = (
+    {it.short: it.torch for it in convertible(kind)} | {it.torch: it.torch for it in convertible(kind)}
+    for kind in ("float", "int")
+)
+"""What `--precision` and `--int` take -> torch's name."""
 _FLOATS |= {"double": "float64", "full": "float32", "half": "float16"}
-"""What `--precision` takes -> torch's name."""
-
-_INTS = {it.short: it.torch for it in convertible("int")} | {it.torch: it.torch for it in convertible("int")}
-"""What `--int` takes -> torch's name."""
 
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _BINARY_UNITS = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
@@ -37,11 +37,7 @@ FORMATS = tuple(extension.removeprefix(".") for extension in EXTENSIONS)
 
 
 def extension_named(name: str) -> str:
-    """The extension that `--format` names.
-
-    Raises:
-        RecordError: there is no such format.
-    """
+    """The extension that `--format` names."""
     wanted = name.removeprefix(".").lower()
     if wanted not in FORMATS:
         raise RecordError(f"--format {name}: expected one of {', '.join(FORMATS)}{nearest(wanted, FORMATS)}")
@@ -49,36 +45,18 @@ def extension_named(name: str) -> str:
 
 
 def format_of_file(path: str) -> Format:
-    """The format of an existing record; for a set of files, that of each file.
-
-    Raises:
-        RecordIOError, RecordFormatError: it can't be read, or is no record.
-    """
+    """The format of an existing record; for a set of files, that of each file."""
     found = find_record(path)
     return format_of_path(DEFAULT_EXTENSION) if found.endswith(INDEX_SUFFIX) else detect(FileSource(found))
 
 
 def open_file(path: str, layout: Any, top_level_key: str | None = None) -> "Record":
-    """Open a record of any format; imports torch.
-
-    Raises:
-        RecordIOError, RecordFormatError: it can't be read, or is no record.
-        RecordError: it carries no names, and there is no layout.
-    """
-    if layout is None and is_nameless(path):
+    """Open a record of any format; imports torch."""
+    if layout is None and not format_of_file(path).has_names:
         raise RecordError(f"{path}: bincode carries no names; give --layout FILE, or --model CONFIG.yaml of its model")
     from burnlike.record import open_record
 
     return open_record(path, layout, top_level_key)
-
-
-def is_nameless(path: str) -> bool:
-    """Whether a record's file has no names, so that they come from its layout.
-
-    Raises:
-        RecordIOError, RecordFormatError: it can't be read, or is no record.
-    """
-    return not format_of_file(path).has_names
 
 
 def add_precision_options(parser: argparse.ArgumentParser) -> None:
@@ -94,13 +72,8 @@ def add_precision_options(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE",
         help=f"store integers as {', '.join(integers)}, if every value fits; default: as they are",
     )
-    parser.add_argument(
-        "--keep",
-        action="append",
-        default=[],
-        metavar="REGEX",
-        help="leave tensors as they are whose name this regular expression finds; may be repeated",
-    )
+    text = "leave tensors as they are whose name this regular expression finds; may be repeated"
+    add_repeated(parser, "--keep", "keep", "REGEX", text)
     parser.add_argument(
         "--allow-overflow",
         action="store_true",
@@ -109,15 +82,8 @@ def add_precision_options(parser: argparse.ArgumentParser) -> None:
 
 
 def precision_of(args: argparse.Namespace) -> "Precision | None":
-    """The Precision that the options ask for, None for none. Imports torch only if there is one.
-
-    Raises:
-        RecordError: a type is unknown, or an expression is wrong.
-    """
-    names = (
-        _known("--precision", args.precision, _FLOATS),
-        _known("--int", args.int, _INTS),
-    )
+    """The Precision that the options ask for, None for none. Imports torch only if there is one."""
+    names = _known("--precision", args.precision, _FLOATS), _known("--int", args.int, _INTS)
     if names == (None, None):
         if args.keep or args.allow_overflow:
             option = "--keep" if args.keep else "--allow-overflow"
@@ -171,36 +137,21 @@ def _factor(text: str) -> float:
 
 
 def model_of(args: argparse.Namespace) -> "nn.Module | None":
-    """The module that `--model` names, without values; None without the option. Imports torch only with it.
-
-    Raises:
-        ConfigError: the config is wrong.
-    """
-    if args.model is None:
-        return None
-    from .config_options import read_model
-
-    return read_model(args.model, args.imports).build()
+    """The module that `--model` names, without values; None without the option. Imports torch only with it."""
+    return None if args.model is None else read_model(args.model, args.imports).build()
 
 
 def layout_of(args: argparse.Namespace, model: "nn.Module | None") -> Any:
-    """The layout that `--layout` names, else that of the model; None for none.
+    """The layout that `--layout` names, else that of the model; None for none."""
+    if args.layout is None:
+        if model is None:
+            return None
+        from burnlike.record.state_dict.module_layout import layout_of as layout_of_module
 
-    Raises:
-        RecordError: the file can't be read, or holds no layout.
-    """
-    if args.layout is not None:
-        return _read_layout(args.layout)
-    if model is None:
-        return None
-    from burnlike.record.state_dict.module_layout import layout_of as layout_of_module
-
-    return layout_of_module(model)
-
-
-def _read_layout(path: str) -> Any:
+        return layout_of_module(model)
     from burnlike.record.layout import check_layout
 
+    path: str = args.layout
     try:
         text = read_text(path)
         layout = json.loads(text) if path.endswith(".json") else parse_plain(text, path)
@@ -216,11 +167,7 @@ def _read_layout(path: str) -> Any:
 
 
 def byte_size(option: str, text: str) -> int:
-    """The bytes that a text such as `2GB`, `500MiB` or `4096` means.
-
-    Raises:
-        RecordError: it is none, or not positive.
-    """
+    """The bytes that a text such as `2GB`, `500MiB` or `4096` means."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", text.strip().lower())
     count = int(float(found[1]) * (_UNITS | _BINARY_UNITS)[found[2] or ""]) if found else 0
     if count < 1:

@@ -35,9 +35,13 @@ from .parallel.configs import (
     Fsdp2Config as Fsdp2Config,
     SingleProcessConfig as SingleProcessConfig,
 )
-from .parallel.distributed import SeveralProcesses as SeveralProcesses, make_parallel as make_parallel
+from .parallel.distributed import (
+    Ddp as Ddp,
+    Fsdp2 as Fsdp2,
+    SeveralProcesses as SeveralProcesses,
+    make_parallel as make_parallel,
+)
 from .parallel.single_process import SingleProcess as SingleProcess
-from .parallel.strategies import Ddp as Ddp, Fsdp2 as Fsdp2
 from .runs.logs import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir
 from .runs.run_files import RunFiles as RunFiles, find_runs as find_runs, read_run as read_run

@@ -17,6 +17,7 @@ from burnlike.train import (
     Checkpointer,
     Interrupted,
     Interrupter,
+    LanguageModel,
     Learner,
     MetricsLog,
     PlainRenderer,
@@ -24,7 +25,6 @@ from burnlike.train import (
     TrainingConfig,
     next_token_loss,
 )
-from burnlike.train.tasks.language_model import loss_function
 
 
 class Pairs:
@@ -229,6 +229,4 @@ def test_a_models_own_loss_is_used() -> None:
         def loss(self, batch: Tensor) -> StepOutput:
             return StepOutput(batch.sum(), 7)
 
-    model = Own()
-    assert loss_function(model)(model, torch.ones(3)) == StepOutput(torch.tensor(3.0), 7)
-    assert loss_function(nn.Linear(1, 1)) is next_token_loss
+    assert LanguageModel().train_step(Own(), torch.ones(3)) == StepOutput(torch.tensor(3.0), 7)

@@ -10,7 +10,7 @@ from burnlike._terminal import one_line
 from burnlike.config import Config
 from burnlike.config.file_paths import missing_files
 from burnlike.config.hiding import hide_values
-from burnlike.config.node import Node, Tree, find
+from burnlike.config.node import Tree, find
 from burnlike.config.overrides import reading
 from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
@@ -22,11 +22,8 @@ from ..tables import say, say_json
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", type=config_file, metavar="CONFIG", help="a YAML file, or a shipped config")
-    parser.add_argument(
-        "--root",
-        metavar="TYPE",
-        help="the config type of the files (default: what their `type:` names, else TrainConfig)",
-    )
+    text = "the config type of the files (default: what their `type:` names, else TrainConfig)"
+    parser.add_argument("--root", metavar="TYPE", help=text)
     parser.add_argument(
         "--no-paths", action="store_true", help="do not look whether files are there: for a config of another machine"
     )
@@ -70,18 +67,14 @@ def examine(
     fast: bool = False,
     inputs: list[Input] | None = None,
 ) -> dict[str, Any]:
-    """Check one file.
+    """Check one file: its report has `file`, `ok` and `mistakes`; of a right one also `type` and `parts`, the type of
+    each field that has one, and `calls` if the model was run.
 
     Args:
         root: the class of the file; None for what the file says.
         paths: whether files and directories that it names have to be there.
         fast: whether the config is only read, without torch and without its data.
-        inputs: that the model is run with, to see its shapes; an empty list for those that the config implies, None to
-            leave that out.
-
-    Returns:
-        `file`, `ok`, `mistakes` (each with source, line, column, path and message); of a right one also `type` and
-        `parts`, the type of each field that has one, and `calls` if the model was run.
+        inputs: of the model, which is run to see its shapes; none for what the config implies, None not to run it.
     """
 
     def read(options: list[str]) -> tuple[Tree, Config]:
@@ -89,7 +82,7 @@ def examine(
         config = (root or root_class(tree.root)).from_tree(tree)
         found = [*missing_files(config)] if paths else []
         if not (found or fast) and hasattr(config, "data") and find_spec("torch") is not None:
-            from ...train.job.problems import trial_problems
+            from ...train.job.trial import trial_problems
 
             text = config.to_yaml()
             problems = trial_problems(config, data=paths and inputs is None)
@@ -104,19 +97,17 @@ def examine(
         return _wrong(file, error.problems or [Problem(str(error), source=file)])
     values = ((name, getattr(config, name)) for name in config.__struct_fields__)
     parts = {name: tag for name, value in values if isinstance(value, Config) and (tag := registry.tag_of(type(value)))}
-    report = {"file": file, "ok": True, "mistakes": [], "type": _type_name(config), "parts": parts}
-    return report if inputs is None else report | _shapes(file, config, tree.root, inputs)
-
-
-def _shapes(file: str, config: Config, tree: Node, inputs: list[Input]) -> dict[str, Any]:
-    """What running the model adds to a report."""
-    from ...train.job.problems import traced
+    kind = registry.tag_of(type(config)) or type(config).__name__
+    report = {"file": file, "ok": True, "mistakes": [], "type": kind, "parts": parts}
+    if inputs is None:
+        return report
+    from ...train.job.trial import traced
 
     try:
-        found, problems = traced(config, tree, inputs)
+        found, problems = traced(config, tree.root, inputs)
     except ConfigError as error:
-        return _wrong(file, [Problem(str(error), source=file)])
-    return {"calls": [it._asdict() for it in found.calls]} | (_wrong(file, problems) if problems else {})
+        return report | _wrong(file, [Problem(str(error), source=file)])
+    return report | {"calls": [it._asdict() for it in found.calls]} | (_wrong(file, problems) if problems else {})
 
 
 def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -124,23 +115,15 @@ def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:
 
 
 def _text(report: dict[str, Any]) -> str:
-    if not report["ok"]:
-        return "\n".join([*_calls(report), *(one_line(str(Problem(**mistake))) for mistake in report["mistakes"])])
-    parts = "".join(f", {name} {tag}" for name, tag in report["parts"].items())
-    return "\n".join([*_calls(report), f"{one_line(report['file'])}: ok ({report['type']}{parts})"])
+    lines = []
+    if report.get("calls"):  # of a model that was run
+        from ...models.views.shapes import Call, shape_table
 
-
-def _calls(report: dict[str, Any]) -> list[str]:
-    """The table of a model that was run."""
-    if not report.get("calls"):
-        return []
-    from ...models.views.shapes import Call, shape_table
-
-    return [one_line(line) for line in shape_table([Call(**call) for call in report["calls"]])]
-
-
-def _type_name(config: Config) -> str:
-    return registry.tag_of(type(config)) or type(config).__name__
+        lines = shape_table([Call(**call) for call in report["calls"]])
+    if report["ok"]:
+        parts = "".join(f", {name} {tag}" for name, tag in report["parts"].items())
+        lines = [*lines, f"{report['file']}: ok ({report['type']}{parts})"]
+    return "\n".join(map(one_line, [*lines, *(str(Problem(**mistake)) for mistake in report["mistakes"])]))
 
 
 def _count(number: int, noun: str) -> str:

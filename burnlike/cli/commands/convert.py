@@ -13,6 +13,7 @@ from ...models.weights.table import weight_tables
 from ...record.files.sharded import INDEX_SUFFIX, listed_names
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from ...record.layout import tag_of
+from ..config_options import add_repeated
 from ..record_options import (
     FORMATS,
     add_layout_options,
@@ -20,7 +21,6 @@ from ..record_options import (
     byte_size,
     extension_named,
     format_of_file,
-    is_nameless,
     layout_of,
     model_of,
     open_file,
@@ -32,34 +32,14 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ...record import Precision, Record
-    from ...record.outline import Outline
 
 
 _OF_TORCH = (".pt", DEFAULT_EXTENSION)
 """Extensions of the formats in which PyTorch programs save."""
 
 
-def add_names_options(parser: argparse.ArgumentParser) -> None:
-    """`--from` and `--to`."""
-    known = ", ".join(_names())
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="NAMES",
-        help=f"whose names and layouts the tensors of IN have: {known}; it needs --model, or of another library's a"
-        " config.json beside IN. Default: burnlike's, or with --model told by names and shapes",
-    )
-    parser.add_argument(
-        "--to", dest="target", metavar="NAMES", default="burnlike", help="whose OUT gets; default: burnlike's"
-    )
-
-
 def check_names(args: argparse.Namespace) -> None:
-    """Refuse unknown names before anything is read.
-
-    Raises:
-        RecordError: there are no such names, or nothing says what layers there are.
-    """
+    """Refuse unknown names before anything is read."""
     for option, name in (("--from", args.source), ("--to", args.target)):
         if name is not None and name not in _names():
             known = ", ".join(_names())
@@ -71,12 +51,7 @@ def check_names(args: argparse.Namespace) -> None:
 
 
 def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
-    """The module of `--model`, else for another library's weights that of the `config.json` beside them.
-
-    Raises:
-        ConfigError: the config is wrong, or there is none.
-        RecordError: the `config.json` is of other weights.
-    """
+    """The module of `--model`, else for another library's weights that of the `config.json` beside them."""
     if args.model is not None or args.source not in weight_tables():
         return model_of(args)
     from ...models.pretrained import pretrained_config, pretrained_table
@@ -90,12 +65,7 @@ def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
 
 
 def translated(args: argparse.Namespace, module: "nn.Module | None", record: "Record") -> "Record":
-    """The record with the names and layouts that OUT gets.
-
-    Raises:
-        RecordError: it can't be told whose names the record has.
-        RecordMismatchError: it is not of this model.
-    """
+    """The record with the names and layouts that OUT gets."""
     if module is None:
         return record
     source = args.source or _source_of(args, module, record)
@@ -156,13 +126,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the format, where the extension of OUT does not say it: {', '.join(FORMATS)}",
     )
     add_precision_options(parser)
-    parser.add_argument(
-        "--rename",
-        action="append",
-        default=[],
-        metavar="REGEX=NEW",
-        help="replace what REGEX finds in tensors' names by NEW (\\1 is its first group); may be repeated, in order",
-    )
+    text = "replace what REGEX finds in tensors' names by NEW (\\1 is its first group); may be repeated, in order"
+    add_repeated(parser, "--rename", "rename", "REGEX=NEW", text)
     parser.add_argument(
         "--ids", action="store_true", help="draw ids for tensors without one, which Burn's own formats need"
     )
@@ -176,7 +141,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--top-level-key", metavar="KEY", help="of a file of torch.save take only what is under this key, such as model"
     )
     add_layout_options(parser)
-    add_names_options(parser)
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="NAMES",
+        help=f"whose names and layouts the tensors of IN have: {', '.join(_names())}; it needs --model, or of another"
+        " library's a config.json beside IN. Default: burnlike's, or with --model told by names and shapes",
+    )
+    parser.add_argument(
+        "--to", dest="target", metavar="NAMES", default="burnlike", help="whose OUT gets; default: burnlike's"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -191,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
     from ...record.tools.renaming import rename, with_ids
 
     record = rename(record, rules) if rules else record
-    if layout is not None and not is_nameless(args.input):
+    if layout is not None and format_of_file(args.input).has_names:
         record = replace(record, layout=layout)  # which has the new names
     record = translated(args, module, record)
     if not format_of_path(name).has_names and (record.layout is None or tag_of(record.layout) == "$named"):
@@ -201,7 +175,12 @@ def run(args: argparse.Namespace) -> int:
         )
     record = with_ids(record) if args.ids else record
     began = time.perf_counter()
-    written = _save(record, args.output, name, precision, shard_bytes)
+    from ...record import SafetensorsRecorder
+    from ...record.recorder import recorder_for
+
+    is_one = shard_bytes is None
+    recorder = recorder_for(name, precision) if is_one else SafetensorsRecorder(precision, shard_bytes=shard_bytes)
+    written = recorder.save(record, args.output)
     say("\n".join(_report(args.input, written, record, precision, time.perf_counter() - began)))
     return 0
 
@@ -214,11 +193,7 @@ def _rule(text: str) -> tuple[str, str]:
 
 
 def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
-    """A file name whose extension says the format.
-
-    Raises:
-        RecordError: none is said, or there is no such format.
-    """
+    """A file name whose extension says the format."""
     if sharded:
         if format_name not in (None, "safetensors"):
             raise RecordError(f"--shard-size writes safetensors files, got --format {format_name}; leave one out")
@@ -235,34 +210,19 @@ def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
         raise RecordError(f"{error}, or --format") from error
 
 
-def _save(record: "Record", output: str, name: str, precision: "Precision | None", shard_bytes: int | None) -> str:
-    from ...record.recorder import recorder_for
-
-    if shard_bytes is None:
-        return recorder_for(name, precision).save(record, output)
-    from ...record import SafetensorsRecorder
-
-    return SafetensorsRecorder(precision, shard_bytes=shard_bytes).save(record, output)
-
-
 def _report(source: str, written: str, record: "Record", precision: "Precision | None", seconds: float) -> list[str]:
     from ...record.precision import Precision
     from ...record.recorder import outline_of
 
     before, after = outline_of(record, Precision(None)), outline_of(record, precision or Precision(None))
     tensor_bytes = sum(entry.nbytes for entry in after.entries.values())
-    file_bytes = _size(written)
-    lines = [
-        f"{printable(source)} -> {printable(written)}: {len(after.entries)} tensors, {amount(tensor_bytes)},"
-        f" in {amount(file_bytes)} ({seconds:.1f} s)"
-    ]
-    lines += [f"  {count} stored as {new} instead of {old}" for (old, new), count in _changes(before, after).items()]
-    return lines
-
-
-def _changes(before: "Outline", after: "Outline") -> Counter[tuple[str, str]]:
     pairs = ((before.entries[name].dtype, entry.dtype) for name, entry in after.entries.items())
-    return Counter((old, new) for old, new in pairs if old != new)
+    changes = Counter((old, new) for old, new in pairs if old != new)
+    return [
+        f"{printable(source)} -> {printable(written)}: {len(after.entries)} tensors, {amount(tensor_bytes)},"
+        f" in {amount(_size(written))} ({seconds:.1f} s)",
+        *(f"  {count} stored as {new} instead of {old}" for (old, new), count in changes.items()),
+    ]
 
 
 def _size(path: str) -> int:

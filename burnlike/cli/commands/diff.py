@@ -10,7 +10,7 @@ from ..record_options import add_layout_options, layout_of, model_of, open_file
 from ..tables import printable, say, say_json, shortened
 
 if TYPE_CHECKING:
-    from ...record.tools.comparison import Comparison, TensorDifference, ValueDifference
+    from ...record.tools.comparison import Comparison, TensorDifference
 
 EQUAL, DIFFERENT = 0, 1
 
@@ -33,15 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what differs.
-
-    Returns:
-        0 if the records are equal, 1 if they differ.
-
-    Raises:
-        RecordIOError, RecordFormatError: a file can't be read.
-        RecordError: an option is wrong.
-    """
+    """Print what differs; 0 if the records are equal, 1 if they differ."""
     tolerance, layout = _tolerance(args.tolerance), layout_of(args, model_of(args))
     one, other = open_file(args.a, layout), open_file(args.b, layout)
     from ...record.tools.comparison import compare
@@ -97,15 +89,11 @@ def _parts(tensor: "TensorDifference") -> Iterator[str]:
         yield f"type {tensor.dtypes[0]} and {tensor.dtypes[1]}"
     if tensor.shapes is not None:
         yield f"shape {list(tensor.shapes[0])} and {list(tensor.shapes[1])}"
-    if tensor.values is not None:
-        yield from _value_parts(tensor.values)
-
-
-def _value_parts(values: "ValueDifference") -> Iterator[str]:
-    yield f"{values.count} of {values.elements} values differ" if values.count else "values within the tolerance"
-    yield f"by at most {values.largest_absolute:.6g}, relatively {values.largest_relative:.6g}"
-    if values.not_finite:
-        yield f"{values.not_finite} are nan or infinite on one side"
+    if (values := tensor.values) is not None:
+        yield f"{values.count} of {values.elements} values differ" if values.count else "values within the tolerance"
+        yield f"by at most {values.largest_absolute:.6g}, relatively {values.largest_relative:.6g}"
+        if values.not_finite:
+            yield f"{values.not_finite} are nan or infinite on one side"
 
 
 def _shown(value: Any) -> str:
@@ -139,12 +127,8 @@ def _tensor(tensor: "TensorDifference") -> dict[str, Any]:
     pairs = (("id", tensor.ids), ("dtype", tensor.dtypes), ("shape", tensor.shapes), ("stored_as", tensor.tied_to))
     summary: dict[str, Any] = {"path": tensor.name, "equal": tensor.is_equal}
     summary |= {name: {"a": pair[0], "b": pair[1]} for name, pair in pairs if pair is not None}
-    if tensor.values is not None:
-        summary["values"] = {
-            "different": tensor.values.count,
-            "of": tensor.values.elements,
-            "largest_absolute": tensor.values.largest_absolute,
-            "largest_relative": tensor.values.largest_relative,
-            "not_finite": tensor.values.not_finite,
-        }
+    if (values := tensor.values) is not None:
+        names = ("largest_absolute", "largest_relative", "not_finite")
+        summary["values"] = {"different": values.count, "of": values.elements}
+        summary["values"] |= {name: getattr(values, name) for name in names}
     return summary

@@ -3,7 +3,6 @@
 import argparse
 import importlib.metadata
 import platform
-from collections.abc import Iterable
 from typing import Any
 
 from ..tables import say, say_json
@@ -33,53 +32,44 @@ def examine() -> dict[str, Any]:
     from ...ops import native_status
 
     status = native_status()
+    cpu, cuda = status.cpu, status.cuda
     report: dict[str, Any] = {
         "burnlike": __version__,
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "packages": {name: _version(name) for name in (*_CORE, *_EXTRAS)},
         "threads": torch.get_num_threads(),
-        "cpu": {
-            "isa": status.isa,
-            "isas": list(status.isas),
-            "library": str(status.cpu.path),
-            "why_not": status.cpu.reason,
-        },
+        "cpu": {"isa": status.isa, "isas": [*status.isas], "library": str(cpu.path), "why_not": cpu.reason},
         "cuda": {
             "torch": torch.version.cuda,
             "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
-            "library": str(status.cuda.path),
-            "native": status.cuda.loaded,
-            "why_not": status.cuda.reason,
+            "library": str(cuda.path),
+            "native": cuda.loaded,
+            "why_not": cuda.reason,
         },
         "native_calls": {},
         "problems": [],
     }
-    if not status.cpu.loaded:
-        report["problems"].append(f"the native CPU library is not in use: {status.cpu.reason}")
-    if report["cuda"]["devices"] and not status.cuda.loaded:
-        report["problems"].append(
-            f"there is a CUDA device, but the native CUDA library is not in use: {status.cuda.reason}"
-        )
-    devices = ["cpu", *(["cuda"] if report["cuda"]["devices"] and status.cuda.loaded else [])]
-    for device in devices if status.cpu.loaded else []:
+    if not cpu.loaded:
+        report["problems"].append(f"the native CPU library is not in use: {cpu.reason}")
+    has_device = bool(report["cuda"]["devices"])
+    if has_device and not cuda.loaded:
+        report["problems"].append(f"there is a CUDA device, but the native CUDA library is not in use: {cuda.reason}")
+    devices = ["cpu", "cuda"] if has_device and cuda.loaded else ["cpu"]
+    for device in devices if cpu.loaded else []:
+        prefix = "cuda:" if device == "cuda" else ""
         for mode in ("eager", "compiled"):
-            calls = _calls_of_training_steps(device, mode == "compiled")
+            calls = _calls_of_training_steps(device, prefix, mode == "compiled")
             report["native_calls"][f"{device} {mode}"] = calls
-            missing = [name for name in _ops_in_training(status.calls, device) if not calls.get(name)]
-            if missing:
+            # Some ops have no kernels for CUDA, where torch's own are used.
+            named = [name.removeprefix(prefix) for name in status.calls if name.startswith(prefix)]
+            own = [name for name in named if ":" not in name and name not in _OPS_OF_RECORDS]
+            if missing := [name for name in own if not calls.get(name)]:
                 report["problems"].append(f"{device}, {mode}: no native call of {', '.join(missing)} in training steps")
     return report
 
 
-def _ops_in_training(counters: Iterable[str], device: str) -> list[str]:
-    """The ops that have kernels for the device; some have none for CUDA, where torch's own are used."""
-    prefix = "cuda:" if device == "cuda" else ""
-    names = [name.removeprefix(prefix) for name in counters if name.startswith(prefix)]
-    return [name for name in names if ":" not in name and name not in _OPS_OF_RECORDS]
-
-
-def _calls_of_training_steps(device: str, compiled: bool) -> dict[str, int]:
+def _calls_of_training_steps(device: str, prefix: str, compiled: bool) -> dict[str, int]:
     import torch
 
     from ...nn import DecoderLmConfig
@@ -99,7 +89,6 @@ def _calls_of_training_steps(device: str, compiled: bool) -> dict[str, int]:
     for example in EXAMPLES.values():
         call = torch.compile(example.call, backend="aot_eager", fullgraph=True) if compiled else example.call
         call(*example.inputs(device)).sum().backward()
-    prefix = "cuda:" if device == "cuda" else ""
     after = native_status().calls
     return {
         name.removeprefix(prefix): count - before.get(name, 0)

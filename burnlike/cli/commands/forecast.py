@@ -2,7 +2,7 @@
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...config.shipped import config_file
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from ...record import Record
 
 _CONFIGS = (".yaml", ".yml")
-
-
-class _Subject(NamedTuple):
-    """The subject of a forecast: a record and its format; of a config also its module and optimizer."""
-
-    record: "Record"
-    file_format: Format
-    module: "nn.Module | None" = None
-    optimizer: "OptimizerConfig | None" = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,31 +56,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     chosen = None if args.format is None else format_of_path(extension_named(args.format))
     is_config = args.file.endswith(_CONFIGS)
-    subject = _of_config(args, chosen) if is_config else _of_file(args, chosen)
+    subject: Any = _of_config(args, chosen) if is_config else _of_file(args, chosen)
     from ...train.job.forecast import forecast
 
-    found = {"source": args.file, **forecast(**subject._asdict(), precision=precision_of(args), steps=args.optimizer)}
+    found = {"source": args.file, **forecast(*subject, precision=precision_of(args), steps=args.optimizer)}
     say_json(found) if args.json else say("\n".join(_lines(found)))
     return 0
 
 
-def _of_file(args: argparse.Namespace, chosen: Format | None) -> _Subject:
+def _of_file(args: argparse.Namespace, chosen: Format | None) -> "tuple[Record, Format]":
     record = open_file(args.file, layout_of(args, model_of(args)))
     own = format_of_file(args.file)
     writable = own.extension in EXTENSIONS  # not so what torch.save wrote
-    return _Subject(record, chosen or (own if writable else format_of_path(DEFAULT_EXTENSION)))
+    return record, chosen or (own if writable else format_of_path(DEFAULT_EXTENSION))
 
 
-def _of_config(args: argparse.Namespace, chosen: Format | None) -> _Subject:
+def _of_config(
+    args: argparse.Namespace, chosen: Format | None
+) -> "tuple[Record, Format, nn.Module, OptimizerConfig | None]":
     model = read_model(args.file, args.imports)
     from ...record import Record
 
     module = model.build()
     record = Record.of(module)
-    layout = layout_of(args, model_of(args))
-    if layout is not None:
+    if (layout := layout_of(args, model_of(args))) is not None:
         record = replace(record, layout=layout)
-    return _Subject(record, chosen or format_of_path(DEFAULT_EXTENSION), module, model.optimizer)
+    return record, chosen or format_of_path(DEFAULT_EXTENSION), module, model.optimizer
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -46,45 +46,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     file_bytes, outline, notes = _read(args.file, layout_of(args, model_of(args)))
     if args.verify:
-        notes = [*notes, _verified(outline)]
+        count, total = verify_outline(outline), len(outline.entries)
+        which, rest = ("all", "") if count == total else (f"{count} of", "; the others have no checksum")
+        notes = [*notes, f"verified: the values of {which} {total} tensors are those that were saved{rest}"]
     summary = summarize(args.file, file_bytes, outline, notes)
     say_json(summary) if args.json else say(_text(summary))
     return 0
 
 
 def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """The content of `--json`.
-
-    Args:
-        file_bytes: its length; of a set of files that of all.
-    """
+    """The content of `--json`; the bytes of a set of files are those of all."""
     aliases: dict[str, list[str]] = {}
     for alias, name in outline.aliases.items():
         aliases.setdefault(name, []).append(alias)
-    roles = _roles(outline)
-    tensors = [
-        _tensor(entry, outline, aliases.get(entry.name, []), roles.get(entry.name))
-        for entry in outline.entries.values()
-    ]
+    roles: dict[str, str] = {}
+    if outline.states or (outline.format == "safetensors" and outline.version is not None):
+        # Files that tell weights from running statistics and other buffers.
+        roles = {**dict.fromkeys(outline.ids, "weight"), **dict.fromkeys(outline.states, "state")}
+    entries = outline.entries.values()
     return {
         "file": path,
         "format": outline.format,
         "version": outline.version,
         "file_bytes": file_bytes,
-        "tensor_bytes": sum(entry.nbytes for entry in outline.entries.values()),
-        "tensors": tensors,
+        "tensor_bytes": sum(entry.nbytes for entry in entries),
+        "tensors": [_tensor(it, outline, aliases.get(it.name, []), roles.get(it.name)) for it in entries],
         "metadata": dict(outline.metadata),
         # JSON has no inf and nan, which burnlike writes as {"$float": "inf"}.
         "values": to_json(outline.values, "values"),
         "notes": list(notes),
     }
-
-
-def _roles(outline: Outline) -> dict[str, str]:
-    """`weight` or `state` (running statistics and other buffers), of files that tell them apart."""
-    if not outline.states and (outline.format != "safetensors" or outline.version is None):
-        return {}
-    return {**dict.fromkeys(outline.ids, "weight"), **dict.fromkeys(outline.states, "state")}
 
 
 def _tensor(entry: TensorEntry, outline: Outline, aliases: list[str], role: str | None) -> dict[str, Any]:
@@ -124,26 +115,9 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
             outline = scan(GzipSource(source) if found.compressed else source, found.name)
             return source.stored_bytes, outline, [_NAMELESS]
     _, outline = read_outline(path, layout)
-    return _total_bytes(path, outline), outline, []
-
-
-def _verified(outline: Outline) -> str:
-    """The result of `--verify`.
-
-    Raises:
-        RecordFormatError: a value is not the one that was saved.
-    """
-    count, total = verify_outline(outline), len(outline.entries)
-    if count == total:
-        return f"verified: the values of all {total} tensors are those that were saved"
-    return f"verified: the values of {count} of {total} tensors are those that were saved; the others have no checksum"
-
-
-def _total_bytes(path: str, outline: Outline) -> int:
-    if os.path.isfile(path) and not path.endswith(INDEX_SUFFIX):
-        return os.path.getsize(path)
     parts = {entry.source.path for entry in outline.entries.values() if isinstance(entry, StoredTensor)}
-    return sum(map(os.path.getsize, parts))
+    is_one = os.path.isfile(path) and not path.endswith(INDEX_SUFFIX)
+    return sum(map(os.path.getsize, [path] if is_one else parts)), outline, []
 
 
 def _text(summary: dict[str, Any]) -> str:

@@ -19,9 +19,10 @@ _LONGEST = 60
 
 
 class Row(NamedTuple):
-    """A run with the metric that is shown of it."""
+    """A run with the metric that is shown of it: that of the validation, else of the training."""
 
     run: RunFiles
+    summary: LearnerSummary
     metric: MetricSummary | None
     differs: dict[str, Any]
 
@@ -43,16 +44,23 @@ def run(args: argparse.Namespace) -> int:
     if not runs:
         raise RunDirError(f"{root} has no runs; `burnlike train` writes them to runs/, or to --run-dir DIR")
     summaries = [LearnerSummary.of(it.lines) for it in runs]
-    _check_metric(args.metric, summaries)
+    known = sorted({it.name for summary in summaries for it in summary.metrics if is_quality(it.name)})
+    if known and args.metric not in known:
+        hint = f"expected one of {', '.join(known)}{nearest(args.metric, known)}"
+        raise ArgumentError(f"--metric {args.metric}: no run has it; {hint}")
     differences = config_differences(runs)
     rows = [
-        Row(it, _shown(summary, args.metric), {name: it.config[name] for name in differences if name in it.config})
+        Row(
+            it,
+            summary,
+            summary.find("valid", args.metric) or summary.find("train", args.metric),
+            {name: it.config[name] for name in differences if name in it.config},
+        )
         for it, summary in zip(runs, summaries, strict=True)
     ]
-    order = sorted(range(len(rows)), key=lambda place: _sort_key(rows[place], args.sort))
-    rows = [rows[place] for place in order]
+    rows.sort(key=lambda row: _sort_key(row, args.sort))
     if args.json:
-        say_json([_plain(row, summaries[place]) for row, place in zip(rows, order, strict=True)])
+        say_json([_plain(row) for row in rows])
         return 0
     for line in table([_heads(args.metric, rows), *(_cells(row, root) for row in rows)]):
         say(line)
@@ -60,19 +68,6 @@ def run(args: argparse.Namespace) -> int:
         for problem in [*row.run.problems, *([row.run.reason] if row.run.state == "failed" else [])]:
             say(f"{one_line(_name(row.run, root))}: {one_line(problem)}")
     return 0
-
-
-def _check_metric(metric: str, summaries: list[LearnerSummary]) -> None:
-    known = sorted({it.name for summary in summaries for it in summary.metrics if is_quality(it.name)})
-    if known and metric not in known:
-        raise ArgumentError(
-            f"--metric {metric}: no run has it; expected one of {', '.join(known)}{nearest(metric, known)}"
-        )
-
-
-def _shown(summary: LearnerSummary, metric: str) -> MetricSummary | None:
-    """The metric of the validation, else of the training."""
-    return summary.find("valid", metric) or summary.find("train", metric)
 
 
 def _sort_key(row: Row, key: str) -> Any:
@@ -120,28 +115,18 @@ def _name(run: RunFiles, root: Path) -> str:
     return str(run.path.relative_to(root))
 
 
-def _plain(row: Row, summary: LearnerSummary) -> dict[str, Any]:
+def _plain(row: Row) -> dict[str, Any]:
     run = row.run
-    metrics = [
-        {
-            "split": it.split,
-            "name": it.name,
-            "first": it.first,
-            "last": it.last,
-            "best": it.best.value,
-            "best_epoch": it.best.epoch,
-        }
-        for it in summary.metrics
-    ]
     return {
         "name": run.name,
         "path": str(run.path),
-        "state": run.state,
-        "reason": run.reason,
-        "steps": run.steps,
-        "seconds": run.seconds,
+        **{name: getattr(run, name) for name in ("state", "reason", "steps", "seconds")},
         "started": run.environment.get("started"),
-        "metrics": metrics,
+        "metrics": [
+            {name: getattr(it, name) for name in ("split", "name", "first", "last")}
+            | {"best": it.best.value, "best_epoch": it.best.epoch}
+            for it in row.summary.metrics
+        ],
         "values": run.values,
         "config_differences": row.differs,
         "checkpoints": [it.step for it in run.checkpoints],

@@ -8,7 +8,7 @@ from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError
 
-from ..config_options import Input, Model, add_import_option, add_input_option, add_set_option, read_model
+from ..config_options import Model, add_import_option, add_input_option, add_set_option, read_model
 from ..tables import say
 
 
@@ -31,7 +31,14 @@ def run(args: argparse.Namespace) -> int:
         module = model.build()
     except (RuntimeError, NotImplementedError) as error:
         raise ConfigError(f"{args.config}: the model can't be built without values: {error}") from error
-    shapes = _shapes(module, args.inputs, model)
+    shapes: dict[str, str] = {}  # of what layers give, by their paths; none where no inputs are known
+    if given := args.inputs or [*model.inputs]:
+        from ...models.views.shapes import trace
+
+        found = trace(module, given)
+        if found.failed is not None and args.inputs:
+            raise ConfigError(f"--input: {found.failed.path or 'the model'}: {found.message}")
+        shapes = {call.path: call.output for call in reversed(found.calls) if call.output}
     if args.svg:
         _draw(args.svg, args.config, model, module, shapes)
     for line in tree_lines(branch_of(module), args.depth):
@@ -39,19 +46,6 @@ def run(args: argparse.Namespace) -> int:
     if args.svg:
         say(f"the drawing is in {args.svg}")
     return 0
-
-
-def _shapes(module: Any, inputs: list[Input], model: Model) -> dict[str, str]:
-    """The shapes of what layers give, by their paths; nothing where no inputs are known."""
-    from ...models.views.shapes import trace
-
-    given = inputs or [*model.inputs]
-    if not given:
-        return {}
-    found = trace(module, given)
-    if found.failed is not None and inputs:
-        raise ConfigError(f"--input: {found.failed.path or 'the model'}: {found.message}")
-    return {call.path: call.output for call in reversed(found.calls) if call.output}
 
 
 def _draw(file: str, config: str, model: Model, module: Any, shapes: dict[str, str]) -> None:

@@ -12,11 +12,10 @@ from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import Option, paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
-from burnlike.train.job.configs import TrainConfig
-from burnlike.train.job.resume import check_resumable
+from burnlike.train.job.configs import TrainConfig, check_resumable
 from burnlike.train.job.sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
 
-from ..config_options import add_import_option, add_set_option
+from ..config_options import add_import_option, add_repeated, add_set_option
 from ..tables import shell_word
 
 if TYPE_CHECKING:
@@ -27,13 +26,12 @@ _NEWEST = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    names = ", ".join(shipped_jobs())
     parser.add_argument(
         "file",
         nargs="?",
         type=config_file,
         metavar="CONFIG",
-        help=f"a YAML file, or a shipped config: {names}; with --resume DIR, default: that run's",
+        help=f"a YAML file, or a shipped config: {', '.join(shipped_jobs())}; with --resume DIR, default: that run's",
     )
     parser.add_argument(
         "--resume",
@@ -45,14 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of CONFIG)")
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
     add_set_option(parser)
-    parser.add_argument(
-        "--sweep",
-        dest="sweeps",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE,VALUE",
-        help="train once with each of the values, such as seed=1,2,3; repeated: with each combination",
-    )
+    text = "train once with each of the values, such as seed=1,2,3; repeated: with each combination"
+    add_repeated(parser, "--sweep", "sweeps", "KEY=VALUE,VALUE", text)
     add_import_option(parser)
 
 
@@ -75,8 +67,12 @@ def _run(args: argparse.Namespace) -> int:
     if args.sweeps:
         return _sweep(args, file, resumed, overrides)
     config = TrainConfig.load(file, overrides)
-    if config.distributed.is_single:
-        _refuse_several_ranks()
+    if config.distributed.is_single and (ranks := number_of_ranks()) > 1:
+        raise ArgumentError(
+            f"this is one of {ranks} processes of a launcher (torchrun, srun, mpirun), and the config is for one: each"
+            " would train the whole job by itself. Say how they train together by --set distributed.strategy=ddp (or"
+            " fsdp2), or start it without the launcher (torchrun --nproc-per-node 1, srun -n 1)"
+        )
     config.distributed.check_launched()
     # torch is loaded only now, so that a wrong file is told at once
     from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
@@ -86,7 +82,8 @@ def _run(args: argparse.Namespace) -> int:
         stack.enter_context(values_hidden(config))
         directory = None
         if resumed is not None and global_rank() == 0:
-            directory = stack.enter_context(closing(_resumed(resumed, file)))
+            found = RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
+            directory = stack.enter_context(closing(found))
             if directory.config.exists():
                 before = TrainConfig.load(directory.config)
                 check_resumable(before, config, str(directory.path), paths_of(overrides))
@@ -107,19 +104,13 @@ def _run(args: argparse.Namespace) -> int:
                 result = job.run(directory, renderer, interrupter)
             except Interrupted as stop:
                 if directory.config.exists() and job.parallel.is_main:
-                    renderer.note(f"stopped by {stop}; go on with: {_resuming(directory.path, args.imports)}")
+                    words = _repeated(("--import", args.imports))
+                    renderer.note(f"stopped by {stop}; go on with: {_resuming(directory.path, *words)}")
                 return 128 + stop.signal
     if job.parallel.is_main:
         for line in _summary(config, job.task, directory, result):
             renderer.note(line)
     return 0
-
-
-def _resumed(resumed: str, file: Path) -> "RunDir":
-    """The run to go on with."""
-    from burnlike.train import RunDir
-
-    return RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
 
 
 def _begun(remembered: str, place: str | None, file: Path) -> "RunDir":
@@ -150,7 +141,9 @@ def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides:
         for result in train_all(runs, configs, folder, overrides, renderer):
             results.append(result)
     except Interrupted as stop:
-        renderer.note(f"stopped by {stop}; go on with: {_resuming_sweep(args, folder)}")
+        words = _repeated(("--import", args.imports), ("--set", args.overrides), ("--sweep", args.sweeps))
+        words += [] if args.device is None else ["--device", args.device]
+        renderer.note(f"stopped by {stop}; go on with: {_resuming(folder, args.file, *words)}")
         return 128 + stop.signal
     for line in ["", f"sweep  {folder}", *results_table(results)]:
         renderer.note(line)
@@ -177,41 +170,22 @@ def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
     return Path(file), resumed
 
 
-def _resuming(run: Path, imports: list[str]) -> str:
-    """The command that goes on with a run exactly: the run's own config has every `--set`."""
-    words = ["burnlike", "train", *(word for name in imports for word in ("--import", name))]
-    path = str(run)
-    words += ["--resume", f"./{path}" if path.startswith("-") else path]
-    return " ".join(map(shell_word, words))
+def _resuming(path: Path, *words: str) -> str:
+    """The command that goes on with a run or a sweep exactly."""
+    place = f"./{path}" if str(path).startswith("-") else str(path)
+    return " ".join(map(shell_word, ["burnlike", "train", *words, "--resume", place]))
 
 
-def _resuming_sweep(args: argparse.Namespace, folder: Path) -> str:
-    """The command that goes on with a sweep."""
-    words = ["burnlike", "train", args.file]
-    for option, values in (("--import", args.imports), ("--set", args.overrides), ("--sweep", args.sweeps)):
-        words += [word for value in values for word in (option, value)]
-    words += [] if args.device is None else ["--device", args.device]
-    path = str(folder)
-    words += ["--resume", f"./{path}" if path.startswith("-") else path]
-    return " ".join(map(shell_word, words))
-
-
-def _refuse_several_ranks() -> None:
-    ranks = number_of_ranks()
-    if ranks > 1:
-        raise ArgumentError(
-            f"this is one of {ranks} processes of a launcher (torchrun, srun, mpirun), and the config is for one: each"
-            " would train the whole job by itself. Say how they train together by --set distributed.strategy=ddp (or"
-            " fsdp2), or start it without the launcher (torchrun --nproc-per-node 1, srun -n 1)"
-        )
+def _repeated(*options: tuple[str, list[str]]) -> list[str]:
+    return [word for option, values in options for value in values for word in (option, value)]
 
 
 def _summary(config: TrainConfig, task: "Task", directory: "RunDir", result: "RunResult") -> list[str]:
     from burnlike.train import LearnerSummary
 
     learning = result.learning
-    lines = ["", f"run              {directory.path}"]
     size = directory.model.stat().st_size / 1e6
+    lines = ["", f"run              {directory.path}"]
     lines.append(f"model            {directory.model} ({config.output.precision}, {size:.2f} MB)")
     if learning.checkpoint is not None:
         lines.append(f"last checkpoint  {learning.checkpoint.path} (step {learning.checkpoint.step}, full precision)")

@@ -45,7 +45,11 @@ def run(args: argparse.Namespace) -> int:
     from burnlike.train.job.verify import Leg, differences, legs_of, run_legs, shortened
 
     config = shortened(config, args.steps)
-    other = config if args.workers is None else _with_workers(config, args.workers)
+    other = config
+    if args.workers is not None:
+        values = config.to_dict()
+        values["training"]["num_workers"] = args.workers
+        other = TrainConfig.from_dict(values, "--workers")
     with tempfile.TemporaryDirectory(prefix="burnlike-") as made:
         place = Path(args.keep or made)
         legs = legs_of(config)
@@ -73,12 +77,6 @@ def run(args: argparse.Namespace) -> int:
         f" clock, the order of files, or the number of threads (of {os.cpu_count()} CPUs; set it by `threads:`)"
     )
     return 1
-
-
-def _with_workers(config: TrainConfig, workers: int) -> TrainConfig:
-    values = config.to_dict()
-    values["training"]["num_workers"] = workers
-    return TrainConfig.from_dict(values, "--workers")
 
 
 def _steps(text: str) -> int:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +25,7 @@ class Checkpoint(NamedTuple):
     path: Path
 
     def load(self, name: str) -> Record:
-        """Read one record, lazily; its values are compared with their checksums first.
-
-        Raises:
-            CheckpointError: it is missing, damaged or truncated.
-        """
+        """Read one record, lazily; its values are compared with their checksums first."""
         try:
             record = SafetensorsRecorder().load(self.path / f"{name}.safetensors")
             verify(record)
@@ -70,12 +66,7 @@ def whole_checkpoint(directory: Path) -> Iterator[Path]:
 
 
 def write_records(directory: Path, records: Mapping[str, Record]) -> None:
-    """Write a file `<name>.safetensors` for each record into a new directory, which is there whole or not at all.
-
-    Raises:
-        CheckpointError: another process has written it meanwhile.
-        OSError, RecordError: it can't be written; nothing is left of it.
-    """
+    """Write a file `<name>.safetensors` for each record into a new directory, which is there whole or not at all."""
     with whole_checkpoint(directory) as partial:
         for name, record in records.items():
             SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
@@ -122,22 +113,22 @@ class Checkpointer:
         return next(reversed(self.all()), None)
 
     def check(self, step: int) -> None:
-        """Whether a training that has taken `step` steps may write its checkpoints here; changes nothing.
+        """Refuse a directory with a checkpoint of another run, or of a later step than that of a training."""
+        self._checked(step, may_redo=False)
 
-        Raises:
-            CheckpointError: there is one of another run, or one of a later step.
-        """
+    def _checked(self, step: int, *, may_redo: bool) -> list[Checkpoint]:
+        """What is there; of later steps only what this object wrote may be, and only with `may_redo`."""
         found = self._found()
-        self._refuse([it for it in found if it.step not in self._own], "another run")
-        self._refuse([it for it in found if it.step > step], f"a later step than {step}, where this run is")
-
-    def _refuse(self, found: list[Checkpoint], whose: str) -> None:
-        if found:
+        others = [it for it in found if it.step not in self._own]
+        later = [it for it in found if it.step > step and not (may_redo and self._own[it.step])] if not others else []
+        if wrong := others or later:
+            whose = "another run" if others else f"a later step than {step}, where this run is"
             raise CheckpointError(
-                f"{self.directory} holds a checkpoint of {whose}: {found[-1].path.name}; nothing was changed. Load the"
+                f"{self.directory} holds a checkpoint of {whose}: {wrong[-1].path.name}; nothing was changed. Load the"
                 " last one to go on from it (`latest()`; `burnlike train --resume`), remove it to go on from one before"
                 " it, or choose another directory for a new run"
             )
+        return found
 
     def save(
         self,
@@ -162,10 +153,7 @@ class Checkpointer:
                 this run did not write; what is there is unharmed. Or the save before it failed in the background.
         """
         self.wait()
-        found = self._found()
-        self._refuse([it for it in found if it.step not in self._own], "another run")
-        later = [it for it in found if it.step > step and not self._own[it.step]]
-        self._refuse(later, f"a later step than {step}, where this run is")
+        found = self._checked(step, may_redo=True)
         checkpoint = Checkpoint(step, self._path(step))
         if checkpoint in found:
             self._remove_others(kept)
@@ -187,11 +175,7 @@ class Checkpointer:
         return checkpoint
 
     def wait(self) -> None:
-        """Wait for the save that is being written in the background, if there is one.
-
-        Raises:
-            CheckpointError: it could not be written.
-        """
+        """Wait for the save that is being written in the background; a CheckpointError if it could not be written."""
         if self._saving is None:
             return
         self._saving.has_ended(None)
@@ -248,7 +232,7 @@ class Checkpointer:
 
 
 class FollowingCheckpointer(Checkpointer):
-    """The checkpointer of a process that leaves writing to another one, but for its parts of sharded records."""
+    """The checkpointer of a process that leaves all to another one, but for its parts of sharded records."""
 
     def save(
         self,
@@ -262,14 +246,11 @@ class FollowingCheckpointer(Checkpointer):
         self.write(checkpoint.path, records)
         return checkpoint
 
-    def check(self, step: int) -> None:
-        """The other process checks."""
+    def check(self, step: int) -> None: ...
 
-    def keep_only(self, kept: Collection[int]) -> None:
-        """The other process removes."""
+    def keep_only(self, kept: Collection[int]) -> None: ...
 
-    def clean(self) -> None:
-        """The other process removes."""
+    def clean(self) -> None: ...
 
 
 def write_sharded(
@@ -280,22 +261,12 @@ def write_sharded(
     Args:
         is_main: whether this process makes the directory and writes the files.
         broadcast: gives all processes the value of the main one, and waits for it.
-
-    Raises:
-        RecordError, OSError: it can't be written; nothing is left of it.
     """
-    if is_main:
-        with whole_checkpoint(directory) as partial:
-            broadcast(str(partial))
-            _write_parts(partial, records, is_main)
-    else:
-        _write_parts(Path(broadcast(None)), records, is_main)
+    with whole_checkpoint(directory) if is_main else nullcontext() as made:
+        partial = Path(broadcast(None if made is None else str(made)))
+        for name, record in records.items():
+            if any(is_distributed(it) for it in record.tensors.values()):
+                DistributedRecorder().save(record, partial / name)
+            elif is_main:
+                SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
     broadcast(None)
-
-
-def _write_parts(partial: Path, records: Mapping[str, Record], is_main: bool) -> None:
-    for name, record in records.items():
-        if any(is_distributed(it) for it in record.tensors.values()):
-            DistributedRecorder().save(record, partial / name)
-        elif is_main:
-            SafetensorsRecorder().save(record, partial / f"{name}.safetensors")

@@ -62,15 +62,7 @@ class MetricCheckpointingStrategy:
     """Keeps the one with the best value of a metric; of equal ones the first, and never one with NaN."""
 
     def __init__(self, metric: str, direction: Literal["lowest", "highest"] | None = None) -> None:
-        """Make a strategy that has seen no value.
-
-        Args:
-            metric: such as `valid.loss`.
-            direction: whether low or high values are good; only for a loss it may be left out.
-
-        Raises:
-            ArgumentError: nothing says whether low or high values are good.
-        """
+        """Make a strategy for a metric such as `valid.loss`, for which alone `direction` may be left out."""
         if direction is None:
             if metric.rpartition(".")[2] != "loss":
                 raise ArgumentError(

@@ -17,9 +17,6 @@ def choose_device(name: str) -> torch.device:
     Args:
         name: `auto` (a CUDA device, else the CPU), `cpu`, `cuda` or `cuda:N`. `auto` and `cuda` are the first device,
             or that of the process among those that torchrun has started on the machine.
-
-    Raises:
-        DeviceError: there is no such device; the message says which there are.
     """
     if name == "auto":
         return torch.device("cuda", local_rank()) if torch.cuda.is_available() else torch.device("cpu")
@@ -38,13 +35,9 @@ def describe_device(device: torch.device) -> str:
 
 
 def check_fits(config: Any, device: torch.device) -> nn.Module | None:
-    """Refuse a model whose tensors can't fit.
+    """The model on the meta device, None if it can't be built there; refuses one whose tensors can't fit.
 
-    Counted are parameters, their gradients and buffers; what a step takes beside them depends on the data. A model that
-    can't be built without values is not looked at.
-
-    Returns:
-        The model on the meta device, None if it can't be built there.
+    Counted are parameters, their gradients and buffers; what a step takes beside them depends on the data.
     """
     try:
         module = build_on_meta(config)

@@ -1,6 +1,5 @@
 """The disk, host and device memory that a record, its model and the model's training will take."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -28,7 +27,6 @@ def forecast(
 
     Args:
         record: the tensors may be without values, on the meta device.
-        file_format: of the file.
         module: of the record, on the meta device, for its buffers that records don't hold. It is changed.
         optimizer: that trains it, AdamW's without.
         precision: of the file; None stores the tensors as they are.
@@ -41,7 +39,7 @@ def forecast(
     stored = outline_of(record, precision or Precision(None), with_values=False)
     size = file_size(file_format, stored)
     sizes = [entry.nbytes for entry in as_is.entries.values()]
-    buffers = saving_memory(size)
+    for_saving = saving_memory(size)
     found: dict[str, Any] = {
         "format": file_format.extension.removeprefix("."),
         "tensors": len(sizes),
@@ -49,17 +47,25 @@ def forecast(
         "file_bytes": size.bytes,
         "file_bytes_exact": size.exact,
         "host_bytes": {
-            "save": buffers,
+            "save": for_saving,
             "save_from_gpu": device_saving_memory(size),
-            "save_async": buffers + sum(entry.nbytes for entry in stored.entries.values()),
+            "save_async": for_saving + sum(entry.nbytes for entry in stored.entries.values()),
             "load": sum(sizes) + loading_memory(sum(sizes)),
         },
         "gpu_bytes": {"tensors": cuda_memory(sizes), "save": device_saving_memory(size)},
     }
     if module is not None:
-        found["gpu_bytes"]["buffers"] = cuda_memory(_unsaved_buffers(module))
+        buffers = [it._buffers[name] for it in module.modules() for name in it._non_persistent_buffers_set]
+        found["gpu_bytes"]["buffers"] = cuda_memory(it.nbytes for it in buffers if it is not None)
     if steps:
-        gradients, states = _first_step(_module_of(record) if module is None else module, optimizer or AdamWConfig())
+        module = _module_of(record) if module is None else module
+        for parameter in module.parameters():
+            parameter.grad = parameter.detach() if parameter.requires_grad else None
+        grads = GradientsParams.from_module(module)
+        gradients = [value.nbytes for value in grads.values]
+        stepped = (optimizer or AdamWConfig()).init()
+        stepped.step(1e-3, module, grads)
+        states = stepped.into_record()
         moments = (tensor.nbytes for tensor in states.tensors.values())
         found["gpu_bytes"] |= {"gradients": cuda_memory(gradients), "optimizer": cuda_memory(moments)}
         # As checkpoints have it: in full precision, as safetensors.
@@ -67,25 +73,6 @@ def forecast(
         found["optimizer_file_bytes"] = file_size(format_of_path(DEFAULT_EXTENSION), full).bytes
     found["gpu_bytes"]["total"] = sum(found["gpu_bytes"].values())
     return found
-
-
-def _unsaved_buffers(module: nn.Module) -> Iterator[int]:
-    """Bytes of each buffer that records don't hold."""
-    for part in module.modules():
-        for name in part._non_persistent_buffers_set:
-            buffer = part._buffers[name]
-            if buffer is not None:
-                yield buffer.nbytes
-
-
-def _first_step(module: nn.Module, config: OptimizerConfig) -> tuple[list[int], Record]:
-    """The result of the optimizer's first step, on the meta device: bytes of each gradient, and the states."""
-    for parameter in module.parameters():
-        parameter.grad = parameter.detach() if parameter.requires_grad else None
-    gradients = GradientsParams.from_module(module)
-    optimizer = config.init()
-    optimizer.step(1e-3, module, gradients)
-    return [value.nbytes for value in gradients.values], optimizer.into_record()
 
 
 def _module_of(record: Record) -> nn.Module:

@@ -23,20 +23,15 @@ from ..state.small_parts import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
-from .configs import TrainConfig
+from .configs import TrainConfig, check_resumable
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
-from .resume import check_resumable
 from .starting import choose_trained, first_model
 from .trial import check_batch
 
 
 class RunResult(NamedTuple):
-    """The result of a run.
-
-    Attributes:
-        learning: steps, losses and the last checkpoint of the training.
-        values: the loss and the metrics over all of each split: `valid`, and others that the data has.
-        said: what the task says of the trained model, by label.
+    """The result of a run: of the training; the loss and metrics over all of each split, `valid` and others that the
+    data has; and what the task says of the trained model, by label.
     """
 
     learning: LearningResult
@@ -53,11 +48,7 @@ class Job:
     """A run that is ready to start: data read, model built, nothing written yet."""
 
     def __init__(self, config: TrainConfig) -> None:
-        """Build every part.
-
-        Raises:
-            BurnlikeError: the device does not exist or is too small for the model, or the data can't be used.
-        """
+        """Build every part; a BurnlikeError if the device or the data can't be used for the model."""
         self.config = config
         self.device = choose_device(config.device)
         self.parallel = make_parallel(config.distributed, self.device)
@@ -75,10 +66,8 @@ class Job:
         self.model = self.task.prepare(first).to(self.device)
         choose_trained(self.model, config)
         training = config.training
-        steps = training.steps_per_epoch
-        self.train_loader = self._loader(
-            self.data.train, None if steps is None else steps * training.accumulation_steps
-        )
+        batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
+        self.train_loader = self._loader(self.data.train, batches)
         n_batches = -(-len(self.data.valid) // (training.batch_size * self.parallel.world_size))
         is_partial = training.validation_steps is not None and training.validation_steps < n_batches
         self.valid_loader = self._loader(self.data.valid, training.validation_steps if is_partial else None)
@@ -104,26 +93,25 @@ class Job:
         lines += [f"weights   {self.weights}"] if self.weights else []
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
         training = self.config.training
-        processes = self.parallel.world_size
-        items = f"{training.batch_size} items" if processes == 1 else f"{processes} x {training.batch_size} items"
-        if training.accumulation_steps > 1:
-            items = f"{training.accumulation_steps} x {items}"
+        factors = (training.accumulation_steps, self.parallel.world_size)
+        items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"
         lines.append(f"training  {self.total_steps} steps of {items} in {training.epochs} epochs")
         return lines
 
     def _loader(self, dataset: Any, steps_per_epoch: int | None) -> DataLoader[Any, Any]:
+        training = self.config.training
         return DataLoader(
             dataset,
             self.data.batcher,
-            batch_size=self.config.training.batch_size,
+            batch_size=training.batch_size,
             seed=self.config.seed,
             steps_per_epoch=steps_per_epoch,
             device=self.device,
-            num_workers=self.config.training.num_workers,
-            on_bad_item=self.config.training.on_bad_item,
+            num_workers=training.num_workers,
+            on_bad_item=training.on_bad_item,
             rank=self.parallel.rank,
             world_size=self.parallel.world_size,
-            accumulation_steps=self.config.training.accumulation_steps,
+            accumulation_steps=training.accumulation_steps,
             fingerprint=getattr(self.data, "fingerprint", None),
         )
 
@@ -137,10 +125,8 @@ class Job:
         """Train in `run`, from its last checkpoint if it has one, and write the final record.
 
         Args:
-            run: the directory.
             renderer: shows progress; default: plain lines.
             interrupter: asked after each step whether to stop.
-            callbacks: called at each point of the training.
 
         Raises:
             BurnlikeError: the checkpoint does not fit, something can't be written, or the loss is not finite.
@@ -204,15 +190,16 @@ class Job:
 
     def _finish(self, run: RunDir, learning: LearningResult, interrupter: Interrupter) -> RunResult:
         """Measure on all of the validation data, write the record, and read it back for what the task says."""
-        splits = {"valid": self.data.valid, **getattr(self.data, "splits", {})}
         values: dict[str, dict[str, float]] = {}
-        for name, split in splits.items():
+        for name, split in {"valid": self.data.valid, **getattr(self.data, "splits", {})}.items():
             values[name] = self.learner.evaluate(self._loader(split, None))
             interrupter.check()
         precision = Precision(getattr(torch, self.config.output.precision))
         with self.learner.final_weights():
             model = self.task.export(self.model)
-            record = whole_record(Record.of(model))
+            record = Record.of(model)
+            if any(is_distributed(it) for it in record.tensors.values()):  # all processes ask for whole tensors
+                record = replace(record, tensors={name: whole(it) for name, it in record.tensors.items()})
             if self.parallel.is_main:
                 SafetensorsRecorder(precision).save(record, run.model)
         said: Mapping[str, Any] = {}
@@ -235,11 +222,3 @@ def _check_vocabulary(model: Any, data: Any) -> None:
         raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")
     if own is not None and callable(getattr(data, "expect_vocabulary", None)):
         data.expect_vocabulary(own)
-
-
-def whole_record(record: Record) -> Record:
-    """The record with whole tensors in place of sharded ones; all processes must ask for it."""
-    if not any(is_distributed(it) for it in record.tensors.values()):
-        return record
-    tensors = {name: whole(it) for name, it in record.tensors.items()}
-    return replace(record, tensors=tensors)

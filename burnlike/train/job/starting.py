@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
@@ -17,25 +17,15 @@ from .configs import InitFromConfig, TrainConfig
 _SHOWN = 5
 
 
-class FirstModel(NamedTuple):
-    """The model that a run starts with.
-
-    Attributes:
-        module: on the CPU, so that the initial values do not depend on the device.
-        weights: where its values come from, for the user; empty if all were drawn.
+def first_model(config: TrainConfig) -> tuple[nn.Module, str]:
+    """The model, on the CPU, so that initial values do not depend on the device; and where its values come from, for
+    the user: empty if all were drawn.
     """
-
-    module: nn.Module
-    weights: str = ""
-
-
-def first_model(config: TrainConfig) -> FirstModel:
-    """Build the model, with values of its record or drawn ones."""
     source = config.init_from
     if source is None:
-        return FirstModel(config.model.init("cpu"))
+        return config.model.init("cpu"), ""
     if isinstance(source, str):
-        return FirstModel(config.model.init_from(source, "cpu"), source)
+        return config.model.init_from(source, "cpu"), source
     model = config.model.init("cpu")
     report = load(model, source.path, **_load_options(source))
     for path, message in _wrong_with(report, source):
@@ -43,15 +33,11 @@ def first_model(config: TrainConfig) -> FirstModel:
     loaded = {*report.applied}
     drawn = [it.path for it in params(model) if it.path not in loaded]
     rest = f"; drawn: {_listed(drawn)}" if drawn else ""
-    return FirstModel(model, f"{len(loaded)} of {len(loaded) + len(drawn)} tensors of {source.path}{rest}")
+    return model, f"{len(loaded)} of {len(loaded) + len(drawn)} tensors of {source.path}{rest}"
 
 
 def record_problems(config: TrainConfig, model: nn.Module) -> Iterator[tuple[str, str]]:
-    """The path in the config of an `init_from` that does not fit, and why.
-
-    Args:
-        model: may be on the meta device, and is not changed.
-    """
+    """The path in the config of an `init_from` that does not fit the model, which is not changed, and why."""
     if config.init_from is None:
         return
     source = InitFromConfig(path=config.init_from) if isinstance(config.init_from, str) else config.init_from

@@ -16,8 +16,7 @@ from ...config.overrides import Option, paths_of, reading
 from ...config.tree import read_tree
 from ...config.words import show_text
 from ...errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
-from .configs import TrainConfig
-from .resume import check_resumable
+from .configs import TrainConfig, check_resumable
 
 if TYPE_CHECKING:
     from ..view.renderers import Renderer
@@ -42,9 +41,6 @@ def sweep_runs(options: Sequence[str]) -> list[SweepRun]:
     Args:
         options: `KEY=VALUE,VALUE` each; a comma within brackets or quotes is a part of its value.
 
-    Raises:
-        ConfigError: an option has no value, a value twice, or the key of another one; or there are too many runs.
-
     Example:
         >>> [run.name for run in sweep_runs(["optimizer.momentum=0,0.9", "seed=1,2"])]
         ['momentum=0,seed=1', 'momentum=0,seed=2', 'momentum=0.9,seed=1', 'momentum=0.9,seed=2']
@@ -66,16 +62,12 @@ def sweep_runs(options: Sequence[str]) -> list[SweepRun]:
     runs: dict[str, SweepRun] = {}
     for values in itertools.product(*axes.values()):
         pairs = [*zip(axes, values, strict=True)]
-        name = ",".join(f"{names[key]}={_in_a_name(value)}" for key, value in pairs)[:_LONGEST_NAME]
+        shown = [(names[key], re.sub(r"[^\w.+-]+", "_", value).strip("_")[:_LONGEST_VALUE]) for key, value in pairs]
+        name = ",".join(map("=".join, shown))[:_LONGEST_NAME]
         while name in runs:  # values that differ only in what a name can't show
             name += "'"
-        runs[name] = SweepRun(name, tuple(map(_option, pairs)))
+        runs[name] = SweepRun(name, tuple(Option(text, f"--sweep {text}") for text in map("=".join, pairs)))
     return [*runs.values()]
-
-
-def _option(pair: tuple[str, str]) -> Option:
-    text = "=".join(pair)
-    return Option(text, f"--sweep {text}")
 
 
 def split_values(text: str) -> list[str]:
@@ -103,16 +95,20 @@ def split_values(text: str) -> list[str]:
 
 
 def checked_configs(file: Path, overrides: list[str], runs: list[SweepRun]) -> list[TrainConfig]:
-    """The config of each run.
-
-    Raises:
-        ConfigError: some are wrong; it has each mistake once.
-    """
+    """The config of each run."""
     configs: list[TrainConfig] = []
     problems: list[Problem] = []
+
+    def checked(options: list[str]) -> TrainConfig:
+        tree = read_tree(file, options)
+        config = TrainConfig.from_tree(tree)
+        if missing := [*missing_files(config)]:
+            raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in missing)
+        return config
+
     for run in runs:
         try:
-            configs.append(reading(lambda options: _checked(file, options), [*overrides, *run.overrides]))
+            configs.append(reading(checked, [*overrides, *run.overrides]))
         except ConfigError as error:
             problems += error.problems or [Problem(str(error), source=str(file))]
     if problems:
@@ -120,27 +116,13 @@ def checked_configs(file: Path, overrides: list[str], runs: list[SweepRun]) -> l
     return configs
 
 
-def _checked(file: Path, options: list[str]) -> TrainConfig:
-    tree = read_tree(file, options)
-    config = TrainConfig.from_tree(tree)
-    if missing := [*missing_files(config)]:
-        raise ConfigError.of(find(tree.root, path).place.problem(path, message) for path, message in missing)
-    return config
-
-
 def train_all(
     runs: list[SweepRun], configs: list[TrainConfig], folder: Path, said: list[str], renderer: "Renderer"
 ) -> Iterator[tuple[SweepRun, "RunResult | BurnlikeError"]]:
     """Train one run after the other in directories of `folder`; those that are there go on where they stopped.
 
-    Args:
-        said: the options that all runs have in common.
-
-    Yields:
-        Each run with its result, or with the error that ended it.
-
-    Raises:
-        Interrupted: a signal came; the run that it met has a checkpoint.
+    Gives each run with its result, or with the error that ended it; Interrupted if a signal came: the run that it met
+    has a checkpoint. `said` are the options that all runs have in common.
     """
     for number, (run, config) in enumerate(zip(runs, configs, strict=True), 1):
         renderer.note(f"\nrun {number} of {len(runs)}: {run.name}")
@@ -178,10 +160,6 @@ def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | N
         name: of the config; without a directory given it is `runs_root/NAME-sweep`, numbered as runs are.
         given: a new directory, of `--run-dir`.
         resumed: the directory of the sweep to go on with; empty for the last one of this name; None for a new one.
-
-    Raises:
-        RunDirError: the directory is not empty, or can't be made.
-        CheckpointError: there is no such sweep.
     """
     from ..runs.run_dir import LOCK_NAME, newest_directory, next_directory
 
@@ -225,11 +203,6 @@ def _short_names(keys: list[str]) -> dict[str, str]:
     last = {key: re.sub(r"[^\w.-]+", "_", key.rpartition(".")[2]) for key in keys}
     names = [*last.values()]
     return {key: name if names.count(name) == 1 else re.sub(r"[^\w.-]+", "_", key) for key, name in last.items()}
-
-
-def _in_a_name(value: str) -> str:
-    """A value as part of a directory's name."""
-    return re.sub(r"[^\w.+-]+", "_", value).strip("_")[:_LONGEST_VALUE]
 
 
 def _wrong(option: str, message: str) -> ConfigError:

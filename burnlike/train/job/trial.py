@@ -1,21 +1,28 @@
-"""One training step on a batch of the data's shapes, on the meta device: what can't be trained is told before it is."""
+"""What torch says of a config: one training step on the meta device, groups, patterns, the shapes of the layers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ...config import ModuleConfig
+from ...config.node import Node, find
+from ...config.root_keys import Input, inputs_of
+from ...data import transformed
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
 from ...data.sources.splits import classes_of
-from ...errors import BurnlikeError, ConfigError, DataError, DTypeError
+from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
+from ...models.views.shapes import Trace, trace
+from ...module import params
+from ...module.groups.param_matchers import MatchIds
 from ..learner.evaluation import update_metrics
 from ..learner.steps import StepOutput, output_of
 from ..tasks.task import Task
 from .configs import TrainConfig
-from .starting import untrained_problems
+from .device import build_on_meta
+from .starting import record_problems, untrained_problems
 
 _DIFFERENT_ITEMS = 4
 _OF_FLOATS = ("activation", "conv", "linear", "norm", "recurrent")
@@ -25,13 +32,6 @@ WRONG = (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, Attrib
 """What a model raises of inputs that do not fit it."""
 
 
-class Problem(NamedTuple):
-    """A mistake: its path in the config, and what is wrong."""
-
-    path: str
-    message: str
-
-
 def check_batch(config: TrainConfig, data: Any, module: nn.Module) -> None:
     """Refuse a model that can't be trained on the data; see `batch_problems`."""
     with suppress(DataError):  # the loader says so in its turn, or leaves bad items out
@@ -39,17 +39,11 @@ def check_batch(config: TrainConfig, data: Any, module: nn.Module) -> None:
             raise ConfigError(f"{path}: {message}")
 
 
-def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterator[Problem]:
+def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterator[tuple[str, str]]:
     """What is wrong with a model for its data: shapes, element types, number of classes, patterns that match nothing.
 
-    A model or task that looks at values can't be tried on the meta device, and is left alone.
-
-    Args:
-        data: what `config.data` made, with its transforms.
-        module: of `config.model`, on the meta device; it is changed.
-
-    Raises:
-        DataError: the items make no batch.
+    A model or task that looks at values can't be tried on the meta device, and is left alone. The module, of
+    `config.model`, is on the meta device and is changed.
     """
     task: Task = config.task.init()
     try:
@@ -57,7 +51,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     except WRONG as error:
         yield from _told(error, "task")
         return
-    yield from (Problem(*it) for it in untrained_problems(model, config))
+    yield from untrained_problems(model, config)
     batch = first_batch(config, data)
     running: list[str] = []
     hooks = [hook for path, child in model.named_modules() for hook in _noted(child, path, running)]
@@ -128,9 +122,9 @@ def needs_values(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
 
 
-def _told(error: Exception, path: str, before: str = "", after: str = "") -> Iterator[Problem]:
+def _told(error: Exception, path: str, before: str = "", after: str = "") -> Iterator[tuple[str, str]]:
     if not needs_values(error):
-        yield Problem(path, f"{before}{said(error)}{after}")
+        yield (path, f"{before}{said(error)}{after}")
 
 
 def _noted(module: nn.Module, path: str, running: list[str]) -> list[Any]:
@@ -157,7 +151,7 @@ def _expect_floats(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         )
 
 
-def _class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: Any) -> Iterator[Problem]:
+def _class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: Any) -> Iterator[tuple[str, str]]:
     """Fewer classes among the logits than in the data, by its names, its vocabulary and its first targets."""
     logits, targets = output.predictions, output.targets
     if not (isinstance(logits, Tensor) and isinstance(targets, Tensor)):
@@ -173,10 +167,10 @@ def _class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: A
             counted = tensor if ignored is None else tensor[tensor != ignored]
             needed = max(needed, int(counted.max()) + 1 if counted.numel() else 0)
     if given < needed:
-        yield Problem("model", f"gives logits of {given} classes, and the data has {needed} at least")
+        yield ("model", f"gives logits of {given} classes, and the data has {needed} at least")
 
 
-def _metric_problems(config: TrainConfig, task: Task, model: nn.Module, batch: Any) -> Iterator[Problem]:
+def _metric_problems(config: TrainConfig, task: Task, model: nn.Module, batch: Any) -> Iterator[tuple[str, str]]:
     """Metrics that don't take what the task gives of a validation batch."""
     if not config.metrics:
         return
@@ -204,3 +198,94 @@ def _tensors(batch: Any) -> Iterator[Tensor]:
 def _shapes(batch: Any) -> str:
     shown = (f"{str(it.dtype).removeprefix('torch.')}{list(it.shape)}" for it in _tensors(batch))
     return ", ".join(shown) or type(batch).__name__
+
+
+def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
+    """The paths in a config of a training, and what is wrong there; its data may be left unread."""
+    if not (isinstance(config, TrainConfig) and isinstance(config.model, ModuleConfig)):
+        return []
+    try:
+        module = build_on_meta(config.model)
+    except (BurnlikeError, RuntimeError, NotImplementedError) as error:
+        return [] if needs_values(error) else [("model", said(error))]
+    found = [*unmatched_groups(config, module)]
+    if not data:
+        return [*found, *untrained_problems(module, config)]
+    return [*found, *record_problems(config, module), *_data_problems(config, module)]
+
+
+def _data_problems(config: Any, module: Any) -> list[tuple[str, str]]:
+    """What is wrong with the data, with the length of the run for it, and with a batch of it."""
+    try:
+        data = transformed(config.data.init(), config.transforms)
+        batches = -(-len(data.train) // config.training.batch_size)
+    except Exception as error:  # of a class of one's own, anything
+        return [("data", said(error))]
+    found: list[tuple[str, str]] = []
+    if config.training.steps_per_epoch is None:
+        steps = config.training.epochs * config.training.steps_of(batches)
+        reason = f"training.epochs times the batches of {len(data.train)} items"
+        found += config.schedule_problems(steps, reason)
+    try:
+        return [*found, *batch_problems(config, data, module)]
+    except BurnlikeError as error:
+        return [*found, ("data", said(error))]
+
+
+def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
+    """The path of each group that matches no parameter of the model, and what is wrong.
+
+    Groups by id are left out: ids are drawn when the training begins.
+    """
+    weights = params(module, "weight")
+    for part in ("optimizer", "lr_scheduler"):
+        groups: Sequence[Any] = getattr(getattr(config, part), "groups", ())
+        for place, group in enumerate(groups):
+            has_ids = any(isinstance(rule, MatchIds) for rule in (*group.params.match, *group.params.excludes))
+            if not (has_ids or any(group.params.matches(param) for param in weights)):
+                known = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
+                yield f"{part}.groups.{place}.params", f"matches no parameter of the model ({known}): {group.params}"
+
+
+def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Problem]]:
+    """Run the model of a config, of a module or of a run, without values: the calls, and what is wrong at its place in
+    the tree that the config was read from. No inputs are those that the config implies.
+    """
+    path, model = ("", config) if isinstance(config, ModuleConfig) else ("model", getattr(config, "model", None))
+    if not isinstance(model, ModuleConfig):
+        raise ConfigError(f"--shapes: {type(config).__name__} has no model")
+    place = find(tree, path).place
+    given = inputs or _implied(config, model, tree)
+    try:
+        module = build_on_meta(model)
+    except (BurnlikeError, RuntimeError, NotImplementedError) as error:
+        return Trace([]), [place.problem(path, f"can't be built without values: {' '.join(str(error).split())}")]
+    found = trace(module, given)
+    if found.failed is None:
+        return found, []
+    below, rest = config_path(model, found.failed.path)
+    path = ".".join(it for it in (path, below) if it)
+    kind = found.failed.type
+    message = found.message if found.message.startswith(f"{kind}: ") else f"{kind}: {found.message}"
+    return found, [find(tree, path).place.problem(path, f"{rest}: {message}" if rest else message)]
+
+
+def _implied(config: Any, model: ModuleConfig, tree: Node) -> list[Input]:
+    """The inputs that a config implies: its `inputs:`, tokens or images of its data, or what the model's class says."""
+    if config is model and (said := inputs_of(tree, ModuleConfig)):
+        return said
+    data = getattr(config, "data", None)
+    length, shape = getattr(data, "context_length", None), getattr(data, "item_shape", None)
+    if length is not None:
+        return [Input((config.training.batch_size, length), "int64")]
+    if shape is not None:
+        for transform in config.transforms:
+            shape = transform.item_shape(shape) if "train" in transform.parts else shape
+        return [Input((config.training.batch_size, *shape), "float32")]
+    found = [Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items()]
+    if not found:
+        raise ConfigError(
+            "--shapes: the config does not say what the model's inputs are; give them by --input, such as"
+            " --input 8,3,32,32 or --input tokens=int64:8,128, or as `inputs: [8, 3, 32, 32]` in the file of a model"
+        )
+    return found

@@ -30,35 +30,21 @@ _RATES = ("_per_s", "time")
 
 
 class Leg(NamedTuple):
-    """A part of a run, in a process of its own.
-
-    Attributes:
-        stop: the step after which it ends.
-        is_killed: whether the process is killed there, without a checkpoint of that step.
-    """
+    """A part of a run, in a process of its own: the step after which it ends, or is killed without a checkpoint."""
 
     stop: int
     is_killed: bool = False
 
 
 class Difference(NamedTuple):
-    """A place where the resumed run differs from the other.
-
-    Attributes:
-        where: a tensor of a record, or a line of metrics.
-        what: how they differ.
-    """
+    """A tensor of a record or a line of metrics in which the resumed run differs from the other, and how."""
 
     where: str
     what: str
 
 
 def shortened(config: TrainConfig, steps: int) -> TrainConfig:
-    """The job with epochs of half so many steps, so that the proof has the end of an epoch in its middle.
-
-    Args:
-        steps: optimizer steps of the proof; at least 4.
-    """
+    """The job with epochs of half so many steps, so that the proof has the end of an epoch in its middle."""
     half = max(steps, _SHORTEST) // 2
     values = config.to_dict()
     training = values["training"]
@@ -128,7 +114,7 @@ class _Stop(Callback):
 
 def differences(run: Path, other: Path) -> Iterator[Difference]:
     """Where the last checkpoints and the metrics of two runs differ; rates and times are left out."""
-    first, second = (_last(it) for it in (run, other))
+    first, second = (max((it / "checkpoints").glob("step-*")) for it in (run, other))
     if first.name != second.name:
         yield Difference("the last checkpoint", f"{first.name} and {second.name}")
         return
@@ -137,11 +123,12 @@ def differences(run: Path, other: Path) -> Iterator[Difference]:
         for name in sorted({*a.tensors, *b.tensors}):
             if name not in a.tensors or name not in b.tensors:
                 yield Difference(f"{file.stem}: {name}", "is in one of them")
-            elif not _same_bits(a.tensors[name], b.tensors[name]):
-                yield Difference(f"{file.stem}: {name}", _distance(a.tensors[name], b.tensors[name]))
+            elif distance := _distance(a.tensors[name], b.tensors[name]):
+                yield Difference(f"{file.stem}: {name}", distance)
         if a.values != b.values:
             yield Difference(f"{file.stem}", "plain values differ")
-    lines = [_lines(it) for it in (run, other)]
+    read = [MetricsLog(it / "metrics.jsonl").read() for it in (run, other)]
+    lines = [[{key: it for key, it in line.items() if not key.endswith(_RATES)} for line in them] for them in read]
     if len(lines[0]) != len(lines[1]):
         yield Difference("metrics.jsonl", f"{len(lines[0])} and {len(lines[1])} lines")
     for a, b in zip(*lines, strict=False):
@@ -151,22 +138,10 @@ def differences(run: Path, other: Path) -> Iterator[Difference]:
                 yield Difference(where, f"{a[name]} and {b.get(name)}")
 
 
-def _last(run: Path) -> Path:
-    return max((run / "checkpoints").glob("step-*"))
-
-
-def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    return torch.equal(a.contiguous().view(-1).view(torch.uint8), b.contiguous().view(-1).view(torch.uint8))
-
-
 def _distance(a: torch.Tensor, b: torch.Tensor) -> str:
+    """How the bits differ; empty if they don't."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype} {list(a.shape)} and {b.dtype} {list(b.shape)}"
+    if torch.equal(*(it.contiguous().view(-1).view(torch.uint8) for it in (a, b))):
+        return ""
     return f"by at most {(a.double() - b.double()).abs().max().item():.3g}"
-
-
-def _lines(run: Path) -> list[dict[str, Any]]:
-    lines = MetricsLog(run / "metrics.jsonl").read()
-    return [{name: it for name, it in line.items() if not name.endswith(_RATES)} for line in lines]

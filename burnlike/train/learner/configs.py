@@ -1,6 +1,6 @@
 """TrainingConfig: how long a Learner trains, in what steps, and what it keeps."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from ...config import Config, Meta
@@ -63,14 +63,7 @@ class BestMetricConfig(Config):
         )
 
     def directed(self, higher_is_better: bool | None = None) -> Self:
-        """The same with a direction.
-
-        Args:
-            higher_is_better: what the metric says; None if it does not.
-
-        Raises:
-            ConfigError: neither says it, or they contradict each other.
-        """
+        """The same with a direction, of the metric if it says one; a ConfigError if none says it or they differ."""
         known = False if self.metric == "loss" else higher_is_better
         if problem := self.contradiction(known):
             raise ConfigError(f"direction: {problem}")
@@ -169,15 +162,20 @@ class TrainingConfig(Config):
         found: dict[str, Any] = {}
         for name in BEST:
             config: BestMetricConfig | None = getattr(self, name)
-            if config is not None and config.metric.partition(".")[0] not in ("loss", *metrics):
-                known = ["loss", *metrics]
-                raise ConfigError(
-                    f"training.{name}.metric: the validation has no '{config.metric}', it has {', '.join(known)}"
-                    f"{nearest(config.metric, known)}"
-                )
-            if config is not None:
-                try:
-                    found[name] = config.directed(getattr(metrics.get(config.metric), "higher_is_better", None))
-                except ConfigError as error:
-                    raise ConfigError(f"training.{name}.{error}") from error
+            if config is None:
+                continue
+            self.expect_metric(name, config.metric.partition(".")[0], ["loss", *metrics])
+            try:
+                found[name] = config.directed(getattr(metrics.get(config.metric), "higher_is_better", None))
+            except ConfigError as error:
+                raise ConfigError(f"training.{name}.{error}") from error
         return self.replace(**found)
+
+    def expect_metric(self, name: str, wanted: str, known: Collection[str]) -> None:
+        """Refuse a metric of `keep_best` or `early_stopping` that the validation has not."""
+        if wanted not in known:
+            metric = getattr(self, name).metric
+            raise ConfigError(
+                f"training.{name}.metric: the validation has no '{metric}', it has {', '.join(known)}"
+                f"{nearest(metric, [*known])}"
+            )

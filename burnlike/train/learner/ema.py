@@ -59,11 +59,7 @@ class Ema:
 
     @torch.no_grad()
     def load_record(self, record: Record) -> Self:
-        """Go on from a saved average.
-
-        Raises:
-            RecordMismatchError: it is of other parameters; nothing has changed.
-        """
+        """Go on from a saved average; one of other parameters is a RecordMismatchError, and nothing has changed."""
         found: dict[str, Tensor] = dict(record.tensors)
         for name, average in self._averages.items():
             if name not in found or found[name].shape != average.shape:

@@ -47,7 +47,7 @@ class LossWindow:
         """The sums, and the values per second; the window is empty afterwards."""
         total, size = self.sums()
         rate = self._timed_size / (time.perf_counter() - self._started_at)
-        self._means, self._sizes = [], []
+        self.clear()
         self.restart_clock()
         return total, size, rate
 
@@ -59,20 +59,14 @@ class LossWindow:
         return {"means": means, "sizes": torch.tensor(self._sizes, dtype=torch.int64)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        means, sizes = state["means"], state["sizes"].tolist()
-        self._means = list(means.to(self._device).unbind())
-        self._sizes = sizes
+        self._means, self._sizes = list(state["means"].to(self._device).unbind()), state["sizes"].tolist()
 
 
 class Metric(Protocol):
-    """A number that is computed of all predictions and targets of an epoch; `torchmetrics.Metric` is one."""
+    """A number, or several by name, of all predictions and targets of an epoch; `torchmetrics.Metric` is one."""
 
     def update(self, predictions: Any, targets: Any, /) -> Any: ...
-
-    def compute(self) -> Any:
-        """The value over all batches since the last reset: a scalar, or several by name."""
-        ...
-
+    def compute(self) -> Any: ...
     def reset(self) -> Any: ...
 
 
@@ -123,11 +117,9 @@ def values_of(metrics: Mapping[str, Metric]) -> dict[str, float]:
         value = metric.compute()
         parts = {f"{name}.{part}": it for part, it in value.items()} if isinstance(value, Mapping) else {name: value}
         for key, it in parts.items():
-            numbers = torch.as_tensor(it).double()
-            if numbers.numel() == 1:
-                values[key] = numbers.item()
-            else:
-                values |= {f"{key}.{place}": number for place, number in enumerate(numbers.flatten().tolist())}
+            numbers = torch.as_tensor(it).double().flatten().tolist()
+            one = len(numbers) == 1
+            values |= {key if one else f"{key}.{place}": number for place, number in enumerate(numbers)}
     return values
 
 
@@ -151,4 +143,4 @@ def put_states(metric: Any, states: Any) -> None:
 
 def detached(output: StepOutput) -> StepOutput:
     predictions = output.predictions
-    return output._replace(predictions=predictions.detach() if isinstance(predictions, Tensor) else predictions)
+    return output._replace(predictions=predictions.detach()) if isinstance(predictions, Tensor) else output

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._torch_compat.inductor import quote_paths
-from ...errors import ConfigError, nearest
+from ...errors import ConfigError
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
 from ..view.callback import Callback, Callbacks, RunLog
 from ..view.renderers import Renderer, renderer_of
-from .activation_checkpointing import checkpointed
-from .configs import TrainingConfig
+from .configs import BEST, TrainingConfig
 from .evaluation import detached, put_states, states_of, update_metrics, values_of
 from .foreign_loader import as_loader, check_ranks
 from .saving import Saving, not_finite
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
+from .updates import checkpointed
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -32,11 +32,9 @@ class LearningResult(NamedTuple):
     Attributes:
         steps: optimizer steps taken in all.
         train_loss: mean of the last logged steps; None if nothing was logged.
-        valid_loss: of the last validation; None if there was none.
-        best_valid_loss: the lowest one so far.
+        valid_loss: of the last validation; None if there was none. `best_valid_loss` is the lowest one so far.
         checkpoint: the last one, if they are written.
         metrics: of the last validation, by name.
-        stopped_early: whether early stopping ended it.
     """
 
     steps: int
@@ -90,18 +88,28 @@ class FitLoop:
         steps = training.steps_per_epoch
         batches = None if steps is None else steps * training.accumulation_steps
         train = as_loader(train_loader, learner.device, batches)
-        valid = (
-            None if valid_loader is None else as_loader(valid_loader, learner.device, training.validation_steps, _VALID)
-        )
+        valid = valid_loader
+        if valid is not None:
+            valid = as_loader(valid, learner.device, training.validation_steps, _VALID)
         check_ranks(train, learner.parallel.world_size)
         check_ranks(valid, learner.parallel.world_size)
-        self._check(valid)
+        for name in BEST:
+            if getattr(training, name) is not None and valid is None:
+                raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
         with ExitStack() as stack:
             self.metrics_log, self.checkpointer = metrics_log, checkpointer
             if directory is not None:
                 opened = open_or_create(directory) if learner.parallel.is_main else RunDir.follow(directory)
                 self._open(stack.enter_context(closing(opened)), train)
-            self._begin(train)
+            if self.checkpointer is not None:
+                self.saving = Saving(learner, training, self.checkpointer)
+            if learner.loaded_fit:
+                self.load_state_dict(learner.loaded_fit)
+            learner.fit_state = self.state_dict
+            if self.saving is not None:
+                self.saving.begin()
+            learner.epochs, learner.epoch = training.epochs, train.epoch
+            learner.total_steps = training.epochs * training.steps_of(len(train))
             stack.push(self._end)
             if training.compile:
                 quote_paths()
@@ -113,26 +121,26 @@ class FitLoop:
                 for note in self._notes:
                     self._note(note)
                 with learner.parallel.others_alive():
-                    self._train(train, valid)
+                    learner.model.train()
+                    learner.window.restart_clock()
+                    learner.drop_gradients()
+                    while train.epoch < training.epochs and not self.stopped_early:
+                        self._epoch(train, valid)
+                    self._tell_saved(wait=True)
                 self.callbacks.call("on_fit_end", learner)
             except BaseException as error:
                 self.callbacks.call("on_exception", learner, error)
                 raise
-        return self._result()
-
-    def _train(self, train: Any, valid: Any) -> None:
-        learner = self.learner
-        learner.model.train()
-        learner.window.restart_clock()
-        learner.drop_gradients()
-        while train.epoch < self.training.epochs and not self.stopped_early:
-            self._epoch(train, valid)
-        self._tell_saved(wait=True)
-
-    def _check(self, valid: Any) -> None:
-        for name in ("early_stopping", "keep_best"):
-            if getattr(self.training, name) is not None and valid is None:
-                raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
+        last = learner.last
+        return LearningResult(
+            steps=learner.step,
+            train_loss=last["train"],
+            valid_loss=last["valid"],
+            best_valid_loss=last["best_valid"],
+            checkpoint=None if self.saving is None else self.saving.last,
+            metrics=self.values,
+            stopped_early=self.stopped_early,
+        )
 
     def _open(self, run: RunDir, train: Any) -> None:
         self.learner.run = run
@@ -147,18 +155,6 @@ class FitLoop:
             self._notes = [f"resuming from {checkpoint.path}", *self.learner.load_checkpoint(checkpoint, train)]
         if parallel.is_main:
             self.metrics_log.cut_back(self.learner.step)
-
-    def _begin(self, train: Any) -> None:
-        learner, training = self.learner, self.training
-        if self.checkpointer is not None:
-            self.saving = Saving(learner, training, self.checkpointer)
-        if learner.loaded_fit:
-            self.load_state_dict(learner.loaded_fit)
-        learner.fit_state = self.state_dict
-        if self.saving is not None:
-            self.saving.begin()
-        learner.epochs, learner.epoch = training.epochs, train.epoch
-        learner.total_steps = training.epochs * training.steps_of(len(train))
 
     def _end(self, kind: type[BaseException] | None, *_: Any) -> None:
         learner = self.learner
@@ -234,26 +230,18 @@ class FitLoop:
         learner.last["valid"] = loss
         learner.last["best_valid"] = loss if best is None else min(best, loss)
         self._log({"step": learner.step, "epoch": learner.epoch, "split": "valid", **values})
-        for name in ("early_stopping", "keep_best"):
-            config = getattr(self.training, name)
-            if config is not None and config.metric not in values:
-                raise ConfigError(
-                    f"training.{name}.metric: the validation has no '{config.metric}', it has {', '.join(values)}"
-                    f"{nearest(config.metric, [*values])}"
-                )
-        if self.stopping is not None:
-            value = values[self.stopping.config.metric]
-            self.stopped_early = self.stopping.should_stop(learner.epoch + 1, value)
+        for name in BEST:
+            if (config := getattr(self.training, name)) is not None:
+                self.training.expect_metric(name, config.metric, values)
+        if (stopping := self.stopping) is not None:
+            self.stopped_early = stopping.should_stop(learner.epoch + 1, values[stopping.config.metric])
             if self.stopped_early:
-                self._note(
-                    f"stopping early: {self.stopping.config.metric} was best in epoch {self.stopping.best_epoch}"
-                )
+                self._note(f"stopping early: {stopping.config.metric} was best in epoch {stopping.best_epoch}")
         return {f"valid.{name}": value for name, value in values.items()}
 
     def _save(self, train: Any, values: dict[str, float], *, is_over: bool, is_stopped: bool) -> None:
         """Tell of the checkpoint that has been written by now, and write one if it is due."""
-        saving = self.saving
-        if saving is None:
+        if (saving := self.saving) is None:
             return
         self._tell_saved(wait=False)
         is_end = is_stopped or train.epoch >= self.training.epochs or self.stopped_early
@@ -275,18 +263,6 @@ class FitLoop:
 
     def _note(self, text: str) -> None:
         self.callbacks.call("on_note", self.learner, text)
-
-    def _result(self) -> LearningResult:
-        last = self.learner.last
-        return LearningResult(
-            steps=self.learner.step,
-            train_loss=last["train"],
-            valid_loss=last["valid"],
-            best_valid_loss=last["best_valid"],
-            checkpoint=None if self.saving is None else self.saving.last,
-            metrics=self.values,
-            stopped_early=self.stopped_early,
-        )
 
     def state_dict(self) -> dict[str, Any]:
         return {

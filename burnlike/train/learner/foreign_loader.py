@@ -30,17 +30,17 @@ class ForeignLoader:
     def __init__(
         self, loader: Any, device: torch.device, steps_per_epoch: int | None = None, names: Names = _TRAIN
     ) -> None:
-        """Wrap an iterable of batches.
-
-        Args:
-            steps_per_epoch: batches of an epoch; None: the loader's length.
-            names: what messages call the loader, and what says `steps_per_epoch`.
-        """
+        """Wrap an iterable of batches; `names` are what messages call the loader, and what says `steps_per_epoch`."""
         self.loader = loader
         self.device = device
         self.epoch = self.position = 0
         self._names = names
-        self._length = steps_per_epoch or _length_of(loader, names)
+        try:
+            self._length = steps_per_epoch or len(loader)
+        except TypeError as error:
+            raise DataError(f"{names[0]} has no length; say how many steps of it an epoch has by {names[1]}") from error
+        if self._length < 1:
+            raise DataError(f"expected {names[0]} to have at least one batch, got an empty one")
         self._random: dict[str, Any] | None = None
         self._own_state: Any = None
         self._has_state = all(hasattr(loader, name) for name in ("state_dict", "load_state_dict"))
@@ -49,7 +49,10 @@ class ForeignLoader:
         return self._length
 
     def __iter__(self) -> Iterator[Any]:
-        batches = self._resumed() if self.position else self._started()
+        if self.position:
+            batches = self._resumed()
+        else:
+            self._random, batches = random_state(), iter(self.loader)
         for batch in batches:
             self.position += 1
             if self.position == self._length:
@@ -61,10 +64,6 @@ class ForeignLoader:
             f"{self._names[0]} ended after {self.position} batches, and its length or {self._names[1]} says that it has"
             f" {self._length} in an epoch"
         )
-
-    def _started(self) -> Iterator[Any]:
-        self._random = random_state()
-        return iter(self.loader)
 
     def _resumed(self) -> Iterator[Any]:
         if self._has_state and self._own_state is not None:
@@ -113,14 +112,3 @@ def check_ranks(loader: Any, world_size: int) -> None:
             f"expected a DataLoader with world_size={world_size}, the number of processes that train together, and with"
             f" rank=parallel.rank; got one with world_size={loader.world_size}"
         )
-
-
-def _length_of(loader: Any, names: Names) -> int:
-    name, option = names
-    try:
-        length = len(loader)
-    except TypeError as error:
-        raise DataError(f"{name} has no length; say how many steps of it an epoch has by {option}") from error
-    if length < 1:
-        raise DataError(f"expected {name} to have at least one batch, got an empty one")
-    return length

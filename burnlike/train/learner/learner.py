@@ -53,13 +53,6 @@ class Learner(Generic[Batch]):
         8
 
     Attributes:
-        model: trained in place.
-        optimizer: updates the model.
-        lr_scheduler: gives the learning rate; None leaves it to the optimizer.
-        task: the forward pass and the loss.
-        metrics: computed of predictions and targets, by name.
-        device: where the model and the batches are.
-        ema: the average of the weights, if there is one.
         step: optimizer steps taken.
         total_steps: those of the whole training, once it has begun.
         epoch: the epoch that is trained, from 0.
@@ -85,7 +78,7 @@ class Learner(Generic[Batch]):
         """Make a learner that has taken no step.
 
         Args:
-            model: any module.
+            model: any module, trained in place.
             optimizer: one of burnlike, such as `AdamWConfig().init()` gives or your own, or one of `torch.optim`.
             lr_scheduler: a schedule of burnlike, one of `torch.optim.lr_scheduler`, or a rate; it is stepped once for
                 each optimizer step. One of torch's optimizers needs none.
@@ -109,11 +102,11 @@ class Learner(Generic[Batch]):
         self.update, self.lr_scheduler = make_update(model, optimizer, lr_scheduler, grad_clipping)
         self.task = task_of(model, loss, task)
         self.metrics = dict(metrics or {})
-        self.device = torch.device(device) if device is not None else _device_of(model)
+        first = next(model.parameters(), None)
+        self.device = torch.device(device or ("cpu" if first is None else first.device))
         self.precision = precision
         self.ema = Ema(model, ema) if ema is not None else None
-        is_half = precision == "float16"
-        self.scaler = torch.amp.GradScaler(self.device.type) if is_half else None
+        self.scaler = torch.amp.GradScaler(self.device.type) if precision == "float16" else None
         self.step = self.total_steps = self.epoch = self.epochs = 0
         self.run: Any = None
         self.window = LossWindow(self.device)
@@ -163,11 +156,7 @@ class Learner(Generic[Batch]):
     def train_step(self, *batches: Batch) -> float:
         """Take one optimizer step with the gradient that one batch of all the items would have.
 
-        Args:
-            batches: whose losses are means over `StepOutput.size` values each; at least one.
-
-        Returns:
-            The learning rate, of groups that of the base.
+        Returns the learning rate, of groups that of the base. There is at least one batch.
         """
         for place, batch in enumerate(batches):
             self.backward(batch, is_last=place == len(batches) - 1)
@@ -213,12 +202,7 @@ class Learner(Generic[Batch]):
         return self.evaluate(loader)["loss"]
 
     def evaluate(self, loader: Iterable[Batch], steps: int | None = None) -> dict[str, float]:
-        """The loss and all metrics over the loader's first epoch; the model is not changed.
-
-        Args:
-            loader: read from its beginning.
-            steps: batches at most; None is all.
-        """
+        """The loss and all metrics over the loader's first epoch, or so many batches; the model is not changed."""
         check_ranks(loader, self.parallel.world_size)
         return evaluate(self, as_loader(loader, self.device, steps, ("the loader", "evaluate(loader, steps=...)")))
 
@@ -228,8 +212,7 @@ class Learner(Generic[Batch]):
         return torch.autocast(self.device.type, getattr(torch, self.precision))
 
     def saved_weights(self) -> AbstractContextManager[Any]:
-        """The model has the weights that are saved within the `with` block; they differ for rules such as
-        ScheduleFreeAdamW."""
+        """The model has the weights that are saved within the `with` block: other ones for ScheduleFreeAdamW."""
         optimizer = self.optimizer
         return optimizer.eval_weights(self.model) if isinstance(optimizer, Optimizer) else nullcontext()
 
@@ -262,9 +245,7 @@ class Learner(Generic[Batch]):
             Notes on what does not go on as it was: nothing, but with another number of processes.
 
         Raises:
-            CheckpointError: a file of it is missing or damaged.
-            RecordError: it is of another model or optimizer.
-            DataError: it is of other data.
+            CheckpointError, RecordError, DataError: a file is missing or damaged; of another model; of other data.
         """
         self.drop_gradients()
         self.parallel.release_whole(self.model)
@@ -274,8 +255,3 @@ class Learner(Generic[Batch]):
         if isinstance(self.optimizer, Optimizer):
             self.optimizer.use_training_weights(self.model)
         return counters.take_own()
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    first = next(model.parameters(), None)
-    return torch.device("cpu") if first is None else first.device

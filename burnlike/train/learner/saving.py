@@ -59,12 +59,10 @@ class Saving:
             self._best.load_state_dict(state)
 
     def is_due(self, values: Mapping[str, float], *, epochs: int, is_over: bool, is_end: bool) -> bool:
-        """Whether to write one after this step.
+        """Whether to write one after this step, after which so many epochs are done; with what its validation gave.
 
         Args:
-            values: of the validation after it, if there was one.
-            epochs: that are done.
-            is_over: whether the step ended one.
+            is_over: whether the step ended an epoch.
             is_end: whether it ended the training.
         """
         training, step = self._training, self._learner.step
@@ -150,8 +148,7 @@ class Counters:
     def take_own(self) -> list[str]:
         """Put back this process's part, after all other parts of the state; rank 0 takes that of another number.
 
-        Returns:
-            Notes on what does not go on as it was: nothing, but with another number of processes.
+        Returns notes on what does not go on as it was: nothing, but with another number of processes.
         """
         learner, ranks = self._learner, self._ranks
         rank, count, before = learner.parallel.rank, learner.parallel.world_size, len(ranks) or 1

@@ -27,19 +27,15 @@ class StepOutput(NamedTuple):
 
 
 class TrainStep(Protocol):
-    """The forward pass and the loss of a training batch."""
+    """The forward pass and the loss of a training batch; the Learner calls `backward` and updates the weights."""
 
-    def train_step(self, model: nn.Module, batch: Any, /) -> StepOutput:
-        """The result of `batch`; the Learner calls `backward` and updates the weights."""
-        ...
+    def train_step(self, model: nn.Module, batch: Any, /) -> StepOutput: ...
 
 
 class ValidStep(Protocol):
-    """The forward pass and the loss of a batch that the model is only measured on."""
+    """The forward pass and the loss of a batch that the model is only measured on; no gradients are recorded."""
 
-    def valid_step(self, model: nn.Module, batch: Any, /) -> StepOutput:
-        """The result of `batch`; no gradients are recorded."""
-        ...
+    def valid_step(self, model: nn.Module, batch: Any, /) -> StepOutput: ...
 
 
 LossFunction = Callable[[Any, Any], Tensor | StepOutput]

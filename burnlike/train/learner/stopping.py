@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Mapping
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from .configs import EarlyStoppingConfig
@@ -21,32 +21,18 @@ class MetricEarlyStoppingStrategy:
     """
 
     def __init__(self, config: EarlyStoppingConfig) -> None:
-        """Make a strategy that has seen no value.
-
-        Raises:
-            ConfigError: the config of another metric than the loss says no direction.
-        """
+        """Make a strategy that has seen no value; a ConfigError if no direction is said of another metric than loss."""
         self.config = config.directed()
         self.best_value: float | None = None
         self.best_epoch = 0
 
     def should_stop(self, epoch: int, value: float) -> bool:
-        """Whether to stop after an epoch.
-
-        Args:
-            epoch: its number, from 1.
-            value: of the metric, of the whole epoch.
-        """
-        if self._is_better(value):
+        """Whether to stop after an epoch, the first of which is 1, with the metric's value of the whole epoch."""
+        best, sign = self.best_value, 1 if self.config.direction == "highest" else -1
+        if value == value if best is None else sign * (value - best) > self.config.min_delta:
             self.best_value, self.best_epoch = value, epoch
             return False
         return epoch > self.config.warmup_epochs and epoch - self.best_epoch >= self.config.n_epochs
-
-    def _is_better(self, value: float) -> bool:
-        if self.best_value is None:
-            return value == value
-        gain = self.best_value - value if self.config.direction == "lowest" else value - self.best_value
-        return gain > self.config.min_delta
 
     def state_dict(self) -> dict[str, Any]:
         return {"best_value": self.best_value, "best_epoch": self.best_epoch}
@@ -83,9 +69,7 @@ class EarlySignals:
             self._previous = signal.signal(signal.SIGUSR1, self._keep)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGUSR1, self._previous)
 
@@ -111,9 +95,7 @@ class Interrupter:
                 self._signal = signal.SIGUSR1
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
@@ -132,11 +114,7 @@ class Interrupter:
         self._signal = signal_number
 
     def check(self) -> None:
-        """Stop here if a stop was asked for.
-
-        Raises:
-            Interrupted: it was.
-        """
+        """Raise Interrupted if a stop was asked for."""
         if self._signal is not None:
             raise Interrupted(self._signal)
 

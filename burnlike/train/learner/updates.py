@@ -1,11 +1,13 @@
 """The gradients of a step, and the optimizer step with them: of any optimizer, with any schedule."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.utils.checkpoint import checkpoint
 
 from ..._torch_compat import foreach
 from ...errors import ConfigError
@@ -23,6 +25,7 @@ from ...optim import (
     clip,
 )
 from ...optim.core.sharded import local
+from ..parallel.distributed import blocks_of
 from ..parallel.single_process import SingleProcess
 
 
@@ -82,8 +85,7 @@ class AdaptorUpdate:
     def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
         """Divide the gradients by `divisor`, update the weights with them and drop them; returns the learning rate.
 
-        Args:
-            scaler: scaled the loss; where gradients overflowed, the weights stay as they are.
+        Where gradients of a loss that `scaler` scaled overflowed, the weights stay as they are.
         """
         lr = self._schedule.step()
         if scaler is None:
@@ -178,20 +180,15 @@ def make_update(
             " by itself; give the Learner the optimizer alone, and parallel=make_parallel(DistributedConfig("
             "strategy='fsdp2'), device), which divides states and parameters"
         )
-    _check_optimizer(model, optimizer)
-    _check_schedule(optimizer, schedule)
-    return TorchUpdate(optimizer, schedule, clipping), schedule
-
-
-def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Refuse an optimizer that trains nothing of the model; it may train more, such as weights of a loss."""
     own = {id(it) for it in model.parameters()}
-    if not any(id(it) in own for group in optimizer.param_groups for it in group["params"]):
+    if not any(id(it) in own for group in optimizer.param_groups for it in group["params"]):  # of more, it may train
         raise ConfigError(
             f"optimizer: none of the parameters of this {type(optimizer).__name__} is one of the model, a"
             f" {type(model).__name__}: they are of another model, or of this one before its parameters were replaced;"
             " make it from the parameters of the model that is trained"
         )
+    _check_schedule(optimizer, schedule)
+    return TorchUpdate(optimizer, schedule, clipping), schedule
 
 
 def _check_schedule(optimizer: torch.optim.Optimizer, schedule: Any) -> None:
@@ -213,3 +210,37 @@ def _check_schedule(optimizer: torch.optim.Optimizer, schedule: Any) -> None:
         )
     if getattr(schedule, "optimizer", optimizer) is not optimizer:
         raise ConfigError(f"lr_scheduler: this {type(schedule).__name__} is of another optimizer; make it of this one")
+
+
+class CheckpointedForward:
+    """The forward of one block, whose activations are computed again in the backward pass."""
+
+    def __init__(self, forward: Any, block: nn.Module) -> None:
+        self._forward = forward
+        self._block = block
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        if self._block.training and torch.is_grad_enabled():
+            return checkpoint(self._forward, *arguments, use_reentrant=False, **keywords)
+        return self._forward(*arguments, **keywords)
+
+
+@contextmanager
+def checkpointed(model: nn.Module) -> Iterator[None]:
+    """Checkpoint the blocks of a model within the `with` block."""
+    blocks = blocks_of(model)
+    if not blocks:
+        raise ConfigError(
+            "training.activation_checkpointing: the model has no blocks, which are modules of one class in a list, with"
+            " modules in them; leave it out, or call torch.utils.checkpoint in the model's forward"
+        )
+    before = [vars(block).get("forward") for block in blocks]
+    for block in blocks:
+        vars(block)["forward"] = CheckpointedForward(block.forward, block)
+    try:
+        yield
+    finally:
+        for block, own in zip(blocks, before, strict=True):
+            vars(block).pop("forward", None)
+            if own is not None:
+                vars(block)["forward"] = own

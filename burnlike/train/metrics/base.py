@@ -40,13 +40,9 @@ def scores_and_classes(
     metric: object, predictions: Any, targets: Any, class_dim: int, least: int = 2
 ) -> tuple[Tensor, Tensor]:
     """The scores as `[n, classes]` and the targets as `[n]`: integers of the scores' shape without `class_dim`."""
-    expect(metric, "a tensor", predictions=predictions, targets=targets)
-    fits = predictions.dim() >= 2 and predictions.shape[class_dim] >= least
-    if not fits or targets.shape != _without(predictions, class_dim):
-        raise shape_error(metric, _expected(class_dim, least, one_hot=False), predictions, targets)
-    expect(metric, "floats", predictions=predictions)
+    scores = _scores(metric, predictions, targets, class_dim, least, may_be_one_hot=False)
     expect(metric, "integers", targets=targets)
-    return _rows(predictions, class_dim), targets.flatten()
+    return scores, targets.flatten()
 
 
 def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: int) -> tuple[Tensor, Tensor]:
@@ -55,14 +51,8 @@ def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: 
     The targets are zeros and ones of the shape of the scores; or integers of this shape without `class_dim`: the class
     of each item, or with a single column of scores 0 or 1.
     """
-    expect(metric, "a tensor", predictions=predictions, targets=targets)
-    one_hot = targets.shape == predictions.shape
-    fits = predictions.dim() >= 2 and predictions.shape[class_dim] >= 1
-    if not fits or not (one_hot or targets.shape == _without(predictions, class_dim)):
-        raise shape_error(metric, _expected(class_dim, 1, one_hot=True), predictions, targets)
-    expect(metric, "floats", predictions=predictions)
-    scores = _rows(predictions, class_dim)
-    if one_hot:
+    scores = _scores(metric, predictions, targets, class_dim, 1, may_be_one_hot=True)
+    if targets.shape == predictions.shape:
         return scores, _rows(targets, class_dim) > 0.5
     expect(metric, "integers", targets=targets)
     classes = targets.flatten().unsqueeze(1)
@@ -71,17 +61,21 @@ def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: 
     return scores, classes == classes.new_ones(scores.shape[1]).cumsum(0) - 1
 
 
-def _expected(class_dim: int, least: int, *, one_hot: bool) -> str:
-    order = "[n, ..., classes]" if class_dim == -1 else "[n, classes, ...]"
-    several = f" with at least {least} classes" if least > 1 else ""
-    of_shape = f"targets [n, ...] of classes or {order} of zeros and ones" if one_hot else "targets [n, ...]"
-    return f"predictions {order}{several} and {of_shape} (class_dim is {class_dim})"
-
-
-def _without(predictions: Tensor, class_dim: int) -> tuple[int, ...]:
+def _scores(
+    metric: object, predictions: Any, targets: Any, class_dim: int, least: int, *, may_be_one_hot: bool
+) -> Tensor:
+    expect(metric, "a tensor", predictions=predictions, targets=targets)
     sizes = [*predictions.shape]
-    del sizes[class_dim]
-    return tuple(sizes)
+    fits = len(sizes) >= 2 and sizes.pop(class_dim) >= least
+    is_one_hot = may_be_one_hot and targets.shape == predictions.shape
+    if not fits or not (is_one_hot or [*targets.shape] == sizes):
+        order = "[n, ..., classes]" if class_dim == -1 else "[n, classes, ...]"
+        several = f" with at least {least} classes" if least > 1 else ""
+        classes = f"targets [n, ...] of classes or {order} of zeros and ones" if may_be_one_hot else "targets [n, ...]"
+        expected = f"predictions {order}{several} and {classes} (class_dim is {class_dim})"
+        raise shape_error(metric, expected, predictions, targets)
+    expect(metric, "floats", predictions=predictions)
+    return _rows(predictions, class_dim)
 
 
 def _rows(values: Tensor, class_dim: int) -> Tensor:
@@ -132,7 +126,8 @@ class EpochMetric(torchmetrics.Metric):
     def joined(self, name: str) -> Tensor:
         """What all batches, and after a sync all ranks, have appended to a list: `[n]`."""
         state = getattr(self, name)
-        return state if isinstance(state, Tensor) else torch.cat([self._empty(name), *state])
+        empty = torch.empty(0, dtype=self._list_dtypes[name], device=self.device)
+        return state if isinstance(state, Tensor) else torch.cat([empty, *state])
 
     def follow(self, predictions: Tensor) -> None:
         """Move the states to where the predictions are."""
@@ -157,10 +152,7 @@ class EpochMetric(torchmetrics.Metric):
         """Give the states the dtypes and shapes of the other ranks; `gather` gives what all ranks call it with."""
         for name in self._list_dtypes:
             if getattr(self, name) == []:
-                setattr(self, name, [self._empty(name)])
-
-    def _empty(self, name: str) -> Tensor:
-        return torch.empty(0, dtype=self._list_dtypes[name], device=self.device)
+                setattr(self, name, [self.joined(name)])
 
 
 def _quiet(metric: EpochMetric, compute: Callable[[], Any]) -> Callable[[], Any]:
@@ -243,11 +235,9 @@ def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | lis
     Raises:
         RecordMismatchError: it is the state of another metric; nothing was changed.
     """
-    own = metric.metric_state
-    kind = type(metric).__name__
-    for name in own:
-        if name not in state:
-            raise RecordMismatchError(f"{kind}: the state has no '{name}'{nearest(name, [*state])}")
+    own, kind = metric.metric_state, type(metric).__name__
+    if missing := next((name for name in own if name not in state), None):
+        raise RecordMismatchError(f"{kind}: the state has no '{missing}'{nearest(missing, [*state])}")
     for name, value in state.items():
         if name not in own:
             raise RecordMismatchError(f"{kind}: the state has '{name}', and the metric has not")

@@ -1,5 +1,6 @@
 """Scores of classes: precision, recall, F-score and Hamming of counts, and areas under curves over all thresholds."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -101,12 +102,10 @@ class ConfusionStats(DecisionCounts[ConfusionStatsConfig], of=ConfusionStatsConf
 
     def compute(self) -> dict[str, Tensor]:
         """The counts by name; `positive` and `negative` count targets, `predicted_positive` predictions."""
-        true_positive, false_positive, true_negative, false_negative = self.reduced()
-        return {
-            "true_positive": true_positive,
-            "false_positive": false_positive,
-            "true_negative": true_negative,
-            "false_negative": false_negative,
+        names = ("true_positive", "false_positive", "true_negative", "false_negative")
+        found = dict(zip(names, self.reduced(), strict=True))
+        true_positive, false_positive, true_negative, false_negative = found.values()
+        return found | {
             "positive": true_positive + false_negative,
             "negative": true_negative + false_positive,
             "predicted_positive": true_positive + false_positive,
@@ -118,8 +117,8 @@ class _Score(DecisionCounts[Decision]):
 
     unit = "%"
 
-    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of `[4, classes]` counts the two sides of the fraction, and what stands for 0 / 0: all `[classes]`."""
+    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Of `[4, classes]` counts the two sides of the fraction, both `[classes]`, and what stands for 0 / 0."""
         raise NotImplementedError(f"{type(self).__name__} does not define fraction(counts)")
 
     def compute(self) -> Tensor:
@@ -135,8 +134,8 @@ class Precision(_Score[PrecisionConfig], of=PrecisionConfig):
 
     title = "Precision"
 
-    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return counts[0], counts[0] + counts[1], torch.zeros_like(counts[0])
+    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
+        return counts[0], counts[0] + counts[1], 0.0
 
 
 class Recall(_Score[RecallConfig], of=RecallConfig):
@@ -144,8 +143,8 @@ class Recall(_Score[RecallConfig], of=RecallConfig):
 
     title = "Recall"
 
-    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return counts[0], counts[0] + counts[3], torch.zeros_like(counts[0])
+    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
+        return counts[0], counts[0] + counts[3], 0.0
 
 
 class FBetaScore(_Score[FBetaScoreConfig], of=FBetaScoreConfig):
@@ -156,10 +155,10 @@ class FBetaScore(_Score[FBetaScoreConfig], of=FBetaScoreConfig):
 
     title = "FBetaScore ({beta})"
 
-    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def fraction(self, counts: Tensor) -> tuple[Tensor, Tensor, float]:
         square = self.config.beta**2
         above = (1 + square) * counts[0]
-        return above, above + square * counts[3] + counts[1], torch.full_like(above, torch.nan)
+        return above, above + square * counts[3] + counts[1], math.nan
 
 
 class Hamming(ClassCounts[HammingConfig], of=HammingConfig):

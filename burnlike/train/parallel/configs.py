@@ -12,8 +12,8 @@ from ...config.type_words import unknown_type
 from ...errors import ConfigError
 
 if TYPE_CHECKING:
+    from .distributed import Ddp, Fsdp2
     from .single_process import SingleProcess
-    from .strategies import Ddp, Fsdp2
 
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
 _SLURM = (
@@ -28,11 +28,11 @@ class SingleProcessConfig(StrategyConfig["SingleProcess"], tag="none", builds=".
     is_single = True
 
 
-class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".strategies"):
+class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".distributed"):
     """Each process has the whole model; gradients are averaged."""
 
 
-class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".strategies"):
+class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".distributed"):
     """Each process has a part of each parameter, of its gradient and of the optimizer's state."""
 
 
@@ -78,11 +78,7 @@ class DistributedConfig(Config):
         return self.chosen.is_single
 
     def check_launched(self) -> None:
-        """Refuse a strategy of several processes where the launcher has not said where they find each other.
-
-        Raises:
-            ConfigError: it has not, or there is none.
-        """
+        """Refuse a strategy of several processes where no launcher has said where they find each other."""
         lacking = rendezvous_lacks()
         if self.is_single or not lacking:
             return

@@ -1,4 +1,4 @@
-"""Several processes that train one model.
+"""Several processes that train one model: DDP, each with the whole model; FSDP2, each with a part of each parameter.
 
 The gradient of a step is that of sum(size * loss) / sum(size) over all batches of all processes. torch's wrappers take
 the mean over the processes, so the sum is divided by total / (processes * reference) at the end, where `reference` is
@@ -8,7 +8,7 @@ agree on another one, and rounds as before.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -19,17 +19,18 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.rendezvous import rendezvous
 
 from ..._env import restart_count
-from ...errors import ArgumentError, CheckpointError, TrainingError
+from ...errors import ArgumentError, CheckpointError, ConfigError, TrainingError
 from ...module import agree_ids
+from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...nn.joint_batch import JointBatch, join
-from ...record import Record
 from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer, FollowingCheckpointer, write_sharded
 from .configs import DistributedConfig
-from .single_process import SingleProcess
+from .single_process import SingleProcess, Step
 
 _GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair closure", "NCCL", "imed out")
 """What torch says where another process has ended or does not answer."""
@@ -123,7 +124,7 @@ class SeveralProcesses(SingleProcess):
     def checkpointer(self, directory: Path, keep: int) -> Checkpointer:
         kind = Checkpointer if self.is_main else FollowingCheckpointer
         if not self.is_sharded:
-            return kind(directory, keep) if self.is_main else kind(directory, keep, _write_nothing)
+            return kind(directory, keep) if self.is_main else kind(directory, keep, lambda *_: None)
         if problem := not_one_directory(directory, self.rank, self.gather):
             raise CheckpointError(f"each process writes its part of a checkpoint: {problem}")
         return kind(directory, keep, partial(write_sharded, is_main=self.is_main, broadcast=self.broadcast))
@@ -142,11 +143,7 @@ class SeveralProcesses(SingleProcess):
 
 
 def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProcess:
-    """The processes that a config asks for; a launcher has started them.
-
-    Args:
-        config: the strategy.
-        device: of this process; one of CUDA becomes torch's current device.
+    """The processes that a config asks for; a launcher has started them. A CUDA device becomes torch's current one.
 
     Raises:
         ConfigError: it asks for several, and no launcher says where the others are.
@@ -173,5 +170,114 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
     return config.chosen.init(device, store)
 
 
-def _write_nothing(directory: Path, records: Mapping[str, Record]) -> None:
-    """Another process writes."""
+_UNUSED = "Expected to have finished reduction in the prior iteration"
+"""What DistributedDataParallel says in the step after one in which a parameter got no gradient."""
+
+
+class _Forward(nn.Module):
+    """What DistributedDataParallel wraps: its forward is a task's step, which may call the model as it likes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, step: Step, batch: Any) -> Any:
+        return step(self.model, batch)
+
+
+class Ddp(SeveralProcesses):
+    """Each process has the whole model; gradients are averaged by DistributedDataParallel."""
+
+    def prepare(self, model: nn.Module, optimizer: Any) -> None:
+        """Wrap the model; it stays what it is for everyone else, with its names and ids."""
+        super().prepare(model, optimizer)
+        self._wrapped = nn.parallel.DistributedDataParallel(_Forward(model))
+
+    def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
+        return self._wrapped(step, batch)
+
+    @contextmanager
+    def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
+        with super().accumulating(model, is_last, counts), nullcontext() if is_last else self._wrapped.no_sync():
+            yield
+
+    @contextmanager
+    def others_alive(self) -> Iterator[None]:
+        with super().others_alive():
+            try:
+                yield
+            except RuntimeError as error:
+                if _UNUSED not in str(error):
+                    raise
+                raise ConfigError(
+                    "distributed.strategy: with ddp every parameter that is trained must get a gradient in every step,"
+                    " and some got none; freeze them (requires_grad=False), or use them in the loss"
+                ) from error
+
+
+class Fsdp2(SeveralProcesses):
+    """Each process has a part of each parameter (`torch.distributed.fsdp.fully_shard`), blocks one by one."""
+
+    is_sharded = True
+
+    def prepare(self, model: nn.Module, optimizer: Any) -> None:
+        """Shard the model's blocks and the rest; its `train_step` and `valid_step` may be called as `forward`."""
+        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+        super().prepare(model, optimizer)
+        before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
+        # Without a mesh torch takes CUDA's devices wherever there are some.
+        mesh = init_device_mesh(self.device.type, (self.world_size,), mesh_dim_names=("shard",))
+        for part in (*blocks_of(model), model):
+            fully_shard(part, mesh=mesh)
+        if isinstance(optimizer, torch.optim.Optimizer):
+            sharded = dict(model.named_parameters(remove_duplicate=False))
+            _replace_parameters(optimizer, {address: sharded[name] for name, address in before.items()})
+        for name in ("train_step", "valid_step"):
+            if callable(getattr(type(model), name, None)):
+                register_fsdp_forward_method(model, name)
+
+    def release_whole(self, model: Any) -> None:
+        """Without a backward pass the outermost module keeps them."""
+        model.reshard()
+
+    @contextmanager
+    def accumulating(self, model: Any, is_last: bool, counts: bool) -> Iterator[None]:
+        model.set_requires_gradient_sync(is_last)
+        with super().accumulating(model, is_last, counts):
+            yield
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The blocks of a model: of modules of one class that stand side by side, those with the most parameters in all.
+
+    Where none stand side by side, the only module of a list is a block, as of a model that was made with one layer.
+    """
+    groups: list[list[nn.Module]] = []
+    for module in model.modules():
+        by_class: dict[type[nn.Module], list[nn.Module]] = {}
+        for child in module.children():
+            by_class.setdefault(type(child), []).append(child)
+        groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
+    found = [it for it in groups if any(True for block in it for _ in block.children())]
+    several = [it for it in found if len(it) > 1]
+    return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
+
+
+def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.Parameter]) -> None:
+    """Let an optimizer update other parameters, by the addresses of those before."""
+    before = dict(optimizer.state)
+    if any(float(state.get("step", 1)) for state in before.values()):
+        raise ConfigError(
+            f"optimizer: the {type(optimizer).__name__} has taken steps with the whole parameters, and fsdp2 shards"
+            " them; give the Learner a new one"
+        )
+    for group in optimizer.param_groups:
+        group["params"] = [new.get(id(it), it) for it in group["params"]]
+    optimizer.state.clear()
+    for old, state in before.items():  # those of Adagrad are there before the first step
+        parameter: Any = new.get(id(old), old)
+        optimizer.state[parameter] = {
+            name: part_of(it, parameter) if is_distributed(parameter) and it.shape == old.shape else it
+            for name, it in state.items()
+        }

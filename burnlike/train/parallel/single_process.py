@@ -41,10 +41,7 @@ class SingleProcess:
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
         """Around a forward and backward pass; gradients are exchanged in the last of a step.
 
-        Args:
-            model: what `prepare` got.
-            is_last: whether the step has no further batch.
-            counts: False for a batch that belongs to another process.
+        A batch that does not count belongs to another process.
         """
         yield
 
@@ -87,19 +84,11 @@ class SingleProcess:
         return ""
 
     def checkpointer(self, directory: Path, keep: int) -> Checkpointer:
-        """What this process writes checkpoints with.
-
-        Raises:
-            CheckpointError: each process is to write its part, and they see no common directory.
-        """
+        """What this process writes checkpoints with; a CheckpointError if parts have no common directory."""
         return Checkpointer(directory, keep)
 
     def latest(self, checkpointer: Checkpointer) -> Checkpoint | None:
-        """The last checkpoint, which all processes are about to read.
-
-        Raises:
-            CheckpointError: some don't see it.
-        """
+        """The last checkpoint, which all processes are about to read; a CheckpointError if some don't see it."""
         return checkpointer.latest()
 
     def close(self) -> None:

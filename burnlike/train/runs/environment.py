@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,15 +22,16 @@ _GIT_TIMEOUT_S = 5
 
 
 def environment() -> dict[str, Any]:
-    """The versions, devices and so on of this process.
+    """The versions, devices and so on of this process, as plain values.
 
-    Returns:
-        Plain values: `started` (ISO 8601, UTC), `command` (a list), `burnlike`, `python`, `torch`, `platform`, `host`,
-        `cpu`, `threads`, `cuda` (its version, None without), `devices` (names), and `git`: `commit` and `is_dirty` of
-        the working directory, None outside of a repository or without git.
+    `started` is ISO 8601 in UTC, `cuda` a version or None; `git` has `commit` and `is_dirty` of the working directory,
+    or is None outside of a repository or without git.
     """
     import torch
 
+    models = [""]
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -39,7 +41,7 @@ def environment() -> dict[str, Any]:
         "torch": str(torch.__version__),
         "platform": f"{platform.system()} {platform.machine()}",
         "host": platform.node(),
-        "cpu": _cpu_name(),
+        "cpu": next(filter(None, models), platform.processor()),
         "threads": torch.get_num_threads(),
         "cuda": torch.version.cuda,
         "devices": devices,
@@ -56,7 +58,13 @@ def masked(command: Sequence[str]) -> list[str]:
         >>> masked(["train", "a.yaml", "--set", "loggers.0.api_key=abc", "--set=seed=1", "x={token: abc}"])
         ['train', 'a.yaml', '--set', 'loggers.0.api_key=***', '--set=seed=1', 'x=***']
     """
-    return [_ASSIGNED.sub(_without_secret, it) for it in command]
+
+    def without_secret(found: re.Match[str]) -> str:
+        keys = [found[1].rstrip("="), *_KEY.findall(found[2])]
+        words = {word for key in keys for word in re.split(r"[_\W]+", key.rpartition(".")[2].lower())}
+        return found[0] if _SECRETS.isdisjoint(words) else f"{found[1]}***"
+
+    return [_ASSIGNED.sub(without_secret, it) for it in command]
 
 
 _ASSIGNED = re.compile(r"((?:--[a-z]+=)?[\w.\[\]~-]+=)(.*)", re.DOTALL)
@@ -66,23 +74,10 @@ _SECRETS = frozenset(
 )
 
 
-def _without_secret(found: re.Match[str]) -> str:
-    keys = [found[1].rstrip("="), *_KEY.findall(found[2])]
-    return f"{found[1]}***" if any(map(_is_secret, keys)) else found[0]
-
-
-def _is_secret(key: str) -> bool:
-    return not _SECRETS.isdisjoint(re.split(r"[_\W]+", key.rpartition(".")[2].lower()))
-
-
 def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
     """Write `environment.json` of a new run; that of a run which goes on is left as it is.
 
-    Returns:
-        What is different now from when the run was started, by name: the value before and now.
-
-    Raises:
-        OSError: it can't be written.
+    Returns what is different now from when the run was started, by name: the value before and now.
     """
     path, now = run / ENVIRONMENT_NAME, environment()
     try:
@@ -129,12 +124,3 @@ def _git(directory: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError, UnicodeError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            found = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "")
-    except OSError:
-        found = ""
-    return found or platform.processor()

@@ -101,11 +101,7 @@ class MetricsLog:
         self.path = Path(path)
 
     def append(self, line: dict[str, Any]) -> None:
-        """Write one line; it is in the file when this returns.
-
-        Raises:
-            RunDirError: the file can't be written.
-        """
+        """Write one line; it is in the file when this returns, or a RunDirError."""
         text = json.dumps(finite(line)) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,11 +113,7 @@ class MetricsLog:
             ) from error
 
     def cut_back(self, step: int) -> None:
-        """Drop what was logged after `step`, and a last line that was not finished: a resumed run doubles nothing.
-
-        Raises:
-            RunDirError: the file can't be read or written.
-        """
+        """Drop what was logged after `step`, and a last line that was not finished: a resumed run doubles nothing."""
         try:
             is_there = os.path.lexists(self.path)
             lines = read_regular(self.path, within=self.path.parent).splitlines(keepends=True) if is_there else []
@@ -170,9 +162,6 @@ def read_metrics(path: Path) -> MetricLines:
     Returns:
         Lines with `step`, `epoch` and `split`; of the other values those that are numbers, None where not finite. A
         last line without its end is left out and not counted: it is just being written.
-
-    Raises:
-        RunDirError: the file can't be read.
     """
     try:
         rows = read_regular(path, within=path.parent).splitlines(keepends=True)

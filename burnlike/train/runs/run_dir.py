@@ -33,11 +33,7 @@ class RunDir:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> "RunDir":
-        """Make the directory of a new run; an empty directory may be there already.
-
-        Raises:
-            RunDirError: something is there, or it can't be made.
-        """
+        """Make the directory of a new run; a RunDirError if it can't be made or is there already, and not empty."""
         path = Path(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -59,11 +55,7 @@ class RunDir:
 
     @classmethod
     def create_next(cls, root: str | os.PathLike[str], name: str) -> "RunDir":
-        """Make `root/name`, or `root/name-2` and so on, numbered after the last run there is.
-
-        Raises:
-            RunDirError: it can't be made.
-        """
+        """Make `root/name`, or `root/name-2` and so on, numbered after the last run there is."""
         return cls._locked(next_directory(Path(root), name))
 
     @classmethod
@@ -83,12 +75,7 @@ class RunDir:
 
     @classmethod
     def open_newest(cls, root: str | os.PathLike[str], name: str) -> "RunDir":
-        """Take up the last run of this name.
-
-        Raises:
-            CheckpointError: there is none.
-            RunDirError: another process is working on it, or it can't be locked.
-        """
+        """Take up the last run of this name, as `open` does."""
         return cls.open(newest_directory(Path(root), name))
 
     @classmethod

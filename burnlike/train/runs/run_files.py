@@ -4,6 +4,7 @@ import fcntl
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,14 +33,12 @@ class RunFiles(NamedTuple):
     """What the files of a run say.
 
     Attributes:
-        path: the directory.
-        name: of the directory.
+        path: the directory, and its `name`.
         state: `running`, `done`, `stopped` or `failed`.
         reason: of that state, such as the message of an error.
         lines: of metrics.
         seconds: how long the run has been working; None where nothing says so.
-        config: the values by their paths, such as `training.epochs`.
-        config_text: the YAML.
+        config: the values by their paths, such as `training.epochs`; `config_text` is the YAML.
         environment: see `environment`.
         values: the loss and metrics over all of each split, measured at the end.
         said: what the task said of the model at the end.
@@ -68,11 +67,7 @@ class RunFiles(NamedTuple):
 
 
 def find_runs(root: Path) -> list[Path]:
-    """The directories of runs in `root`, and in the folders of sweeps below it, by name.
-
-    Raises:
-        RunDirError: there is no such directory, or it can't be read.
-    """
+    """The directories of runs in `root`, and in the folders of sweeps below it, by name."""
     try:
         folders = sorted(it for it in root.iterdir() if it.is_dir() and not it.name.startswith("."))
         found = []
@@ -85,11 +80,7 @@ def find_runs(root: Path) -> list[Path]:
 
 
 def read_run(path: Path) -> RunFiles:
-    """Read the files of a run.
-
-    Raises:
-        RunDirError: there is no run at `path`.
-    """
+    """Read the files of a run; a RunDirError if there is none at `path`."""
     if not path.is_dir():
         raise RunDirError(f"there is no run at {path}; `burnlike runs` lists those in runs/")
     if not _is_run(path):
@@ -102,12 +93,14 @@ def read_run(path: Path) -> RunFiles:
         problems.append(str(error))
     if metrics.left_out:
         problems.append(f"metrics.jsonl: {metrics.left_out:,} metrics are left out; the first 500 can be shown")
-    if metrics.damaged:
-        problems.append(f"metrics.jsonl: {_numbered(metrics.damaged)} can't be read and left out")
+    if lines := metrics.damaged:
+        shown = ", ".join(map(str, lines[:5])) + (f" and {len(lines) - 5} more" if lines[5:] else "")
+        problems.append(f"metrics.jsonl: line{'s' * (len(lines) > 1)} {shown} can't be read and left out")
     log = read_log(path / LOG_NAME)
     text, config = _config(path / CONFIG_NAME, problems)
     results = _json(path / RESULTS_NAME, problems)
     values = results.get("values")
+    times = [line["time"] for line in metrics.lines if line.get("time") is not None]
     state = _state(path, log.ending)
     return RunFiles(
         path=path,
@@ -115,7 +108,7 @@ def read_run(path: Path) -> RunFiles:
         state=state,
         reason=log.reason if state == log.ending else "",
         lines=metrics.lines,
-        seconds=_span(metrics.lines) if log.seconds is None else log.seconds,
+        seconds=(max(times) - min(times) if times[1:] else None) if log.seconds is None else log.seconds,
         config=flattened(config),
         config_text=text,
         environment=_json(path / ENVIRONMENT_NAME, problems),
@@ -149,28 +142,15 @@ def _is_run(path: Path) -> bool:
 
 
 def _state(path: Path, ending: str | None) -> str:
-    if _is_locked(path / LOCK_NAME):
-        return RUNNING
+    # Whether a process works on it: the lock can only be asked for by taking it for a moment, shared.
+    with suppress(OSError), open_regular(path / LOCK_NAME) as file:  # no lock, or a file system without them
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return RUNNING
     if ending in (DONE, FAILED):
         return ending
     return DONE if ending is None and (path / "model.safetensors").exists() else STOPPED
-
-
-def _is_locked(lock: Path) -> bool:
-    """Whether a process works on the run; the lock can only be asked for by taking it for a moment, shared."""
-    try:
-        with open_regular(lock) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # no lock, or a file system without them
-        return False
-    return False
-
-
-def _span(lines: list[dict[str, Any]]) -> float | None:
-    times = [line["time"] for line in lines if line.get("time") is not None]
-    return max(times) - min(times) if len(times) > 1 else None
 
 
 def _config(path: Path, problems: list[str]) -> tuple[str, Any]:
@@ -212,17 +192,9 @@ def _numbers(value: Any) -> dict[str, float]:
 
 def _checkpoints(folder: Path) -> list[SavedCheckpoint]:
     found = []
-    try:
+    with suppress(OSError):  # none, or one that is removed at this moment
         for path in folder.iterdir():
             if match := _CHECKPOINT.fullmatch(path.name):
                 size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
                 found.append(SavedCheckpoint(int(match[1]), path.name, size))
-    except OSError:  # none, or one that is removed at this moment
-        pass
     return sorted(found)
-
-
-def _numbered(lines: list[int]) -> str:
-    shown = ", ".join(map(str, lines[:5]))
-    more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
-    return f"line{'s' * (len(lines) > 1)} {shown}{more}"

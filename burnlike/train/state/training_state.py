@@ -60,11 +60,7 @@ class TrainingState:
     """
 
     def __init__(self, *, random: bool = True, **parts: Any) -> None:
-        """Name the parts; nothing is read yet.
-
-        Args:
-            random: whether the global random generators belong to it.
-            parts: by name.
+        """Name the parts, and whether the global random generators belong to it; nothing is read yet.
 
         Raises:
             RecordError: a part can't be stored.
@@ -181,9 +177,7 @@ class TrainingState:
             directory: what was written; or a single file, see `save`.
             remap: see `load_records`: `{"model": [("^old", "new")]}`.
 
-        Raises:
-            RecordIOError: a file is missing.
-            ArgumentError, RecordError, BurnlikeError: see `load_records`.
+        Raises what `load_records` raises, and RecordIOError if a file is missing.
         """
         if os.path.isdir(directory):
             self.load_records(self._files(directory), remap)
@@ -191,14 +185,10 @@ class TrainingState:
             self.load_record(self.open_record(directory), remap)
 
     def open_record(self, path: str | os.PathLike[str]) -> Record:
-        """Open what `save` or a Checkpointer wrote, as one record; values are compared with their checksums.
-
-        Args:
-            path: a directory, or a single file.
+        """Open the directory or single file that `save` or a Checkpointer wrote, as one record.
 
         Raises:
-            RecordIOError: a file can't be read.
-            RecordFormatError: it is damaged.
+            RecordIOError, RecordFormatError: a file can't be read; it is damaged, by its checksums.
         """
         if not os.path.isdir(path):
             return _verified(open_record(path))
@@ -223,7 +213,14 @@ class TrainingState:
                 yield name
 
     def _decoded(self, record: Record) -> dict[str, Any]:
-        _check_version(record)
+        version = record.values.get("version")
+        if isinstance(version, int) and version != _VERSION:
+            raise RecordFormatError(
+                f"{record.source}: expected version {_VERSION} of a training's state, got {version}: another version of"
+                " burnlike wrote it; go on with that version, or load only the records of the modules beside it"
+            )
+        if version is None or not isinstance(record.values.get("parts"), dict):
+            raise RecordMismatchError(f"{record.source} is no record of a training: it has no parts")
         states = dict(record.values["parts"])
         if _RANDOM not in self._small:
             states.pop(_RANDOM, None)
@@ -272,17 +269,6 @@ class TrainingState:
             for name, handling in self._small.items():
                 handling.put(decode_tree(before[name], tensors, "the state before"))
             raise
-
-
-def _check_version(record: Record) -> None:
-    version = record.values.get("version")
-    if isinstance(version, int) and version != _VERSION:
-        raise RecordFormatError(
-            f"{record.source}: expected version {_VERSION} of a training's state, got {version}: another version of"
-            " burnlike wrote it; go on with that version, or load only the records of the modules beside it"
-        )
-    if version is None or not isinstance(record.values.get("parts"), dict):
-        raise RecordMismatchError(f"{record.source} is no record of a training: it has no parts")
 
 
 def _verified(record: Record) -> Record:

@@ -1,6 +1,6 @@
 """LanguageModel: each token of a text from those before it; its loss, a baseline, and samples."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -34,7 +34,8 @@ class LanguageModel(Task):
         self.config = config or LanguageModelConfig()
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        return loss_function(model)(model, batch)
+        own = callable(getattr(type(model), "loss", None))
+        return model.loss(batch) if own else next_token_loss(model, batch)  # pyright: ignore[reportCallIssue]
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """The loss of a bigram table on the same text, and a sample drawn with the written model."""
@@ -78,10 +79,7 @@ def next_token_loss(model: nn.Module, batch: Tensor) -> StepOutput:
 
     Args:
         model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.
-        batch: `[batch, n + 1]` integer tokens.
-
-    Raises:
-        DataError: the batch is none of tokens.
+        batch: `[batch, n + 1]` integer tokens; else a DataError.
     """
     if not isinstance(batch, Tensor) or batch.is_floating_point() or batch.dim() != 2 or batch.shape[1] < 2:
         got = f"{batch.dtype}{list(batch.shape)}" if isinstance(batch, Tensor) else type(batch).__name__
@@ -93,13 +91,6 @@ def next_token_loss(model: nn.Module, batch: Tensor) -> StepOutput:
         logits = logits_of(model(batch[:, :-1]))
     loss = cross_entropy(logits.flatten(0, 1), targets.flatten())
     return StepOutput(loss if balance is None else loss + balance, targets.numel(), logits.detach(), targets)
-
-
-def loss_function(model: nn.Module) -> Callable[[Any, Any], StepOutput]:
-    """The model's own `loss(batch) -> StepOutput` if it defines one, else `next_token_loss`."""
-    if callable(getattr(type(model), "loss", None)):
-        return lambda model, batch: model.loss(batch)
-    return next_token_loss
 
 
 ALPHAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -120,10 +111,7 @@ def bigram_loss(train: Tensor, valid: Tensor, vocab_size: int = 256) -> BigramLo
     p(b | a) = (n(a, b) + alpha) / (n(a) + alpha * vocab_size). Of several alphas the one that is best on `valid` is
     taken, which favours the table.
 
-    Args:
-        train: `[n]` tokens, any integer dtype.
-        valid: `[m]` tokens, m >= 2.
-        vocab_size: number of different tokens.
+    Both are `[n]` tokens of any integer dtype; n >= 2 for `valid`.
     """
     counts, wanted = _count_pairs(train, vocab_size), _count_pairs(valid, vocab_size)
     totals = counts.sum(1, keepdim=True)
@@ -155,19 +143,14 @@ def sample(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """Continue a prompt.
+    """Continue a prompt by `[length]` int64 tokens, on the CPU, where they are drawn.
 
     Args:
         model: `[1, n] -> [1, n, vocab_size]` logits.
         prompt: `[n]` int64 tokens, n >= 1.
-        length: tokens to add.
         context_length: how many of the last tokens the model is shown.
         temperature: divides the logits; 0 takes the likeliest token.
-        seed: of the draws, which are made on the CPU.
         device: where the model is.
-
-    Returns:
-        `[length]` int64 tokens, on the CPU.
     """
     generator = torch.Generator().manual_seed(seed)
     tokens = prompt.to("cpu", torch.int64)

@@ -86,12 +86,6 @@ class Regression(Task):
         self.config = config or RegressionConfig()
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of a batch.
-
-        Raises:
-            DataError: the batch has no targets.
-            ShapeError: predictions and targets don't fit each other.
-        """
         inputs, targets = inputs_and_targets(batch)
         predictions = logits_of(call(model, inputs))
         if predictions.shape == (*targets.shape, 1):
@@ -118,12 +112,6 @@ class ModelLoss(Task):
         self.config = config or ModelLossConfig()
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of a batch.
-
-        Raises:
-            DataError: the batch has no targets.
-            ShapeError: the model gives no number.
-        """
         inputs, targets = inputs_and_targets(batch)
         if self.config.with_targets:
             output = model(**inputs, labels=targets) if isinstance(inputs, dict) else model(inputs, targets)

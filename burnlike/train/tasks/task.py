@@ -42,21 +42,11 @@ class Task:
         return model
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
-        """What is said of the trained model at the end, by its label; values are numbers or text.
-
-        Args:
-            job: the job that has ended.
-            model: read back from the record that was written.
-        """
+        """What is said of the trained model, read back from its record, by label; values are numbers or text."""
         return {}
 
     def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
-        """Lines for a person of what `finish` gave.
-
-        Args:
-            values: the loss and metrics of each split.
-            said: what `finish` gave.
-        """
+        """Lines for a person of what `finish` gave, and of the loss and metrics of each split."""
         return [f"{label:<17}{value}" for label, value in said.items()]
 
 
@@ -66,11 +56,9 @@ class SmoothedTask(Task):
     config: Any
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The result of a training batch."""
         return self.step(model, batch, self.config.label_smoothing)
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
-        """The same without label smoothing."""
         return self.step(model, batch, 0.0)
 
     def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
@@ -87,10 +75,8 @@ def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
     elif isinstance(batch, tuple | list) and len(batch) == 2:
         inputs, targets = batch
     else:
-        raise DataError(
-            f"expected batches of inputs and targets, (inputs, targets) or a mapping with '{target}', got"
-            f" {type(batch).__name__}"
-        )
+        pair = f"(inputs, targets) or a mapping with '{target}'"
+        raise DataError(f"expected batches of inputs and targets, {pair}, got {type(batch).__name__}")
     if _is_text(targets):
         raise DataError(
             f"data: expected numbers as the targets of a batch, got text such as {targets[0]!r:.40}; number the classes"

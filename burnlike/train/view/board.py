@@ -87,28 +87,21 @@ class Board:
             self._epoch = line["epoch"]
             steps = max(line["step"] - self._last_step, 1)
             for name, value in values_of_line(line).items():
-                if is_train:
-                    self._take_train(name, value, steps)
+                if is_train and name.endswith(RATE):
+                    self._rate = "" if value is None else f"{value:,.0f} {name.removesuffix(RATE)}/s"
+                elif is_train and value is not None:
+                    self._train.setdefault(name, NumericMetricState()).update(value, steps)
                 elif line["split"] == "valid":
-                    self._take_measured(name, value)
+                    self._measured[name] = value
+                    best = self._best.get(name)
+                    sign = -1 if lower_is_better(name) else 1
+                    if value is not None and (best is None or sign * value > sign * best.value):
+                        self._best[name] = Best(value, self._epoch + 1)
                 if is_quality(name):
                     self._full.setdefault(name, FullHistory(_POINTS)).push(line["split"], value, line["step"])
             self._recent.push(line["split"], line.get("loss"))
             if is_train:
                 self._last_step = line["step"]
-
-    def _take_train(self, name: str, value: float | None, steps: int) -> None:
-        if name.endswith(RATE):
-            self._rate = "" if value is None else f"{value:,.0f} {name.removesuffix(RATE)}/s"
-        elif value is not None:
-            self._train.setdefault(name, NumericMetricState()).update(value, steps)
-
-    def _take_measured(self, name: str, value: float | None) -> None:
-        self._measured[name] = value
-        best = self._best.get(name)
-        sign = -1 if lower_is_better(name) else 1
-        if value is not None and (best is None or sign * value > sign * best.value):
-            self._best[name] = Best(value, self._epoch + 1)
 
     def rows(self, width: int, height: int, usage: Usage) -> list[list[Piece]]:
         """At most `height` rows of at most `width` characters."""

@@ -91,12 +91,12 @@ def lower_is_better(name: str) -> bool:
 
 def describe(metrics: Mapping[str, Any], total_steps: int) -> str:
     split = {"train": "", "valid": "validation "}.get(metrics["split"], f"{metrics['split']} ")
-    values = [describe_value(f"{split}{name}", value) for name, value in values_of_line(metrics).items()]
+    values = [_with_name(f"{split}{name}", value) for name, value in values_of_line(metrics).items()]
     step = f"step {metrics['step']:>{len(str(total_steps))}}/{total_steps}"
     return "  ".join([step, f"epoch {metrics['epoch'] + 1}", *values])
 
 
-def describe_value(name: str, value: float | None) -> str:
+def _with_name(name: str, value: float | None) -> str:
     """A metric with its name: rates as a number a second, learning rates with an exponent."""
     if value is None:
         return f"{name} -"

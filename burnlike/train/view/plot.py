@@ -25,11 +25,7 @@ class FullHistory:
         self._splits: dict[str, _Thinned] = {}
 
     def push(self, split: str, value: float | None, x: float | None = None) -> None:
-        """Add a value; None leaves a gap.
-
-        Args:
-            x: where it stands; default: one further than the last.
-        """
+        """Add a value at `x`, by default one further than the last; None leaves a gap."""
         place, self.next_x = self.next_x, self.next_x + 1
         if value is not None:
             self._splits.setdefault(split, _Thinned(self._max_samples)).push(place, (place if x is None else x, value))
@@ -110,23 +106,19 @@ class Bounds(NamedTuple):
 
 
 def plot(title: str, splits: Mapping[str, Sequence[Point]], width: int, height: int) -> list[list[Piece]]:
-    """Draw lines through the points of each split.
+    """Draw lines through the points of each split, in the order of their x; a later split over an earlier one.
 
     A split has the same number in all plots: 0 is training, 1 is validation.
 
-    Args:
-        title: of the first row, beside the names of the splits.
-        splits: points in the order of their x; a later split is drawn over an earlier one.
-        width: characters of a row.
-        height: rows, with those of the title and of the x axis.
-
     Returns:
-        `height` rows of pieces, each row `width` characters wide.
+        `height` rows of pieces, each row `width` characters wide: title with the names of the splits, lines, x axis.
     """
     columns, rows = max(width - _LABEL - 2, 1), max(height - 2, 1)
     bounds = Bounds.around([*splits.values()])
     cells: dict[tuple[int, int], tuple[int, int]] = {}
-    numbers = _numbers([*splits])
+    known = {"train": 0, "valid": 1}
+    others = [name for name in splits if name not in known]
+    numbers = [known[name] if name in known else len(known) + others.index(name) for name in splits]
     for number, points in zip(numbers, splits.values(), strict=True):
         for column, row in _dots(points, bounds, columns * 2, rows * 4):
             place = row // 4, column // 2
@@ -148,12 +140,6 @@ def plot(title: str, splits: Mapping[str, Sequence[Point]], width: int, height: 
     left, right = f"{bounds.x_low:,.0f}", f"{bounds.x_high:,.0f}"
     axis = f"{'':{_LABEL + 2}}{left}{right:>{max(columns - len(left), 0)}}"
     return [*lines, [(f"{axis[:width]:<{width}}", FRAME)]]
-
-
-def _numbers(names: list[str]) -> list[int]:
-    known = {"train": 0, "valid": 1}
-    others = [name for name in names if name not in known]
-    return [known[name] if name in known else len(known) + others.index(name) for name in names]
 
 
 def _heads(title: str, numbers: dict[str, int], width: int) -> list[Piece]:

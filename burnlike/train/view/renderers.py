@@ -116,10 +116,8 @@ class PlainRenderer(Renderer):
             if now - self._shown_at < self._interval_s and not last:
                 return
             self._shown_at = now
-        times = f"{format_elapsed(self._clock.elapsed())} elapsed"
         left = self._clock.left(metrics["step"])
-        if left:
-            times += f"  {format_eta(left)} left"
+        times = f"{format_elapsed(self._clock.elapsed())} elapsed" + (f"  {format_eta(left)} left" if left else "")
         self.note(f"{describe(metrics, self._total_steps)}  {times}")
 
     def note(self, text: str) -> None:

@@ -18,11 +18,7 @@ class EpochValue(NamedTuple):
 
 
 class MetricSummary(NamedTuple):
-    """A metric of a split over the epochs.
-
-    Attributes:
-        epochs: a value for each epoch that has one, in their order; at least one.
-    """
+    """A metric of a split, with a value for each epoch that has one, in their order; at least one."""
 
     split: str
     name: str
@@ -38,17 +34,15 @@ class MetricSummary(NamedTuple):
 
     @property
     def lowest(self) -> EpochValue:
-        """The epoch with the lowest value, the first of equals."""
         return min(self.epochs, key=lambda it: it.value)
 
     @property
     def highest(self) -> EpochValue:
-        """The epoch with the highest value, the first of equals."""
         return max(self.epochs, key=lambda it: it.value)
 
     @property
     def best(self) -> EpochValue:
-        """The lowest or the highest, by the metric's name."""
+        """The lowest or the highest, by the metric's name; of equals the first."""
         return self.lowest if lower_is_better(self.name) else self.highest
 
 
@@ -84,19 +78,16 @@ class LearnerSummary(NamedTuple):
                     epochs[line["epoch"]] = total + value * steps, count + steps
                 else:
                     epochs[line["epoch"]] = value, 1
+        order = {"train": 0, "valid": 1}  # then others as they came
         metrics = [
             MetricSummary(*key, [EpochValue(epoch + 1, total / count) for epoch, (total, count) in sorted(it.items())])
-            for key, it in sorted(sums.items(), key=lambda pair: _order(pair[0][0]))
+            for key, it in sorted(sums.items(), key=lambda pair: order.get(pair[0][0], 2))
         ]
         return cls(metrics)
 
     @classmethod
     def of_run(cls, path: Path) -> Self:
-        """The summary of a run's `metrics.jsonl`.
-
-        Raises:
-            RunDirError: it is missing, can't be read, or has no line.
-        """
+        """The summary of a run's `metrics.jsonl`; a RunDirError if it is missing or has no line that can be read."""
         lines = read_metrics(path / "metrics.jsonl").lines
         if not lines:
             raise RunDirError(f"{path / 'metrics.jsonl'} has no lines of metrics; expected the directory of a run")
@@ -105,18 +96,9 @@ class LearnerSummary(NamedTuple):
     def find(self, split: str, name: str) -> MetricSummary | None:
         return next((it for it in self.metrics if (it.split, it.name) == (split, name)), None)
 
-    def rows(self) -> list[tuple[str, str, str, str, str, str]]:
-        """The cells of the table, the heads first."""
+    def __str__(self) -> str:
         rows = [("split", "metric", "first", "last", "min (epoch)", "max (epoch)")]
         for it in self.metrics:
             low, high = (f"{format_value(end.value)} ({end.epoch})" for end in (it.lowest, it.highest))
             rows.append((it.split, it.name, format_value(it.first), format_value(it.last), low, high))
-        return rows
-
-    def __str__(self) -> str:
-        return "\n".join(table([[one_line(cell) for cell in row] for row in self.rows()]))
-
-
-def _order(split: str) -> int:
-    """Training comes first, then validation, then others as they came."""
-    return {"train": 0, "valid": 1}.get(split, 2)
+        return "\n".join(table([[one_line(cell) for cell in row] for row in rows]))

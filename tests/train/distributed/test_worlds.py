@@ -12,7 +12,7 @@ import pytest
 from burnlike.cli.main import main
 from burnlike.errors import CheckpointError
 from burnlike.train import TrainConfig
-from burnlike.train.job.resume import check_resumable
+from burnlike.train.job.configs import check_resumable
 
 from ...processes import HANGS_S, assert_succeed, launched
 from ..samples import write_config

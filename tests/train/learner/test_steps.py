@@ -14,7 +14,7 @@ from burnlike.errors import ArgumentError, ConfigError, DataError
 from burnlike.models import DecoderLmConfig
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm, CosineAnnealingConfig, ModuleLrSchedulerConfig, SgdConfig
 from burnlike.train import Callback, Learner, MetricsLog, PlainRenderer, StepOutput, TrainingConfig, next_token_loss
-from burnlike.train.learner.activation_checkpointing import blocks_of
+from burnlike.train.learner.updates import blocks_of
 
 ROWS = torch.randn(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
@@ -147,7 +147,7 @@ def trained_decoder(**training: Any) -> Learner[Tensor]:
 
 
 def test_activation_checkpointing_computes_again_and_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnlike.train.learner import activation_checkpointing
+    from burnlike.train.learner import updates as activation_checkpointing
 
     calls = []
     real = activation_checkpointing.checkpoint

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,7 @@ class Logger(Callback):
     extra = ""
 
     def __init__(self) -> None:
-        """Make a logger that has opened nothing.
-
-        Raises:
-            ConfigError: the package is not installed.
-        """
+        """Make a logger that has opened nothing; a ConfigError if the package is not installed."""
         if self.package and importlib.util.find_spec(self.package) is None:
             raise ConfigError(
                 f"loggers: {self.title} needs the package {self.package}, which is not installed:"
@@ -49,14 +46,10 @@ class Logger(Callback):
         self._is_open = False
 
     def open(self, run: Path | None, step: int) -> None:
-        """Begin, or go on, after so many steps.
+        """Begin, or go on, after so many steps; the run may have no directory.
 
-        Args:
-            run: the run's directory, if it has one.
-            step: what was sent of later steps is from before the checkpoint that the run has gone back to.
-
-        Raises:
-            ConfigError: the program at the other end refuses or does not answer, or there is no place to write to.
+        What was sent of later steps is from before the checkpoint that the run has gone back to. A ConfigError says
+        that the program at the other end refuses or does not answer, or that there is no place to write to.
         """
         raise NotImplementedError
 
@@ -107,13 +100,16 @@ class Logger(Callback):
 class SentLines:
     """What of a run was sent already, kept in a file of its directory: a run that goes on sends nothing twice.
 
-    Attributes:
-        id: of the run at the other end; empty where nothing was sent yet.
+    Its `id` is that of the run at the other end; empty where nothing was sent yet.
     """
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
-        state = {} if file is None else _read_json(file)
+        state: Any = None
+        if file is not None:
+            with suppress(OSError, ValueError, RecursionError):
+                state = json.loads(read_regular(file))
+        state = state if isinstance(state, dict) else {}
         self.id = str(state.get("id", ""))
         steps = state.get("steps")
         self._before: dict[str, int] = dict(steps) if isinstance(steps, dict) else {}
@@ -138,11 +134,3 @@ def config_of(run: Path | None) -> dict[str, Any]:
     if run is None or not (run / "config.yaml").is_file():
         return {}
     return flattened(parse_plain(read_regular(run / "config.yaml").decode(), "config.yaml"))
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(read_regular(file))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -128,6 +128,7 @@ class MLflow(Logger):
 
     def open(self, run: Path | None, step: int) -> None:
         import mlflow
+        from mlflow.entities import Param
         from mlflow.exceptions import MlflowException
 
         config = self.config
@@ -141,18 +142,13 @@ class MLflow(Logger):
                 experiment = self._client.create_experiment(config.experiment) if found is None else found.experiment_id
                 name = config.name or (None if run is None else run.resolve().name)
                 self._sent.id = self._client.create_run(experiment, run_name=name).info.run_id
-                self._send_config(run)
+                params = [Param(_name(it), str(value)[:_LONGEST_PARAM]) for it, value in config_of(run).items()]
+                for place in range(0, len(params), _MOST_PARAMS):
+                    self._client.log_batch(self._sent.id, params=params[place : place + _MOST_PARAMS])
         except MlflowException as error:
             raise ConfigError(f"loggers: MLflow can't start: {error}") from error
         self._sent.save()
         self._flushed_at = time.monotonic()
-
-    def _send_config(self, run: Path | None) -> None:
-        from mlflow.entities import Param
-
-        params = [Param(_name(name), str(value)[:_LONGEST_PARAM]) for name, value in config_of(run).items()]
-        for place in range(0, len(params), _MOST_PARAMS):
-            self._client.log_batch(self._sent.id, params=params[place : place + _MOST_PARAMS])
 
     def send(self, values: Mapping[str, float], line: Mapping[str, Any]) -> None:
         from mlflow.entities import Metric

@@ -28,22 +28,28 @@ class Axis(NamedTuple):
         return min(max((self._scaled(value) - low) / (high - low), 0.0), 1.0)
 
     def _scaled(self, value: float) -> float:
-        if not self.is_log:
-            return value / self._unit
-        return math.log10(max(value, self.low))
-
-    @property
-    def _unit(self) -> float:
-        """So that differences of huge values stay finite."""
-        return max(abs(self.low), abs(self.high), 1e-300)
+        if self.is_log:
+            return math.log10(max(value, self.low))
+        return value / max(abs(self.low), abs(self.high), 1e-300)  # differences of huge values stay finite
 
     def ticks(self, most: int = 5) -> list[float]:
         """Round values within the range, at most about `most`."""
+        low, high = self.low, self.high
         if self.is_log:
-            found = _log_ticks(self.low, self.high, most)
+            first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+            every = max(1, -(-(last - first) // (most + 1)))
+            factors = (1, 2, 5) if last - first <= 2 else (1,)
+            found = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
+            found = [it for it in found if low <= it <= high]
             if len(found) > 1:
                 return found
-        return _linear_ticks(self.low, self.high, most)
+        span = high / most - low / most
+        if not 0 < span < math.inf:
+            return [low]
+        power = 10.0 ** math.floor(math.log10(span))
+        step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= span * (1 - 1e-9))
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        return [number * step for number in range(first, last + 1)] if last - first <= 2 * most else [low, high]
 
     def label(self, value: float) -> str:
         """A tick as text, with the digits that tell it from its neighbours."""
@@ -60,13 +66,7 @@ class Axis(NamedTuple):
 
 
 def value_axis(values: Sequence[float], *, may_be_log: bool, from_zero: bool) -> Axis:
-    """The axis of the values of a chart.
-
-    Args:
-        values: all that is drawn; at least one.
-        may_be_log: use a logarithm where the values span a large ratio.
-        from_zero: begin at 0.
-    """
+    """The axis of the values of a chart, at least one; a logarithm may be used where they span a large ratio."""
     low, high = min(values), max(values)
     if may_be_log and low > 0 and high / low >= _LOG_RATIO:
         margin = (high / low) ** 0.04
@@ -76,24 +76,6 @@ def value_axis(values: Sequence[float], *, may_be_log: bool, from_zero: bool) ->
     margin = high / 2 - low / 2
     margin = margin * 0.1 if margin > 0 else abs(high) * 0.05 or 0.5
     return Axis(max(low - margin, -_LARGEST), min(high + margin, _LARGEST))
-
-
-def _linear_ticks(low: float, high: float, most: int) -> list[float]:
-    span = high / most - low / most
-    if not 0 < span < math.inf:
-        return [low]
-    power = 10.0 ** math.floor(math.log10(span))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= span * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)] if last - first <= 2 * most else [low, high]
-
-
-def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    every = max(1, -(-(last - first) // (most + 1)))
-    factors = (1, 2, 5) if last - first <= 2 else (1,)
-    found = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
-    return [it for it in found if low <= it <= high]
 
 
 _SIZE = 1000
@@ -163,27 +145,21 @@ def split_name(split: str) -> str:
 
 
 def chart(curves: Curves, names: Names, steps: Axis, number: int) -> Html:
-    """The chart of a metric.
-
-    Args:
-        steps: the x axis, which all charts share.
-        number: by which the script finds its data.
-    """
+    """The chart of a metric; all share the x axis, and the script finds the data by its number."""
     axis = axis_of(curves)
-    kind = [
-        curves.unit,
-        "log scale" if axis.is_log else "",
-        "smoothed" if any(it.smooth for it in curves.series) else "",
-    ]
+    is_smooth = any(it.smooth for it in curves.series)
+    kind = [curves.unit, "log scale" if axis.is_log else "", "smoothed" if is_smooth else ""]
     lines = [tag("line", x1=0, x2=_SIZE, y1=_y(axis, it), y2=_y(axis, it), class_="rule") for it in axis.ticks()]
     measured = {it.run for it in curves.series if it.split != "train"}
     drawn = [path for series in curves.series for path in _paths(series, names, steps, axis, series.run in measured)]
+    ends = [f"{names.long_label(it, curves)}: {format_value(it.points[-1][1])}" for it in curves.series]
+    described = f"{curves.title} over the steps; last values: {', '.join(ends)}"
     image = tag(
         "svg", *lines, *drawn,
-        viewBox=f"0 0 {_SIZE} {_SIZE}", preserveAspectRatio="none", role="img", aria_label=_described(curves, names)
+        viewBox=f"0 0 {_SIZE} {_SIZE}", preserveAspectRatio="none", role="img", aria_label=described
     )  # fmt: skip
-    y_labels = [_label(axis.label(it), top=1 - axis.place(it)) for it in axis.ticks()]
-    x_labels = [_label(steps.label(it), left=steps.place(it)) for it in steps.ticks(4)]
+    y_labels = [tag("span", axis.label(it), style=f"top:{1 - axis.place(it):.2%}") for it in axis.ticks()]
+    x_labels = [tag("span", steps.label(it), style=f"left:{steps.place(it):.2%}") for it in steps.ticks(4)]
     return tag(
         "figure",
         tag("figcaption", tag("b", curves.title), tag("span", ", ".join(filter(None, kind)), class_="kind")),
@@ -238,11 +214,6 @@ def _y(axis: Axis, value: float) -> str:
     return f"{(1 - axis.place(value)) * _SIZE:.1f}"
 
 
-def _label(text: str, *, top: float | None = None, left: float | None = None) -> Html:
-    style = f"top:{top:.2%}" if top is not None else f"left:{left:.2%}"
-    return tag("span", text, style=style)
-
-
 def _ends(curves: Curves, names: Names, axis: Axis) -> list[Html]:
     """The names of the curves at their right ends, moved apart where they would overlap."""
     last = {(series.run if not names.is_single else series.split): series for series in curves.series}
@@ -262,8 +233,3 @@ def _ends(curves: Curves, names: Names, axis: Axis) -> list[Html]:
         tag("span", tag("i", class_=f"dot b{color}"), text, class_="end", style=f"top:{top:.2%}", title=text)
         for top, (_, text, color) in zip(tops, wanted, strict=True)
     ]
-
-
-def _described(curves: Curves, names: Names) -> str:
-    ends = [f"{names.long_label(it, curves)}: {format_value(it.points[-1][1])}" for it in curves.series]
-    return f"{curves.title} over the steps; last values: {', '.join(ends)}"

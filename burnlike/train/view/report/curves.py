@@ -14,14 +14,7 @@ Points = list[tuple[float, float]]
 
 
 class Series(NamedTuple):
-    """A curve.
-
-    Attributes:
-        run: the place of its run among all.
-        split: its split.
-        points: step and value.
-        smooth: a moving average of it; empty where there is none.
-    """
+    """A curve: its points are step and value, `smooth` their moving average or empty; its run's place among all."""
 
     run: int
     split: str
@@ -69,17 +62,16 @@ def curves_of(runs: list[RunFiles]) -> list[Curves]:
                     points = found.setdefault(name, {}).setdefault((place, line["split"]), [])
                     points.append((line["step"], value))
     names = sorted(found, key=lambda name: (name != "loss", not is_quality(name), name != "lr"))
-    return [Curves(name, [_series(*key, points, name) for key, points in _ordered(found[name])]) for name in names]
-
-
-def _ordered(found: dict[tuple[int, str], Points]) -> list[tuple[tuple[int, str], Points]]:
-    return sorted(found.items(), key=lambda it: (it[0][0], {"train": 0, "valid": 1}.get(it[0][1], 2), it[0][1]))
-
-
-def _series(run: int, split: str, points: Points, name: str) -> Series:
-    ordered = sorted(points, key=lambda point: point[0])
-    is_noisy = split == "train" and name != "lr" and len(ordered) >= _SMOOTH_FROM
-    return Series(run, split, thinned(ordered), thinned(_averaged(ordered)) if is_noisy else [])
+    curves = []
+    for name in names:
+        series = []
+        for (run, split), points in found[name].items():
+            ordered = sorted(points, key=lambda point: point[0])
+            is_noisy = split == "train" and name != "lr" and len(ordered) >= _SMOOTH_FROM
+            series.append(Series(run, split, thinned(ordered), thinned(_averaged(ordered)) if is_noisy else []))
+        series.sort(key=lambda it: (it.run, {"train": 0, "valid": 1}.get(it.split, 2), it.split))
+        curves.append(Curves(name, series))
+    return curves
 
 
 def thinned(points: Points, most: int = MOST_POINTS) -> Points:

@@ -19,12 +19,7 @@ class Html(str):
 
 
 def tag(name: str, /, *content: object, **attributes: object) -> Html:
-    """An element.
-
-    Args:
-        name: such as `div`.
-        content: Html, or what is shown as text; None is left out.
-        attributes: with `_` for `-`, `class_` for `class`; None is left out.
+    """An element with Html, or what is shown as text; with attributes, `_` for `-` in their names. None is left out.
 
     Example:
         >>> tag("p", "a < b", tag("b", 1), class_="x")

@@ -62,7 +62,10 @@ def tiles(summary: LearnerSummary) -> Html:
 def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSummary]) -> Html:
     """One line for each run, the best values marked."""
     metrics = [*dict.fromkeys(it.name for summary in summaries for it in summary.metrics if is_quality(it.name))]
-    best = {name: _best_of(name, summaries) for name in metrics}
+    best: dict[str, float] = {}
+    for name in metrics:
+        found = [metric.best.value for it in summaries if (metric := _shown(it, name)) is not None]
+        best[name] = (min if lower_is_better(name) else max)(found)
     rows: list[list[object]] = []
     for place, (run, summary) in enumerate(zip(runs, summaries, strict=True)):
         time = "-" if run.seconds is None else format_elapsed(run.seconds)
@@ -83,11 +86,6 @@ def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSu
 
 def _shown(summary: LearnerSummary, name: str) -> MetricSummary | None:
     return summary.find("valid", name) or next((it for it in summary.metrics if it.name == name), None)
-
-
-def _best_of(name: str, summaries: list[LearnerSummary]) -> float | None:
-    found = [metric.best.value for it in summaries if (metric := _shown(it, name)) is not None]
-    return (min if lower_is_better(name) else max)(found) if found else None
 
 
 def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
@@ -211,9 +209,6 @@ def report_page(runs: list[RunFiles]) -> str:
     """A page about one run, or about several beside one another.
 
     It loads nothing, and its policy lets a browser run no script but its own: text of a run can't become one.
-
-    Args:
-        runs: at least one.
     """
     names = _names(runs)
     summaries = [LearnerSummary.of(run.lines) for run in runs]
@@ -269,15 +264,11 @@ def _charts(runs: list[RunFiles], names: Names) -> tuple[Html | None, dict[str, 
     all_steps = [x for curves in found for series in curves.series for x, _ in series.points]
     steps = Axis(0.0, max(*all_steps, 1.0))
     drawn = [chart(curves, names, steps, number) for number, curves in enumerate(found)]
-    legend = None
+    legend = note = None
     if not names.is_single:
         items = [tag("li", swatch(place), name) for place, name in enumerate(names.runs)]
         legend = tag("ul", *items, class_="legend")
-    note = (
-        None
-        if names.is_single
-        else tag("p", "Pale curves are of the training, full ones of the validation.", class_="note")
-    )
+        note = tag("p", "Pale curves are of the training, full ones of the validation.", class_="note")
     data = {"low": steps.low, "high": steps.high, "charts": [chart_data(curves, names) for curves in found]}
     return tag("div", legend, note, tag("div", *drawn, class_="charts")), data
 
