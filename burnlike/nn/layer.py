@@ -15,7 +15,7 @@ from .call_types import KeepsType
 
 
 class Layer(Module):
-    """A Module that is displayed on one line, as Burn's are. An input of other sizes than `forward` says: ShapeError."""
+    """A Module on one line when displayed, as in Burn. An input of other sizes than `forward` says is a ShapeError."""
 
     def custom_settings(self) -> DisplaySettings:
         return DisplaySettings(new_line_after_attribute=False)
