@@ -124,21 +124,17 @@ def find_record(path: str | os.PathLike[str]) -> str:
     A path that is not there may lack the extension that saving appends.
     """
     text = os.fspath(path)
-    if os.path.isdir(text):
-        single = os.path.join(text, SINGLE_NAME)
-        for found in (single, single + INDEX_SUFFIX):
-            if os.path.exists(found):
-                return found
-        if is_distributed_record(text):
-            raise RecordIOError(f"{text}: several processes wrote this directory; burnlike.record.open_record reads it")
-        raise RecordIOError(
-            f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
-        )
-    if not os.path.exists(text):
-        for suffix in (DEFAULT_EXTENSION, INDEX_SUFFIX):
-            if os.path.exists(text + suffix):
-                return text + suffix
-    return text
+    single = os.path.join(text, SINGLE_NAME)
+    in_directory = os.path.isdir(text)
+    places = (single, single + INDEX_SUFFIX) if in_directory else (text, text + DEFAULT_EXTENSION, text + INDEX_SUFFIX)
+    found = next(filter(os.path.exists, places), None)
+    if found is not None or not in_directory:
+        return found or text
+    if is_distributed_record(text):
+        raise RecordIOError(f"{text}: several processes wrote this directory; burnlike.record.open_record reads it")
+    raise RecordIOError(
+        f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
+    )
 
 
 def is_distributed_record(path: str | os.PathLike[str]) -> bool:

@@ -142,16 +142,13 @@ class _Walk:
             item = item.content
         if item is None or isinstance(item, bool | int | float | str):
             return item
-        if isinstance(item, list | tuple):
-            before = len(self.tensors)
-            found = self.map(dict(enumerate(item)), name, depth)
-            if len(self.tensors) == before:
-                return [*found.values()]
-            return found or _NOTHING
-        if isinstance(item, dict):
-            found = self.map(item, name, depth)
-            return found if found or not item else _NOTHING
-        raise self.refused(name, item)
+        if not isinstance(item, list | tuple | dict):
+            raise self.refused(name, item)
+        before = len(self.tensors)
+        found = self.map(item if isinstance(item, dict) else dict(enumerate(item)), name, depth)
+        if not isinstance(item, dict) and len(self.tensors) == before:
+            return [*found.values()]
+        return found if found or not item else _NOTHING
 
     def refused(self, name: str, item: Any) -> RecordFormatError:
         where = f"'{name[:80]}' is" if name else "expected a map of tensors, got"
