@@ -101,7 +101,7 @@ def _serve() -> None:
     # imported once, for all children
     import torch
 
-    import burnlike.models.decoder_lm
+    import burnlike.models.decoder_lm.model
     import burnlike.tensor.tensor
     import burnlike.train.job.job  # noqa: F401
     from burnlike.cli.main import main

@@ -20,8 +20,8 @@ from ..record.files.sharded import INDEX_SUFFIX
 from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.recorder import recorder_for
 from .conversion import converted, record_to
+from .encoders.configs import VisionTransformerConfig
 from .pretrained_description import DTYPES, Description, describe
-from .vision_configs import VisionTransformerConfig
 from .weights.table import WeightTable, weight_table
 
 _WEIGHTS_NAME, _OLD_WEIGHTS_NAME = "model.safetensors", "pytorch_model.bin"
@@ -113,7 +113,7 @@ def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Re
             VisionTransformerConfig(patch_size=size),
             VisionTransformerConfig(patch_size=trained_size) as trained,
         ) if config.grid != trained.grid and each(size, 2) == each(trained_size, 2):
-            from .encoders import resized_positions  # no other model needs its layers
+            from .encoders.model import resized_positions  # no other model needs its layers
 
             record = _record_for(config.replace(image_size=trained.image_size), found, weights)
             positions = resized_positions(record.tensors["positions"], trained.grid, config.grid)

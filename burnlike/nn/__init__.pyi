@@ -1,8 +1,8 @@
 """The public names of `burnlike.nn`: each is imported from where it is defined, at its first use."""
 
-from ..models.decoder_block import DecoderBlock as DecoderBlock
-from ..models.decoder_lm import DecoderLm as DecoderLm
-from ..models.language_configs import DecoderLmConfig as DecoderLmConfig
+from ..models.decoder_lm.block import DecoderBlock as DecoderBlock
+from ..models.decoder_lm.configs import DecoderLmConfig as DecoderLmConfig
+from ..models.decoder_lm.model import DecoderLm as DecoderLm
 from .activation.activation import GLU as GLU, Activation as Activation, GatedLinear as GatedLinear, SwiGlu as SwiGlu
 from .activation.configs import (
     CeluConfig as CeluConfig,

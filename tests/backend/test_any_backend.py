@@ -9,7 +9,7 @@ import torch.nn.functional as F
 import burnlike as bl
 from burnlike import Autodiff, Cpu, Int, Tensor
 from burnlike.errors import BackendError
-from burnlike.models.language_configs import DecoderLmConfig
+from burnlike.models.decoder_lm.configs import DecoderLmConfig
 from burnlike.optim import AdamWConfig, GradientsParams
 from tests.tensor.test_vectors import RECORDS
 from tests.vectors.cases import input_of, is_program, run

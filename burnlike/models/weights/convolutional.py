@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ConfigError
-from ..vision_configs import ConvNextConfig, ResNetConfig
+from ..convolutional.configs import ConvNextConfig, ResNetConfig
 from .options import activation_of, float_of, is_backbone, num_classes_of, refuse_others, shown, sizes_of, text_of
 from .table import WeightTable
 

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import ConfigError
 from ...nn.attention.scaling_configs import DynamicScaling, LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 from ...nn.tensor_source import TensorSource
-from ..language_configs import DecoderLmConfig, ExpertsPart, GatedPart, LearnedPositions, PlainPart, RotaryPositions
+from ..decoder_lm.configs import DecoderLmConfig, ExpertsPart, GatedPart, LearnedPositions, PlainPart, RotaryPositions
 from .options import activation_of, int_of, is_backbone, mapping_of, refuse_others, shown
 from .table import WeightTable
 

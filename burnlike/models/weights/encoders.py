@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..language_configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig
-from ..vision_configs import VisionTransformerConfig
+from ..encoders.configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig, VisionTransformerConfig
 from .options import activation_of, is_backbone, num_classes_of, refuse_others
 from .table import WeightTable
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ConfigError
-from ..language_configs import EncoderDecoderConfig
+from ..encoder_decoder.configs import EncoderDecoderConfig
 from .options import activation_of, refuse_others, shown, text_of
 from .table import WeightTable
 

@@ -25,7 +25,7 @@ from burnlike.data import DataLoader, TensorDataset
 from burnlike.errors import ShapeError
 from burnlike.interop import from_torch
 from burnlike.models import DecoderLmConfig
-from burnlike.models.language_configs import ExpertsPart, LearnedPositions, PlainPart
+from burnlike.models.decoder_lm.configs import ExpertsPart, LearnedPositions, PlainPart
 from burnlike.module import seed_param_ids
 from burnlike.nn.joint_batch import JointBatch, join
 from burnlike.optim.core.sharded import whole

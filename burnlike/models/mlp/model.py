@@ -5,12 +5,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from ..module import Module
-from ..nn.dropout.configs import DropoutConfig
-from ..nn.layer import expect_shape
-from ..nn.linear.configs import LinearConfig
-from ..tensor.torch_bridge.torch_function import lift
-from .vision_configs import MlpConfig
+from ...module import Module
+from ...nn.dropout.configs import DropoutConfig
+from ...nn.layer import expect_shape
+from ...nn.linear.configs import LinearConfig
+from ...tensor.torch_bridge.torch_function import lift
+from .configs import MlpConfig
 
 
 class Mlp(Module):

@@ -7,24 +7,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..errors import ArgumentError, ShapeError
-from ..module import Content, Module
-from ..nn.attention.causal_attention import CausalAttention
-from ..nn.attention.configs import RotaryEncodingConfig
-from ..nn.attention.masks import hidden_keys
-from ..nn.attention.rotary_encoding import RotaryEncoding
-from ..nn.dropout.configs import DropoutConfig
-from ..nn.embedding.configs import EmbeddingConfig
-from ..nn.initializers.configs import Normal
-from ..nn.layer import expect_shape
-from ..nn.linear.configs import LinearConfig
-from ..nn.torch_counterpart import AnyLibrary
-from ..nn.transformer.feed_forward import GatedFeedForward, PositionWiseFeedForward
-from ..ops import linear
-from ..tensor.torch_bridge.torch_function import lift
-from .decoder_block import DecoderBlock, DecoderCache, norm_config, positions_of
-from .generation import GenerateOptions, generate
-from .language_configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
+from ...errors import ArgumentError, ShapeError
+from ...module import Content, Module
+from ...nn.attention.causal_attention import CausalAttention
+from ...nn.attention.configs import RotaryEncodingConfig
+from ...nn.attention.masks import hidden_keys
+from ...nn.attention.rotary_encoding import RotaryEncoding
+from ...nn.dropout.configs import DropoutConfig
+from ...nn.embedding.configs import EmbeddingConfig
+from ...nn.initializers.configs import Normal
+from ...nn.layer import expect_shape
+from ...nn.linear.configs import LinearConfig
+from ...nn.torch_counterpart import AnyLibrary
+from ...nn.transformer.feed_forward import GatedFeedForward, PositionWiseFeedForward
+from ...ops import linear
+from ...tensor.torch_bridge.torch_function import lift
+from ..generation import GenerateOptions, generate
+from .block import DecoderBlock, DecoderCache, norm_config, positions_of
+from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
 
 EMBEDDING = Normal(std=0.02)
 
@@ -205,7 +205,7 @@ class DecoderLm(AnyLibrary, Module):
         """
         from torch.distributed.tensor import Replicate
 
-        from ..interop.tensor_parallel import ColwiseParallel, RowwiseParallel, SummedGradients
+        from ...interop.tensor_parallel import ColwiseParallel, RowwiseParallel, SummedGradients
 
         plan: dict[str, Any] = {} if self.config.tied else {"head": ColwiseParallel(output_layouts=Replicate())}
         for name, module in self.named_modules():

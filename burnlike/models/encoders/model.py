@@ -6,20 +6,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..module import Content, Module
-from ..nn.attention.configs import MultiHeadAttentionConfig
-from ..nn.blocks.configs import PatchEmbeddingConfig
-from ..nn.dropout.configs import DropoutConfig, DropPathConfig
-from ..nn.embedding.configs import EmbeddingConfig
-from ..nn.initializers.configs import Normal, Zeros
-from ..nn.layer import expect_shape, shape_error
-from ..nn.linear.configs import LinearConfig
-from ..nn.norm.configs import LayerNormConfig
-from ..nn.padding import each
-from ..ops import linear
-from ..tensor.torch_bridge.torch_function import lift
-from .language_configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig
-from .vision_configs import VisionTransformerConfig
+from ...module import Content, Module
+from ...nn.attention.configs import MultiHeadAttentionConfig
+from ...nn.blocks.configs import PatchEmbeddingConfig
+from ...nn.dropout.configs import DropoutConfig, DropPathConfig
+from ...nn.embedding.configs import EmbeddingConfig
+from ...nn.initializers.configs import Normal, Zeros
+from ...nn.layer import expect_shape, shape_error
+from ...nn.linear.configs import LinearConfig
+from ...nn.norm.configs import LayerNormConfig
+from ...nn.padding import each
+from ...ops import linear
+from ...tensor.torch_bridge.torch_function import lift
+from .configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig, VisionTransformerConfig
 
 INITIALIZER = Normal(std=0.02)
 """Of all weights (Devlin et al. 2019 and Dosovitskiy et al. 2021, their programs)."""

@@ -7,17 +7,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..module import Module
-from ..nn.blocks.configs import ConvNorm2dConfig, LayerScaleConfig
-from ..nn.conv.configs import Conv2dConfig, ConvTranspose2dConfig
-from ..nn.dropout.configs import DropPathConfig
-from ..nn.initializers.configs import Normal
-from ..nn.layer import expect_shape, shape_error
-from ..nn.linear.configs import LinearConfig
-from ..nn.norm.configs import LayerNormConfig
-from ..nn.pool.configs import MaxPool2dConfig
-from ..tensor.torch_bridge.torch_function import lift
-from .vision_configs import ConvNextConfig, ResNetConfig, UNetConfig
+from ...module import Module
+from ...nn.blocks.configs import ConvNorm2dConfig, LayerScaleConfig
+from ...nn.conv.configs import Conv2dConfig, ConvTranspose2dConfig
+from ...nn.dropout.configs import DropPathConfig
+from ...nn.initializers.configs import Normal
+from ...nn.layer import expect_shape, shape_error
+from ...nn.linear.configs import LinearConfig
+from ...nn.norm.configs import LayerNormConfig
+from ...nn.pool.configs import MaxPool2dConfig
+from ...tensor.torch_bridge.torch_function import lift
+from .configs import ConvNextConfig, ResNetConfig, UNetConfig
 
 INITIALIZER = Normal(std=0.02)
 """Of all weights of ConvNeXt (Liu et al. 2022, table 5)."""

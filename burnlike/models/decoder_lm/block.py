@@ -6,21 +6,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import ShapeError
-from ..module import Module
-from ..nn.attention.attend import KeyValueCache
-from ..nn.attention.configs import CausalAttentionConfig
-from ..nn.attention.rotary_encoding import RotaryEncoding
-from ..nn.dropout.configs import DropoutConfig
-from ..nn.initializers.configs import Normal
-from ..nn.layer import Layer
-from ..nn.linear.configs import LinearConfig
-from ..nn.norm.configs import LayerNormConfig, RmsNormConfig
-from ..nn.torch_counterpart import AnyLibrary
-from ..nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
-from ..nn.transformer.feed_forward import GatedFeedForward, MixtureOfExperts
-from ..tensor.torch_bridge.torch_function import lift
-from .language_configs import DecoderLmConfig, ExpertsPart, GatedPart, PlainPart
+from ...errors import ShapeError
+from ...module import Module
+from ...nn.attention.attend import KeyValueCache
+from ...nn.attention.configs import CausalAttentionConfig
+from ...nn.attention.rotary_encoding import RotaryEncoding
+from ...nn.dropout.configs import DropoutConfig
+from ...nn.initializers.configs import Normal
+from ...nn.layer import Layer
+from ...nn.linear.configs import LinearConfig
+from ...nn.norm.configs import LayerNormConfig, RmsNormConfig
+from ...nn.torch_counterpart import AnyLibrary
+from ...nn.transformer.configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
+from ...nn.transformer.feed_forward import GatedFeedForward, MixtureOfExperts
+from ...tensor.torch_bridge.torch_function import lift
+from .configs import DecoderLmConfig, ExpertsPart, GatedPart, PlainPart
 
 
 class DecoderBlock(AnyLibrary, Module):

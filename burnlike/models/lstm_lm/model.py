@@ -5,18 +5,18 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Tensor, nn
 
-from ..module import Content, Module
-from ..nn.dropout.configs import DropoutConfig
-from ..nn.embedding.configs import EmbeddingConfig
-from ..nn.initializers.configs import Uniform
-from ..nn.layer import expect_shape
-from ..nn.linear.configs import LinearConfig
-from ..nn.recurrent.configs import LstmConfig
-from ..nn.recurrent.states import LstmState
-from ..ops import linear
-from ..tensor.torch_bridge.torch_function import lift
-from .generation import GenerateOptions, gathers_as_forward, generate
-from .language_configs import LstmLmConfig
+from ...module import Content, Module
+from ...nn.dropout.configs import DropoutConfig
+from ...nn.embedding.configs import EmbeddingConfig
+from ...nn.initializers.configs import Uniform
+from ...nn.layer import expect_shape
+from ...nn.linear.configs import LinearConfig
+from ...nn.recurrent.configs import LstmConfig
+from ...nn.recurrent.states import LstmState
+from ...ops import linear
+from ...tensor.torch_bridge.torch_function import lift
+from ..generation import GenerateOptions, gathers_as_forward, generate
+from .configs import LstmLmConfig
 
 
 class LstmLmOutput(NamedTuple):

@@ -5,17 +5,17 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from .. import ops
-from ..module import Content, Module
-from ..nn.attention.configs import RelativePositionBiasConfig
-from ..nn.dropout.configs import DropoutConfig
-from ..nn.embedding.configs import EmbeddingConfig
-from ..nn.initializers.configs import Normal
-from ..nn.layer import expect_shape
-from ..tensor.torch_bridge.torch_function import lift
-from .encoder_decoder_layers import Device, EncoderDecoderLayer, LayerCache, linear, norm_of
-from .generation import GenerateOptions, gathers_as_forward, generate
-from .language_configs import EncoderDecoderConfig
+from ... import ops
+from ...module import Content, Module
+from ...nn.attention.configs import RelativePositionBiasConfig
+from ...nn.dropout.configs import DropoutConfig
+from ...nn.embedding.configs import EmbeddingConfig
+from ...nn.initializers.configs import Normal
+from ...nn.layer import expect_shape
+from ...tensor.torch_bridge.torch_function import lift
+from ..generation import GenerateOptions, gathers_as_forward, generate
+from .configs import EncoderDecoderConfig
+from .layers import Device, EncoderDecoderLayer, LayerCache, linear, norm_of
 
 
 class EncoderDecoderCache:

@@ -1,0 +1,1 @@
+"""Encoder-decoders in the layout of T5."""

@@ -1,0 +1,1 @@
+"""The recurrent language model."""
