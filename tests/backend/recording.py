@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import burnlike
+import burnlike.ops  # loads the native library, before anything is recorded
 from burnlike.backend.autodiff import Autodiff
 from burnlike.backend.torch_backend import Cpu
 from examples.recording_backend import Recording
