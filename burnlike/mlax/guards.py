@@ -99,9 +99,11 @@ def _guard(module: nn.Module, known: dict[Any, bool], compiling: bool) -> bool:
 
 def _own_hole(module: nn.Module) -> str | None:
     """The name of a hole of `module` itself; None if it has none."""
-    groups = (module._parameters, module._buffers, module._modules)
-    holes = (name for name in fields_with(module, "meta") if meta_of(module, name).hole)
-    return next((name for name in holes if all(group.get(name) is None for group in groups)), None)
+    for name in fields_with(module, "meta"):
+        empty = module._parameters.get(name) is None and module._buffers.get(name) is None
+        if empty and meta_of(module, name).hole and module._modules.get(name) is None:
+            return name
+    return None
 
 
 def _refuse(root: nn.Module) -> None:

@@ -24,8 +24,11 @@ class TracedProperty(property):
 
 def content(owner: nn.Module, name: str) -> Tensor | DataTree | None:
     """The data that `owner` holds under `name`; None for a hole or an uninitialized parameter."""
-    groups = (owner._parameters, owner._buffers)
-    return next((group for group in groups if name in group), owner._modules)[name]  # pyright: ignore[reportReturnType]
+    if name in owner._parameters:
+        return owner._parameters[name]
+    if name in owner._buffers:
+        return owner._buffers[name]
+    return owner._modules[name]  # pyright: ignore[reportReturnType]
 
 
 def is_hole(owner: nn.Module, name: str) -> bool:

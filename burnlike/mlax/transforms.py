@@ -1,6 +1,7 @@
 """Takes modules apart into views with holes, puts such parts together, and maps their parameters."""
 
 import copy
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -15,13 +16,23 @@ from ..module.torch_objects.memory import Memory
 from ..module.transforms import mapping
 from ..module.tree.param import Param
 from .data import as_data, check_trainable, tensors_in
-from .filters import Filter, as_predicate, is_trainable
+from .filters import Filter, Predicate, as_predicate, is_trainable
 from .guards import guard_holes
 from .holding import is_hole, share
 from .parameter import Parameter
 from .pytrees import level_of, map_items
 from .static_part import check_same_structure
-from .structure import at_same_places, by_position, counterpart, leaves, places, punch, update_references, view
+from .structure import (
+    LeafSlot,
+    at_same_places,
+    by_position,
+    counterpart,
+    leaves,
+    places,
+    punch,
+    update_references,
+    view,
+)
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -79,12 +90,17 @@ def _choose(
         check_same_structure(module, other)
     predicates = [as_predicate(f, module, with_path) for f in filters]
     others = [at_same_places(module, other) for other in rest]
-    chosen: list[int | None] = []
-    for index, leaf in enumerate(found):
-        row = [column[index] for column in others]
-        asked = [] if any(other.is_hole for other in row) else predicates
-        chosen.append(next((number for number, predicate in enumerate(asked) if predicate(leaf, *row)), None))
-    return chosen
+    rows = zip(*others, strict=True) if others else itertools.repeat(())
+    return [_first(predicates, leaf, row) for leaf, row in zip(found, rows, strict=False)]
+
+
+def _first(predicates: list[Predicate], leaf: Parameter, rest: Sequence[Parameter]) -> int | None:
+    if rest and any(other.is_hole for other in rest):
+        return None
+    for index, predicate in enumerate(predicates):  # torch.compile traces it sooner than a generator
+        if predicate(leaf, *rest):
+            return index
+    return None
 
 
 def _keep(module: M, found: list[Parameter], kept: list[bool]) -> M:
@@ -132,8 +148,7 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     copies = view(base)
     replaced: dict[Tensor, Tensor] = {}
     for position, (_, owner, name, before) in own.items():
-        there = (column[position] for column in columns)
-        winner = next((place for place in there if not is_hole(place.owner, place.name)), None)
+        winner = _first_there(columns, position)
         if winner is None or winner.owner is owner:
             continue
         share(winner.owner, winner.name, copies.of(owner), name)
@@ -142,6 +157,14 @@ def _combine(base: M, parts: Sequence[nn.Module], strict: bool) -> M:
     update_references(copies.parts, replaced)
     guard_holes(copies.root)
     return copies.root  # pyright: ignore[reportReturnType]
+
+
+def _first_there(columns: list[dict[str, LeafSlot]], position: str) -> LeafSlot | None:
+    for column in columns:
+        place = column[position]
+        if not is_hole(place.owner, place.name):
+            return place
+    return None
 
 
 def _check_exact(found: list[dict[str, Parameter]]) -> None:
