@@ -1,5 +1,6 @@
 """Native operations: one file each, with its function, its fake, its derivative and its plain-torch reference.
 
+Each raises ShapeError, DTypeError or DeviceError for a tensor that is not as its `Args` say.
 Importing this package loads the native libraries; where one is missing, one warning says so and the references
 are used.
 """

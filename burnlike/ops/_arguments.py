@@ -44,6 +44,21 @@ def check_shape(op: str, name: str, tensor: Tensor, shape: Sequence[int]) -> Non
         raise ShapeError(f"{op}: expected {name} of shape {list(shape)}, got {list(tensor.shape)}")
 
 
+def check_tensor(
+    op: str,
+    name: str,
+    tensor: Tensor,
+    dtypes: Sequence[torch.dtype] = FLOATS,
+    device: torch.device | None = None,
+    shape: Sequence[int] | None = None,
+) -> None:
+    """Raise the error of `check_device`, `check_dtype` or `check_shape`, in this order, that fits."""
+    check_device(op, name, tensor, device)
+    check_dtype(op, name, tensor, dtypes)
+    if shape is not None:
+        check_shape(op, name, tensor, shape)
+
+
 def check_memory(op: str, tensors: Mapping[str, Tensor]) -> None:
     """Raise ArgumentError for a tensor whose memory is not there, or not aligned to its values.
 
@@ -127,13 +142,9 @@ def for_products(x: Tensor) -> Tensor:
 
 
 def check_glu(op: str, gate: Tensor, up: Tensor | None) -> None:
-    """Raise the error of the user's mistake, if there is one."""
-    check_device(op, "gate", gate)
-    check_dtype(op, "gate", gate)
+    check_tensor(op, "gate", gate)
     if up is not None:
-        check_device(op, "up", up, gate.device)
-        check_dtype(op, "up", up, (gate.dtype,))
-        check_shape(op, "up", up, gate.shape)
+        check_tensor(op, "up", up, (gate.dtype,), gate.device, gate.shape)
     elif gate.dim() == 0 or gate.shape[-1] % 2:
         raise ShapeError(
             f"{op}: expected gate [..., 2 d], the gate's values before those that it gates, got {list(gate.shape)}; "

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError, ShapeError
-from ._arguments import check_device, check_dtype, check_shape, shares_memory_with_itself
+from ._arguments import check_device, check_tensor, shares_memory_with_itself
 from .blockwise import scale_count
 
 if TYPE_CHECKING:
@@ -124,8 +124,7 @@ def check_lists(op: str, step: Step) -> None:
         if step.times is not None and step.times[index] < 1:
             raise ArgumentError(f"{op}: expected times[{index}] >= 1, the number of the step, got {step.times[index]}")
         check_device(op, f"params[{index}]", param)
-        check_device(op, f"params[{index}]", param, params[0].device)
-        check_dtype(op, f"params[{index}]", param)
+        check_tensor(op, f"params[{index}]", param, device=params[0].device)
         _check_own_memory(op, f"params[{index}]", param)
         _check_like(op, f"grads[{index}]", grad, param, (param.dtype,), is_written=options.zero_grads)
     for states in step.states:
@@ -149,9 +148,7 @@ def _check_states(op: str, states: States, params: Sequence[Tensor]) -> None:
         )
     for index, (param, scales) in enumerate(zip(coded, states.scales, strict=True)):
         label = f"{states.scales_key}[{index}]"
-        check_device(op, label, scales, param.device)
-        check_dtype(op, label, scales, (torch.float32,))
-        check_shape(op, label, scales, [scale_count(param.numel())])
+        check_tensor(op, label, scales, (torch.float32,), param.device, [scale_count(param.numel())])
         _check_contiguous(op, label, scales)
 
 
@@ -165,8 +162,7 @@ def _check_on_device(op: str, options: StepOptions, params: Sequence[Tensor]) ->
     for key, (tensor, dtype, shapes) in expected.items():
         if tensor is None:
             continue
-        check_device(op, key, tensor, params[0].device)
-        check_dtype(op, key, tensor, (dtype,))
+        check_tensor(op, key, tensor, (dtype,), params[0].device)
         if list(tensor.shape) not in shapes:
             choices = " or ".join(str(shape) for shape in shapes)
             raise ShapeError(f"{op}: expected {key} of shape {choices}, got {list(tensor.shape)}")
@@ -176,9 +172,7 @@ def _check_on_device(op: str, options: StepOptions, params: Sequence[Tensor]) ->
 def _check_like(
     op: str, label: str, tensor: Tensor, param: Tensor, dtypes: Sequence[torch.dtype], is_written: bool = True
 ) -> None:
-    check_device(op, label, tensor, param.device)
-    check_dtype(op, label, tensor, dtypes)
-    check_shape(op, label, tensor, param.shape)
+    check_tensor(op, label, tensor, dtypes, param.device, param.shape)
     if is_written:
         _check_own_memory(op, label, tensor)
 

@@ -1,6 +1,7 @@
 """The sum of two tensors and its layer normalization, in one pass: x + residual, which a block's next sum needs, and
 layer_norm(x + residual)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,33 +12,20 @@ from ._library import autograd, fake, op
 from .layer_norm import check_norm, layer_norm_reference
 
 _add_layer_norm = op("add_layer_norm")
-_add_layer_norm_backward = op("add_layer_norm_backward")
 
 
 def add_layer_norm(
     x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor | None = None, epsilon: float = 1e-5
 ) -> tuple[Tensor, Tensor]:
-    """`layer_norm` of x + residual, and the sum itself.
-
-    The bits are those of the sum and of `layer_norm` of it. Differentiable any number of times, from the second
-    derivative on in plain torch; the gradients of both results come into one pass, and what `x` and `residual` get is
-    the same tensor.
-
-    Memory: allocates the two results; keeps nothing for backward but the sum and `gamma` themselves. Backward allocates
-    one gradient for `x` and `residual`, and what that of `layer_norm` does.
+    """`layer_norm` of x + residual, and the sum itself; all else is as for `add_rms_norm`.
 
     Args:
-        x: `[..., d]`, float32, float16, bfloat16 or float64, on a CPU or CUDA device.
-        residual: as x.
-        gamma: `[d]`, of x's dtype or float32.
+        x, residual, gamma: as for `add_rms_norm`.
         beta: `[d]`, of gamma's dtype, or None for zeros.
         epsilon: added to the variance.
 
     Returns:
         The normalized sum and the sum, each `[..., d]`, contiguous, in x's dtype.
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("add_layer_norm", _add_layer_norm, add_layer_norm_reference, _check, x, residual, gamma, beta, epsilon)
 
@@ -54,43 +42,49 @@ def _check(x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor | None, epsi
     check_norm("add_layer_norm", x, gamma, beta, residual)
 
 
-@fake("add_layer_norm")
-def _(x: Tensor, residual: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float) -> tuple[Tensor, Tensor]:
-    _check(x, residual, gamma, beta, epsilon)
-    return x.new_empty(x.shape), x.new_empty(x.shape)
+def differentiate_sum_and_norm(
+    name: str, backward_name: str, check: Callable[..., None], norm: Callable[..., Tensor], *, has_beta: bool
+) -> None:
+    """Give an op of the sum of two tensors and its normalization its fake and its derivatives.
+
+    Args:
+        name: of the op.
+        backward_name: of the op of its derivative.
+        check: of the op's arguments.
+        norm: the normalization in plain torch: of the sum, gamma, beta if it has one, and epsilon.
+        has_beta: whether the op takes beta, which may be None, behind gamma.
+    """
+    backward_op = op(backward_name)
+
+    @fake(name)
+    def _(x: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
+        check(x, *arguments)
+        return x.new_empty(x.shape), x.new_empty(x.shape)
+
+    @fake(backward_name)
+    def _(grad: Tensor, grad_total: Tensor | None, total: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, ...]:
+        return total.new_empty(total.shape), *(gamma.new_empty(gamma.shape) for _ in range(1 + has_beta))
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.epsilon, ctx.beta_given = inputs[-1], has_beta and inputs[3] is not None
+        ctx.save_for_backward(output[1], inputs[2])
+        ctx.set_materialize_grads(False)
+
+    def backward(ctx: Any, grad: Tensor | None, grad_total: Tensor | None) -> tuple[Tensor | None, ...]:
+        total, gamma = ctx.saved_tensors
+        grad = grad if grad is not None else total.new_zeros(total.shape)
+        grad_x, grad_gamma, *grad_beta = backward_op(grad, grad_total, total, gamma, ctx.epsilon)
+        return grad_x, grad_x, grad_gamma, *(grad_beta if ctx.beta_given else [None] * has_beta), None
+
+    def gradients(
+        grad: Tensor, grad_total: Tensor | None, total: Tensor, gamma: Tensor, epsilon: float
+    ) -> tuple[Tensor, ...]:
+        given = total, gamma, *([torch.zeros_like(gamma, requires_grad=True)] if has_beta else [])
+        grad_x, *grads = torch.autograd.grad(norm(*given, epsilon), given, grad, create_graph=True)
+        return grad_x if grad_total is None else grad_x + grad_total, *grads
+
+    autograd(name, backward, save)
+    autograd(backward_name, *second_derivative(gradients))
 
 
-@fake("add_layer_norm_backward")
-def _(
-    grad: Tensor, grad_total: Tensor | None, total: Tensor, gamma: Tensor, epsilon: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    return total.new_empty(total.shape), gamma.new_empty(gamma.shape), gamma.new_empty(gamma.shape)
-
-
-def _save(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, Tensor | None, float], output: tuple[Tensor, Tensor]) -> None:
-    _, _, gamma, beta, ctx.epsilon = inputs
-    ctx.has_beta = beta is not None
-    ctx.save_for_backward(output[1], gamma)
-    ctx.set_materialize_grads(False)
-
-
-def _backward(
-    ctx: Any, grad: Tensor | None, grad_total: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None, None]:
-    total, gamma = ctx.saved_tensors
-    grad = grad if grad is not None else total.new_zeros(total.shape)
-    grad_x, grad_gamma, grad_beta = _add_layer_norm_backward(grad, grad_total, total, gamma, ctx.epsilon)
-    return grad_x, grad_x, grad_gamma, grad_beta if ctx.has_beta else None, None
-
-
-def _gradients(
-    grad: Tensor, grad_total: Tensor | None, total: Tensor, gamma: Tensor, epsilon: float
-) -> tuple[Tensor, ...]:
-    beta = torch.zeros_like(gamma, requires_grad=True)
-    y = layer_norm_reference(total, gamma, beta, epsilon)
-    grad_x, *grads = torch.autograd.grad(y, (total, gamma, beta), grad, create_graph=True)
-    return grad_x if grad_total is None else grad_x + grad_total, *grads
-
-
-autograd("add_layer_norm", _backward, _save)
-autograd("add_layer_norm_backward", *second_derivative(_gradients))
+differentiate_sum_and_norm("add_layer_norm", "add_layer_norm_backward", _check, layer_norm_reference, has_beta=True)

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 
 from ..errors import ArgumentError, ShapeError
-from ._arguments import check_device, check_dtype, check_shape, for_products
+from ._arguments import check_shape, check_tensor, for_products
 from ._function import call, is_recorded, second_derivative
 from ._library import autograd, fake, flops, op
 
@@ -54,7 +54,6 @@ def attention(
         `[batch, heads, queries, d_head]`, in query's dtype.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: there are both a mask and `causal`.
     """
     query, key, value = for_products(query), for_products(key), for_products(value)
@@ -113,13 +112,11 @@ def _with_logsumexp(*arguments: Any) -> tuple[Tensor, None]:
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float = 1.0) -> None:
-    check_device("attention", "query", query)
-    check_dtype("attention", "query", query)
+    check_tensor("attention", "query", query)
     if query.dim() != 4:
         raise ShapeError(f"attention: expected query of shape [batch, heads, queries, d_head], got {list(query.shape)}")
     for name, tensor in {"key": key, "value": value}.items():
-        check_device("attention", name, tensor, query.device)
-        check_dtype("attention", name, tensor, (query.dtype,))
+        check_tensor("attention", name, tensor, (query.dtype,), query.device)
     batch, heads, queries, width = query.shape
     if key.dim() != 4 or key.shape[1] == 0 or heads % key.shape[1]:
         raise ShapeError(
@@ -134,8 +131,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
 
 
 def _check_mask(query: Tensor, mask: Tensor, scores: tuple[int, ...]) -> None:
-    check_device("attention", "mask", mask, query.device)
-    check_dtype("attention", "mask", mask, (query.dtype, torch.bool))
+    check_tensor("attention", "mask", mask, (query.dtype, torch.bool), query.device)
     fits = mask.dim() <= 4 and all(
         size in (1, full) for size, full in zip(reversed(mask.shape), reversed(scores), strict=False)
     )

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..errors import ShapeError
-from ._arguments import Approximate, check_approximate, check_device, check_dtype, check_shape
+from ._arguments import Approximate, check_approximate, check_tensor
 from ._function import call, differentiate
 from ._library import fake, op
 
@@ -32,7 +32,6 @@ def bias_gelu(x: Tensor, bias: Tensor, approximate: Approximate = "none") -> Ten
         (float64 for float64) and rounded once; the bits of that gradient are the same for any number of threads.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: `approximate` is another word.
     """
     return call("bias_gelu", _bias_gelu, bias_gelu_reference, _check, x, bias, approximate)
@@ -46,13 +45,10 @@ def bias_gelu_reference(x: Tensor, bias: Tensor, approximate: Approximate = "non
 
 def _check(x: Tensor, bias: Tensor, approximate: str) -> None:
     check_approximate("bias_gelu", approximate)
-    check_device("bias_gelu", "x", x)
-    check_dtype("bias_gelu", "x", x)
-    check_dtype("bias_gelu", "bias", bias, (x.dtype, torch.float32))
-    check_device("bias_gelu", "bias", bias, x.device)
+    check_tensor("bias_gelu", "x", x)
     if x.dim() == 0:
         raise ShapeError("bias_gelu: expected x of at least one dimension, got a scalar")
-    check_shape("bias_gelu", "bias", bias, x.shape[-1:])
+    check_tensor("bias_gelu", "bias", bias, (x.dtype, torch.float32), x.device, x.shape[-1:])
 
 
 @fake("bias_gelu")

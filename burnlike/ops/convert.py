@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._arguments import DEVICES, check_device, check_dtype, check_memory, check_shape, note_written, refuse_tracked
+from ._arguments import (
+    DEVICES,
+    check_device,
+    check_dtype,
+    check_memory,
+    check_shape,
+    check_tensor,
+    note_written,
+    refuse_tracked,
+)
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 
 _convert = op("convert_")
@@ -29,7 +38,6 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
             so it can gather what several calls find.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: lists of different lengths, or a target that is not contiguous.
         AutodiffError: a target requires grad, and gradients are on: call it under `torch.no_grad()`.
     """
@@ -72,10 +80,8 @@ def check_lists(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tens
     for index, (target, source) in enumerate(zip(targets, sources, strict=True)):
         label, source_label = f"targets[{index}]", f"sources[{index}]"
         check_device(name, label, target)
-        check_device(name, label, target, targets[0].device)
-        check_device(name, source_label, source, targets[0].device)
-        check_dtype(name, label, target)
-        check_dtype(name, source_label, source)
+        check_tensor(name, label, target, device=targets[0].device)
+        check_tensor(name, source_label, source, device=targets[0].device)
         check_shape(name, label, target, source.shape)
         if not target.is_contiguous():
             raise ArgumentError(f"{name}: expected {label} to be contiguous, got strides {list(target.stride())}")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .._torch_compat.transforms import transforming
 from ..errors import ArgumentError, ShapeError, TargetError
-from ._arguments import autocast_dtype, check_device, check_dtype, check_memory, check_shape
+from ._arguments import autocast_dtype, check_memory, check_tensor
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 
@@ -55,7 +55,6 @@ def cross_entropy(
         float32 (float64 for float64) and added in float64. NaN for the mean over no rows.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: an option is out of its range.
         TargetError: a target is no class (on CUDA, as in torch, an assertion on the device, which ends the process's
             use of it).
@@ -143,17 +142,12 @@ def _check(
     reduction: Reduction,
 ) -> None:
     name = "cross_entropy"
-    check_device(name, "logits", logits)
-    check_dtype(name, "logits", logits)
-    check_device(name, "targets", targets, logits.device)
-    check_dtype(name, "targets", targets, (torch.int64,))
+    check_tensor(name, "logits", logits)
     if logits.dim() != 2:
         raise ShapeError(f"{name}: expected logits of shape [n, classes], got {list(logits.shape)}")
-    check_shape(name, "targets", targets, logits.shape[:1])
+    check_tensor(name, "targets", targets, (torch.int64,), logits.device, logits.shape[:1])
     if weight is not None:
-        check_device(name, "weight", weight, logits.device)
-        check_dtype(name, "weight", weight, (logits.dtype, torch.float32))
-        check_shape(name, "weight", weight, logits.shape[1:])
+        check_tensor(name, "weight", weight, (logits.dtype, torch.float32), logits.device, logits.shape[1:])
     check_options(name, label_smoothing, z_loss, soft_cap)
     if reduction not in ("none", "mean", "sum"):
         raise ArgumentError(f"{name}: expected reduction 'none', 'mean' or 'sum', got {reduction!r}")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._arguments import check_device, check_dtype, check_shape
+from ._arguments import check_tensor
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 from ._random import random_bits, uniform
@@ -46,7 +46,6 @@ def dropout_add(
         `[...]`, in the residual's dtype.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: the probability is below 0 or above 1.
     """
     if training and probability > 0:
@@ -71,18 +70,13 @@ def _factors(x: Tensor, probability: float, seed: Tensor) -> Tensor:
 
 
 def _check(x: Tensor, residual: Tensor, probability: float, seed: Tensor | None) -> None:
-    check_device("dropout_add", "x", x)
-    check_dtype("dropout_add", "x", x)
+    check_tensor("dropout_add", "x", x)
     wide = (x.dtype,) if x.dtype == torch.float64 else (x.dtype, torch.float32)
-    check_dtype("dropout_add", "residual", residual, wide)
-    check_device("dropout_add", "residual", residual, x.device)
-    check_shape("dropout_add", "residual", residual, x.shape)
+    check_tensor("dropout_add", "residual", residual, wide, x.device, x.shape)
     if not 0 <= probability <= 1:
         raise ArgumentError(f"dropout_add: expected a probability from 0 to 1, got {probability}")
     if seed is not None:
-        check_dtype("dropout_add", "seed", seed, (torch.int64,))
-        check_device("dropout_add", "seed", seed, x.device)
-        check_shape("dropout_add", "seed", seed, ())
+        check_tensor("dropout_add", "seed", seed, (torch.int64,), x.device, ())
 
 
 @fake("dropout_add")

@@ -11,26 +11,14 @@ _geglu = op("geglu")
 
 
 def geglu(gate: Tensor, up: Tensor | None = None, approximate: Approximate = "none") -> Tensor:
-    """gelu(gate) * up.
-
-    Differentiable any number of times, from the second derivative on in plain torch.
-
-    Memory: the result, and backward the gradients; gate and up are saved for backward, nothing else. Rows at any one
-    distance, as halves of a matrix have, are read where they are; other strides are copied.
+    """gelu(gate) * up. Shapes, dtypes, derivatives and memory are those of `swiglu`.
 
     Args:
-        gate: `[..., d]`, or `[..., 2 d]` without `up`: the gate's values before those that it gates. float32, float16,
-            bfloat16 or float64, on a CPU or CUDA device.
-        up: `[..., d]`, of the gate's dtype.
+        gate, up: as for `swiglu`.
         approximate: "none" for x * Phi(x), exact to the last places; "tanh" for the approximation of Hendrycks &
             Gimpel 2016, section 2.
 
-    Returns:
-        `[..., d]`, contiguous, in the gate's dtype, computed in float32 (float64 for float64). The gradient of a gate
-        without `up` is one tensor, `[..., 2 d]`.
-
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: `approximate` is another word.
     """
     return call("geglu", _geglu, geglu_reference, _check, gate, up, approximate)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._arguments import DEVICES, check_device, check_dtype, check_memory, check_shape, note_written, refuse_tracked
+from ._arguments import DEVICES, check_memory, check_tensor, note_written, refuse_tracked
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 
 _gradient_squares = op("gradient_squares_")
@@ -23,7 +23,6 @@ def gradient_squares_(grads: Sequence[Tensor], squares: Tensor) -> None:
         squares: float64 `[len(grads)]` on that device.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: squares is not contiguous.
         AutodiffError: squares requires grad, and gradients are on: call it under `torch.no_grad()`.
     """
@@ -53,14 +52,11 @@ def gradient_squares_reference(grads: Sequence[Tensor], squares: Tensor) -> None
 
 def _check(grads: Sequence[Tensor], squares: Tensor) -> None:
     name = "gradient_squares_"
-    check_device(name, "squares", squares)
-    check_dtype(name, "squares", squares, (torch.float64,))
-    check_shape(name, "squares", squares, [len(grads)])
+    check_tensor(name, "squares", squares, (torch.float64,), shape=[len(grads)])
     if not squares.is_contiguous():
         raise ArgumentError(f"{name}: expected squares to be contiguous; make it with torch.empty")
     for index, grad in enumerate(grads):
-        check_device(name, f"grads[{index}]", grad, squares.device)
-        check_dtype(name, f"grads[{index}]", grad)
+        check_tensor(name, f"grads[{index}]", grad, device=squares.device)
 
 
 refuse_lazy_negation("gradient_squares_")

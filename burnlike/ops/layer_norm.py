@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._arguments import check_device, check_dtype, check_shape
+from ._arguments import check_tensor
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 
@@ -35,9 +35,6 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor | None = None, epsilon: fl
 
     Returns:
         `[..., d]`, contiguous, in x's dtype; sums are accumulated in float32 (float64 for float64).
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("layer_norm", _layer_norm, layer_norm_reference, _check, x, gamma, beta, epsilon)
 
@@ -54,21 +51,14 @@ def layer_norm_reference(x: Tensor, gamma: Tensor, beta: Tensor | None = None, e
 
 def check_norm(name: str, x: Tensor, gamma: Tensor, beta: Tensor | None = None, residual: Tensor | None = None) -> None:
     """Raise what a normalization says of wrong arguments."""
-    check_device(name, "x", x)
-    check_dtype(name, "x", x)
-    check_dtype(name, "gamma", gamma, (x.dtype, torch.float32))
-    check_device(name, "gamma", gamma, x.device)
+    check_tensor(name, "x", x)
     if x.dim() == 0:
         raise ShapeError(f"{name}: expected x of at least one dimension, got a scalar")
-    check_shape(name, "gamma", gamma, x.shape[-1:])
+    check_tensor(name, "gamma", gamma, (x.dtype, torch.float32), x.device, x.shape[-1:])
     if beta is not None:
-        check_dtype(name, "beta", beta, (gamma.dtype,))
-        check_device(name, "beta", beta, x.device)
-        check_shape(name, "beta", beta, x.shape[-1:])
+        check_tensor(name, "beta", beta, (gamma.dtype,), x.device, x.shape[-1:])
     if residual is not None:
-        check_dtype(name, "residual", residual, (x.dtype,))
-        check_device(name, "residual", residual, x.device)
-        check_shape(name, "residual", residual, x.shape)
+        check_tensor(name, "residual", residual, (x.dtype,), x.device, x.shape)
 
 
 def _check(x: Tensor, gamma: Tensor, beta: Tensor | None, epsilon: float) -> None:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import ArgumentError, AutodiffError, ShapeError
-from ._arguments import autocast_dtype, check_device, check_dtype, check_shape, check_storage
+from ._arguments import autocast_dtype, check_storage, check_tensor
 from ._function import is_transformed
 from ._library import WITHOUT_NATIVE, flops, op
 from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype
@@ -64,7 +64,6 @@ def linear_cross_entropy(
         `[]` in hidden's dtype; float32 of 16 bits within autocast.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         ArgumentError: an option is out of its range, or the reduction is `none`, for which the gradients of each row
             would have to be kept.
         TargetError: a target is no class (on the CPU; on CUDA an assertion on the device).
@@ -110,23 +109,17 @@ def _check(
     hidden: Tensor, weight: Tensor, targets: Tensor, bias: Tensor | None, ignore_index: int, reduction: str
 ) -> None:
     name = "linear_cross_entropy"
-    check_device(name, "hidden", hidden)
-    check_dtype(name, "hidden", hidden)
+    check_tensor(name, "hidden", hidden)
     if hidden.dim() != 2 or weight.dim() != 2:
         raise ShapeError(
             f"{name}: expected hidden of shape [n, d] and weight of shape [classes, d], got {list(hidden.shape)} and"
             f" {list(weight.shape)}"
         )
-    check_shape(name, "weight", weight, (weight.shape[0], hidden.shape[1]))
-    check_dtype(name, "weight", weight, (hidden.dtype, torch.float32))
-    check_device(name, "weight", weight, hidden.device)
+    width = (weight.shape[0], hidden.shape[1])
+    check_tensor(name, "weight", weight, (hidden.dtype, torch.float32), hidden.device, width)
     if bias is not None:
-        check_shape(name, "bias", bias, weight.shape[:1])
-        check_dtype(name, "bias", bias, (weight.dtype,))
-        check_device(name, "bias", bias, hidden.device)
-    check_shape(name, "targets", targets, hidden.shape[:1])
-    check_dtype(name, "targets", targets, (torch.int64,))
-    check_device(name, "targets", targets, hidden.device)
+        check_tensor(name, "bias", bias, (weight.dtype,), hidden.device, weight.shape[:1])
+    check_tensor(name, "targets", targets, (torch.int64,), hidden.device, hidden.shape[:1])
     if reduction not in ("mean", "sum"):
         raise ArgumentError(
             f"{name}: expected reduction 'mean' or 'sum', got {reduction!r}; cross_entropy of the logits has 'none'"
@@ -167,7 +160,7 @@ def _linear_cross_entropy(
     grad_hidden = hidden.new_empty(hidden.shape if hidden_needed else 0)
     grad_weight = weight.new_zeros(weight.shape if weight_needed else 0)
     grad_bias = weight.new_zeros(classes if weight_needed and bias is not None else 0, dtype=dtype)
-    rows = _rows_of_a_part(n, hidden.device.type)
+    rows = max(_FEWEST_ROWS, min(n // _PARTS, _MOST_ROWS[hidden.device.type]))
     loss = count.new_zeros(())
     for start in range(0, n, rows):
         part, part_targets = hidden[start : start + rows], targets[start : start + rows]
@@ -185,10 +178,6 @@ def _linear_cross_entropy(
             grad_bias += grads.sum(0, dtype=dtype)
         del grads, logits  # before the next ones are made
     return (loss / count).to(dtype), grad_hidden, grad_weight, grad_bias, factor
-
-
-def _rows_of_a_part(n: int, device_type: str) -> int:
-    return max(_FEWEST_ROWS, min(n // _PARTS, _MOST_ROWS[device_type]))
 
 
 def _add_product(total: Tensor, grads: Tensor, x: Tensor) -> None:

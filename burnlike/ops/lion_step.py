@@ -31,14 +31,10 @@ def lion_step_(
     weight_decay: float = 0.0,
     options: StepOptions = _DEFAULT,
 ) -> Step:
-    """Update parameters and their moments in place.
-
-    All is computed in float32 (float64 for float64) in one pass and rounded once, to the dtype of each tensor. All
-    tensors are on one device; nothing is changed when one of them is refused.
+    """Update parameters and their moments in place, with the precision, the dtypes and the errors of `adamw_step_`.
 
     Args:
-        params: float32, float16, bfloat16 or float64, of any shapes.
-        grads: one for each parameter, of its shape and dtype.
+        params, grads: as for `adamw_step_`.
         moments: like `moments_1` of `adamw_step_`; zeros before the first step.
         scales: of moments in 8 bits; see `blockwise`.
         lr: learning rate, by which each value moves, up or down.
@@ -46,9 +42,6 @@ def lion_step_(
         beta_2: decay of the moments.
         weight_decay: decoupled decay; a step shrinks by `lr * weight_decay`.
         options: what else the step does; `skipped` is of no use here.
-
-    Raises:
-        ArgumentError, ShapeError, DTypeError, DeviceError, AutodiffError: as `adamw_step_`.
     """
 
     def formula(values: ReferenceValues) -> None:

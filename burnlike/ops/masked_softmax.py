@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ShapeError
-from ._arguments import check_device, check_dtype
+from ._arguments import check_tensor
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 
@@ -36,9 +36,6 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None, scale: float = 1.
 
     Returns:
         `[..., rows, columns]`, contiguous, in the scores' dtype, computed in float32 (float64 for float64).
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("masked_softmax", _masked_softmax, masked_softmax_reference, _check, scores, mask, scale, causal)
 
@@ -66,15 +63,13 @@ def _hidden(scores: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
 
 
 def _check(scores: Tensor, mask: Tensor | None, scale: float, causal: bool) -> None:
-    check_device("masked_softmax", "scores", scores)
-    check_dtype("masked_softmax", "scores", scores)
+    check_tensor("masked_softmax", "scores", scores)
     if scores.dim() < 1 + causal:
         expected = "[..., rows, columns], as causality has rows" if causal else "[..., columns]"
         raise ShapeError(f"masked_softmax: expected scores of shape {expected}, got {list(scores.shape)}")
     if mask is None:
         return
-    check_device("masked_softmax", "mask", mask, scores.device)
-    check_dtype("masked_softmax", "mask", mask, (torch.bool,))
+    check_tensor("masked_softmax", "mask", mask, (torch.bool,), scores.device)
     sizes = zip(reversed(mask.shape), reversed(scores.shape), strict=False)
     if mask.dim() > scores.dim() or any(size not in (1, full) for size, full in sizes):
         raise ShapeError(

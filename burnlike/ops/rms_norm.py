@@ -25,9 +25,6 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float = 1e-5) -> Tensor:
 
     Returns:
         `[..., d]`, contiguous, in x's dtype; sums are accumulated in float32 (float64 for float64).
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("rms_norm", _rms_norm, rms_norm_reference, _check, x, gamma, epsilon)
 

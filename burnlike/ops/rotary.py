@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import AutodiffError, ShapeError
-from ._arguments import check_device, check_dtype
+from ._arguments import check_tensor
 from ._function import call
 from ._library import autograd, fake, op
 
@@ -45,7 +45,6 @@ def rotary(
         its heads lie beside each other in memory, a view of a contiguous `[batch, sequence, heads, d]`.
 
     Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
         AutodiffError: a table requires a gradient; `rotary_reference` has one.
     """
     cos, sin = _rows("cos", cos, query, start), _rows("sin", sin, query, start)
@@ -108,13 +107,10 @@ def _turned(x: Tensor, cosines: tuple[Tensor, ...], sines: tuple[Tensor, ...], i
 
 
 def _check(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, inverse: bool) -> None:
-    check_device("rotary", "query", query)
-    check_dtype("rotary", "query", query)
-    check_dtype("rotary", "key", key, (query.dtype,))
-    check_dtype("rotary", "cos", cos, (query.dtype, torch.float32))
-    check_dtype("rotary", "sin", sin, (cos.dtype,))
-    for name, tensor in {"key": key, "cos": cos, "sin": sin}.items():
-        check_device("rotary", name, tensor, query.device)
+    check_tensor("rotary", "query", query)
+    check_tensor("rotary", "key", key, (query.dtype,), query.device)
+    check_tensor("rotary", "cos", cos, (query.dtype, torch.float32), query.device)
+    check_tensor("rotary", "sin", sin, (cos.dtype,), query.device)
     if query.dim() != 4:
         raise ShapeError(f"rotary: expected query [batch, heads, sequence, d], got {list(query.shape)}")
     batch, _, length, width = query.shape

@@ -34,14 +34,10 @@ def sgd_step_(
     weight_decay: float = 0.0,
     options: StepOptions = _DEFAULT,
 ) -> Step:
-    """Update parameters and their velocities in place.
-
-    All is computed in float32 (float64 for float64) in one pass and rounded once, to the dtype of each tensor. All
-    tensors are on one device; nothing is changed when one of them is refused.
+    """Update parameters and their velocities in place, with the precision, the dtypes and the errors of `adamw_step_`.
 
     Args:
-        params: float32, float16, bfloat16 or float64, of any shapes.
-        grads: one for each parameter, of its shape and dtype.
+        params, grads: as for `adamw_step_`.
         velocities: like `moments_1` of `adamw_step_`; empty to go without momentum.
         scales: of velocities in 8 bits; see `blockwise`.
         times: for each parameter the number of this step, from 1, at which a velocity is the gradient, undampened.
@@ -53,8 +49,7 @@ def sgd_step_(
         options: what else the step does.
 
     Raises:
-        ArgumentError, ShapeError, DTypeError, DeviceError, AutodiffError: as `adamw_step_`; also for `nesterov`
-            without velocities.
+        ArgumentError: also for `nesterov` without velocities.
     """
     if nesterov and not velocities and params:
         raise ArgumentError("sgd_step_: expected velocities for Nesterov's momentum, got none")

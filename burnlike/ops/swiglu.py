@@ -26,9 +26,6 @@ def swiglu(gate: Tensor, up: Tensor | None = None) -> Tensor:
     Returns:
         `[..., d]`, contiguous, in the gate's dtype, computed in float32 (float64 for float64). The gradient of a gate
         without `up` is one tensor, `[..., 2 d]`.
-
-    Raises:
-        ShapeError, DTypeError, DeviceError: a tensor is not as said above.
     """
     return call("swiglu", _swiglu, swiglu_reference, _check, gate, up)
 
