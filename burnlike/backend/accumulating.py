@@ -85,7 +85,8 @@ def accumulate(root: Tensor, graph: Graph) -> Gradients:
     targets = graph.targets()
     with _exclusive(targets):
         entries = gradients.begin(targets)
-        in_group = _in_group()
+        distributed = torch.distributed
+        in_group = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
         for entry in entries:
             if in_group and entry.before is not None and not _is_dtensor(entry.leaf):
                 # After passes under `no_sync()` DDP reduces what is in `.grad` together with the new gradient.
@@ -110,11 +111,6 @@ def _left(entry: LeafGradient, in_group: bool) -> Tensor | None:
     if is_view(grad):
         return grad.clone()  # of DDP with `gradient_as_bucket_view`: the next pass overwrites what it is a view of
     return None if entry.joined is not None and times_written(grad) == 0 else grad
-
-
-def _in_group() -> bool:
-    distributed = torch.distributed
-    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
 def _is_dtensor(tensor: Tensor) -> bool:

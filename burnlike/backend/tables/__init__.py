@@ -4,8 +4,6 @@ Functions take and return torch tensors, never change an operand, and get argume
 come as int64.
 """
 
-# pyright: reportReturnType=false
-
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Arithmetic, comparisons and logic; element-wise functions of Float, bitwise ones of Int."""
 
-# pyright: reportReturnType=false
-
 from collections.abc import Sequence
 from typing import Protocol
 

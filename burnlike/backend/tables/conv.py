@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 Sizes = Sequence[int]
+Bias = Tensor | None
 
 
 class ConvOps(Protocol):
@@ -27,37 +28,13 @@ class ConvOps(Protocol):
     """
 
     def conv1d(
-        self,
-        tensor: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        stride: Sizes,
-        padding: Sizes,
-        dilation: Sizes,
-        groups: int,
-        /,
+        self, tensor: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, /
     ) -> Tensor: ...
     def conv2d(
-        self,
-        tensor: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        stride: Sizes,
-        padding: Sizes,
-        dilation: Sizes,
-        groups: int,
-        /,
+        self, tensor: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, /
     ) -> Tensor: ...
     def conv3d(
-        self,
-        tensor: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        stride: Sizes,
-        padding: Sizes,
-        dilation: Sizes,
-        groups: int,
-        /,
+        self, tensor: Tensor, weight: Tensor, bias: Bias, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, /
     ) -> Tensor: ...
     def conv2d_weight_backward(
         self,

@@ -1,7 +1,5 @@
 """Norms, products of vectors and matrices, decompositions and determinants."""
 
-# pyright: reportReturnType=false
-
 from collections.abc import Sequence
 from typing import Protocol
 

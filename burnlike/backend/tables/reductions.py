@@ -1,7 +1,5 @@
 """Functions of numbers (Float and Int): reductions, extremes, sorting; statistics of Float."""
 
-# pyright: reportReturnType=false
-
 from typing import Protocol
 
 import torch

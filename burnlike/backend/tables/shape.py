@@ -1,7 +1,5 @@
 """Shapes, joining, padding and triangles; slices, selections, gather and scatter, masks."""
 
-# pyright: reportReturnType=false
-
 from collections.abc import Sequence
 from typing import Protocol
 

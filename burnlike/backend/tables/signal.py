@@ -1,7 +1,5 @@
 """Fourier transforms and windows; coordinates of grids, and images resampled at other places."""
 
-# pyright: reportReturnType=false
-
 from collections.abc import Sequence
 from typing import Protocol
 

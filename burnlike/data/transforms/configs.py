@@ -7,14 +7,7 @@ from ...config import Meta, TransformConfig
 from ...config.bounds import Count, Finite, Positive, Size
 
 if TYPE_CHECKING:
-    from .datasets import (
-        MapperDataset,
-        PartialDataset,
-        SamplerDataset,
-        SelectionDataset,
-        ShuffledDataset,
-        WindowsDataset,
-    )
+    from . import datasets
 
 Part = Literal["train", "valid"]
 Parts = Annotated[tuple[Part, ...], Meta(min_length=1)]
@@ -34,10 +27,10 @@ class ShuffledConfig(TransformConfig, tag="Shuffled"):
     seed: Seed = 0
     parts: Parts = _TRAIN
 
-    def init(self, dataset: Any) -> "ShuffledDataset[Any]":
-        from .datasets import ShuffledDataset
+    def init(self, dataset: Any) -> "datasets.ShuffledDataset[Any]":
+        from . import datasets
 
-        return ShuffledDataset(dataset, self.seed)
+        return datasets.ShuffledDataset(dataset, self.seed)
 
 
 class SamplerConfig(TransformConfig, tag="Sampler"):
@@ -60,11 +53,11 @@ class SamplerConfig(TransformConfig, tag="Sampler"):
         if (self.size is None) == (self.ratio is None):
             yield "size", "expected either `size` or `ratio`"
 
-    def init(self, dataset: Any) -> "SamplerDataset[Any]":
-        from .datasets import SamplerDataset
+    def init(self, dataset: Any) -> "datasets.SamplerDataset[Any]":
+        from . import datasets
 
         replaced = self.with_replacement
-        return SamplerDataset(dataset, self.size, ratio=self.ratio, with_replacement=replaced, seed=self.seed)
+        return datasets.SamplerDataset(dataset, self.size, ratio=self.ratio, with_replacement=replaced, seed=self.seed)
 
 
 class SelectionConfig(TransformConfig, tag="Selection"):
@@ -77,10 +70,10 @@ class SelectionConfig(TransformConfig, tag="Selection"):
     indices: Annotated[tuple[Index, ...], Meta(min_length=1)]
     parts: Parts = _TRAIN
 
-    def init(self, dataset: Any) -> "SelectionDataset[Any]":
-        from .datasets import SelectionDataset
+    def init(self, dataset: Any) -> "datasets.SelectionDataset[Any]":
+        from . import datasets
 
-        return SelectionDataset(dataset, list(self.indices))
+        return datasets.SelectionDataset(dataset, list(self.indices))
 
 
 class PartialConfig(TransformConfig, tag="Partial"):
@@ -99,10 +92,10 @@ class PartialConfig(TransformConfig, tag="Partial"):
         if self.end is not None and self.end <= self.start:
             yield "end", f"expected more than start, {self.start}, got {self.end}"
 
-    def init(self, dataset: Any) -> "PartialDataset[Any]":
-        from .datasets import PartialDataset
+    def init(self, dataset: Any) -> "datasets.PartialDataset[Any]":
+        from . import datasets
 
-        return PartialDataset(dataset, self.start, len(dataset) if self.end is None else self.end)
+        return datasets.PartialDataset(dataset, self.start, len(dataset) if self.end is None else self.end)
 
 
 class WindowsConfig(TransformConfig, tag="Windows"):
@@ -116,10 +109,10 @@ class WindowsConfig(TransformConfig, tag="Windows"):
     size: Count
     stride: Count = 1
 
-    def init(self, dataset: Any) -> "WindowsDataset[Any]":
-        from .datasets import WindowsDataset
+    def init(self, dataset: Any) -> "datasets.WindowsDataset[Any]":
+        from . import datasets
 
-        return WindowsDataset(dataset, self.size, self.stride)
+        return datasets.WindowsDataset(dataset, self.size, self.stride)
 
 
 class NormalizeConfig(TransformConfig, tag="Normalize"):
@@ -134,11 +127,10 @@ class NormalizeConfig(TransformConfig, tag="Normalize"):
     mean: Annotated[tuple[Finite, ...], Meta(min_length=1)]
     std: Annotated[tuple[Positive, ...], Meta(min_length=1)]
 
-    def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
-        from .datasets import MapperDataset
-        from .images import Normalize
+    def init(self, dataset: Any) -> "datasets.MapperDataset[Any, Any]":
+        from . import datasets, images
 
-        return MapperDataset(dataset, Normalize(self.mean, self.std))
+        return datasets.MapperDataset(dataset, images.Normalize(self.mean, self.std))
 
 
 class RandomHorizontalFlipConfig(TransformConfig, tag="RandomHorizontalFlip"):
@@ -151,11 +143,10 @@ class RandomHorizontalFlipConfig(TransformConfig, tag="RandomHorizontalFlip"):
     prob: Probability = 0.5
     parts: Parts = _TRAIN
 
-    def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
-        from .datasets import MapperDataset
-        from .images import RandomHorizontalFlip
+    def init(self, dataset: Any) -> "datasets.MapperDataset[Any, Any]":
+        from . import datasets, images
 
-        return MapperDataset(dataset, RandomHorizontalFlip(self.prob))
+        return datasets.MapperDataset(dataset, images.RandomHorizontalFlip(self.prob))
 
 
 class RandomCropConfig(TransformConfig, tag="RandomCrop"):
@@ -174,11 +165,10 @@ class RandomCropConfig(TransformConfig, tag="RandomCrop"):
         if self.size is None and self.padding == 0:
             yield "size", "expected `size`, `padding`, or both: without them nothing is changed"
 
-    def init(self, dataset: Any) -> "MapperDataset[Any, Any]":
-        from .datasets import MapperDataset
-        from .images import RandomCrop
+    def init(self, dataset: Any) -> "datasets.MapperDataset[Any, Any]":
+        from . import datasets, images
 
-        return MapperDataset(dataset, RandomCrop(self.size, self.padding))
+        return datasets.MapperDataset(dataset, images.RandomCrop(self.size, self.padding))
 
     def item_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of an item's input, where it was `shape` before."""

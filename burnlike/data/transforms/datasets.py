@@ -92,15 +92,12 @@ class SamplerDataset(SelectionDataset[Item]):
         with_replacement: bool = False,
         seed: int = 0,
     ) -> None:
-        """Draw items.
+        """Draw `size` items, or `ratio` times as many as there are, from at least one.
 
         Args:
-            dataset: at least one item.
-            size: how many are drawn; or
-            ratio: how many times as many as there are.
+            dataset, size, ratio, seed: as for `SamplerConfig`.
             with_replacement: draw each from all of them, so that an item may come several times; otherwise every item
                 comes once before any comes again.
-            seed: of the draws.
 
         Raises:
             ArgumentError: both or neither of size and ratio are given, one is negative, or the dataset is empty.
