@@ -22,7 +22,6 @@ TRAIN_CONFIG = "burnlike.train.job.configs:TrainConfig"
 
 
 def add_repeated(parser: argparse.ArgumentParser, option: str, dest: str, metavar: str, text: str, **more: Any) -> None:
-    """An option that may be given several times; its values are a list."""
     parser.add_argument(option, dest=dest, metavar=metavar, action="append", default=[], help=text, **more)
 
 
@@ -84,7 +83,6 @@ class Model:
     inputs: tuple[Input, ...] = ()
 
     def build(self) -> "nn.Module":
-        """The module, on the meta device."""
         from burnlike.train.job.device import build_on_meta
 
         return build_on_meta(self.config)

@@ -17,11 +17,7 @@ OK, FAILED, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
 
 
 class Command(NamedTuple):
-    """A subcommand.
-
-    Its module in `commands/` has `add_arguments(parser)`, and `run(args)`, which returns the exit status: 0 if it does
-    not say otherwise. A BurnlikeError or an OSError that it raises is printed, and the status is 2.
-    """
+    """A subcommand. Its module has `add_arguments(parser)`, and `run(args)`, which returns the exit status."""
 
     name: str
     module: str
@@ -100,7 +96,6 @@ def _limits(args: argparse.Namespace) -> contextlib.AbstractContextManager[objec
 
 
 def message_of(error: Exception) -> str:
-    """The text of an error for the user."""
     if isinstance(error, ConfigError) and any(problem.line for problem in error.problems):
         count = len(error.problems)
         return f"{error}\nburnlike: error: {count} mistake{'s' * (count != 1)} in the config"

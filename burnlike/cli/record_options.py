@@ -37,7 +37,6 @@ FORMATS = tuple(extension.removeprefix(".") for extension in EXTENSIONS)
 
 
 def extension_named(name: str) -> str:
-    """The extension that `--format` names."""
     wanted = name.removeprefix(".").lower()
     if wanted not in FORMATS:
         raise RecordError(f"--format {name}: expected one of {', '.join(FORMATS)}{nearest(wanted, FORMATS)}")
@@ -45,13 +44,11 @@ def extension_named(name: str) -> str:
 
 
 def format_of_file(path: str) -> Format:
-    """The format of an existing record; for a set of files, that of each file."""
     found = find_record(path)
     return format_of_path(DEFAULT_EXTENSION) if found.endswith(INDEX_SUFFIX) else detect(FileSource(found))
 
 
 def open_file(path: str, layout: Any, top_level_key: str | None = None) -> "Record":
-    """Open a record of any format; imports torch."""
     if layout is None and not format_of_file(path).has_names:
         raise RecordError(f"{path}: bincode carries no names; give --layout FILE, or --model CONFIG.yaml of its model")
     from burnlike.record import open_record
@@ -167,7 +164,6 @@ def layout_of(args: argparse.Namespace, model: "nn.Module | None") -> Any:
 
 
 def byte_size(option: str, text: str) -> int:
-    """The bytes that a text such as `2GB`, `500MiB` or `4096` means."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?", text.strip().lower())
     count = int(float(found[1]) * (_UNITS | _BINARY_UNITS)[found[2] or ""]) if found else 0
     if count < 1:

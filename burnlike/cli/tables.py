@@ -38,11 +38,8 @@ def shell_word(text: str) -> str:
     """The text as one word of a shell's command line, printable and on one line (`$'...'` as bash and zsh read it)."""
     if text.isprintable():
         return shlex.quote(text)
-    return f"$'{''.join(it if it.isprintable() and it not in _MEANS_MORE else _as_bytes(it) for it in text)}'"
-
-
-def _as_bytes(text: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(text))
+    escaped = {it: "".join(f"\\x{byte:02x}" for byte in os.fsencode(it)) for it in text}
+    return f"$'{''.join(it if it.isprintable() and it not in _MEANS_MORE else escaped[it] for it in text)}'"
 
 
 def amount(count: int) -> str:

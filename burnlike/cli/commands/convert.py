@@ -13,19 +13,8 @@ from ...models.weights.table import weight_tables
 from ...record.files.sharded import INDEX_SUFFIX, listed_names
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from ...record.layout import tag_of
+from .. import record_options as options
 from ..config_options import add_repeated
-from ..record_options import (
-    FORMATS,
-    add_layout_options,
-    add_precision_options,
-    byte_size,
-    extension_named,
-    format_of_file,
-    layout_of,
-    model_of,
-    open_file,
-    precision_of,
-)
 from ..tables import amount, printable, say
 
 if TYPE_CHECKING:
@@ -39,7 +28,6 @@ _OF_TORCH = (".pt", DEFAULT_EXTENSION)
 
 
 def check_names(args: argparse.Namespace) -> None:
-    """Refuse unknown names before anything is read."""
     for option, name in (("--from", args.source), ("--to", args.target)):
         if name is not None and name not in _names():
             known = ", ".join(_names())
@@ -53,11 +41,11 @@ def check_names(args: argparse.Namespace) -> None:
 def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
     """The module of `--model`, else for another library's weights that of the `config.json` beside them."""
     if args.model is not None or args.source not in weight_tables():
-        return model_of(args)
+        return options.model_of(args)
     from ...models.pretrained import pretrained_config, pretrained_table
     from ...train.job.device import build_on_meta
 
-    format_of_file(args.input)  # a path that leads to no record is told as such
+    options.format_of_file(args.input)  # a path that leads to no record is told as such
     directory = args.input if os.path.isdir(args.input) else os.path.dirname(args.input)
     if (found := pretrained_table(directory).name) != args.source:
         raise RecordError(f"{directory}: its config.json is of a model of {found}, got --from {args.source}")
@@ -65,7 +53,6 @@ def model_to_convert(args: argparse.Namespace) -> "nn.Module | None":
 
 
 def translated(args: argparse.Namespace, module: "nn.Module | None", record: "Record") -> "Record":
-    """The record with the names and layouts that OUT gets."""
     if module is None:
         return record
     source = args.source or _source_of(args, module, record)
@@ -89,7 +76,7 @@ def _names() -> list[str]:
 
 def _source_of(args: argparse.Namespace, module: "nn.Module", record: "Record") -> str:
     """Whose names the input's tensors have by their names and shapes: `burnlike` or `torch`."""
-    if record.ids or format_of_file(args.input).extension not in _OF_TORCH:
+    if record.ids or options.format_of_file(args.input).extension not in _OF_TORCH:
         return "burnlike"
     from ...interop.torch_names import names_of
 
@@ -123,9 +110,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         metavar="NAME",
-        help=f"the format, where the extension of OUT does not say it: {', '.join(FORMATS)}",
+        help=f"the format, where the extension of OUT does not say it: {', '.join(options.FORMATS)}",
     )
-    add_precision_options(parser)
+    options.add_precision_options(parser)
     text = "replace what REGEX finds in tensors' names by NEW (\\1 is its first group); may be repeated, in order"
     add_repeated(parser, "--rename", "rename", "REGEX=NEW", text)
     parser.add_argument(
@@ -140,7 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top-level-key", metavar="KEY", help="of a file of torch.save take only what is under this key, such as model"
     )
-    add_layout_options(parser)
+    options.add_layout_options(parser)
     parser.add_argument(
         "--from",
         dest="source",
@@ -155,17 +142,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     # What is wrong with the options shows before torch is loaded and files are opened.
-    rules = [_rule(text) for text in args.rename]
-    shard_bytes = None if args.shard_size is None else byte_size("--shard-size", args.shard_size)
+    rules = [(pattern, new) for pattern, _, new in (text.rpartition("=") for text in args.rename)]
+    if wrong := [text for text, (pattern, _) in zip(args.rename, rules, strict=True) if not pattern]:
+        raise RecordError(f"--rename {wrong[0]}: expected REGEX=NEW, such as '^model\\.=' or 'gamma$=weight'")
+    shard_bytes = None if args.shard_size is None else options.byte_size("--shard-size", args.shard_size)
     name = _file_name(args.output, args.format, shard_bytes is not None)
     check_names(args)
-    precision, module = precision_of(args), model_to_convert(args)
-    layout = layout_of(args, module)
-    record = open_file(args.input, layout, args.top_level_key)
+    precision, module = options.precision_of(args), model_to_convert(args)
+    layout = options.layout_of(args, module)
+    record = options.open_file(args.input, layout, args.top_level_key)
     from ...record.tools.renaming import rename, with_ids
 
     record = rename(record, rules) if rules else record
-    if layout is not None and format_of_file(args.input).has_names:
+    if layout is not None and options.format_of_file(args.input).has_names:
         record = replace(record, layout=layout)  # which has the new names
     record = translated(args, module, record)
     if not format_of_path(name).has_names and (record.layout is None or tag_of(record.layout) == "$named"):
@@ -185,15 +174,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rule(text: str) -> tuple[str, str]:
-    pattern, separator, replacement = text.rpartition("=")
-    if not separator or not pattern:
-        raise RecordError(f"--rename {text}: expected REGEX=NEW, such as '^model\\.=' or 'gamma$=weight'")
-    return pattern, replacement
-
-
 def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
-    """A file name whose extension says the format."""
     if sharded:
         if format_name not in (None, "safetensors"):
             raise RecordError(f"--shard-size writes safetensors files, got --format {format_name}; leave one out")
@@ -201,7 +182,7 @@ def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
             raise RecordError(f"--shard-size writes a directory of safetensors files, got {output}; leave out one")
         return "model.safetensors"
     if format_name is not None:
-        return f"x{extension_named(format_name)}"
+        return f"x{options.extension_named(format_name)}"
     if os.path.isdir(output):
         raise RecordError(f"{output} is a directory: expected the name of a file, or --shard-size for a set of files")
     try:
@@ -226,7 +207,6 @@ def _report(source: str, written: str, record: "Record", precision: "Precision |
 
 
 def _size(path: str) -> int:
-    """Bytes of a file, or of the files that an index names."""
     if not path.endswith(INDEX_SUFFIX):
         return os.path.getsize(path)
     names = listed_names(read_regular(path)) or ()

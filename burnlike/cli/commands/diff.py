@@ -3,6 +3,7 @@
 import argparse
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ...errors import RecordError
@@ -34,7 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what differs; 0 if the records are equal, 1 if they differ."""
-    tolerance, layout = _tolerance(args.tolerance), layout_of(args, model_of(args))
+    tolerance = None
+    if args.tolerance is not None:
+        with suppress(ValueError):
+            tolerance = float(args.tolerance)
+        if tolerance is None or not 0 <= tolerance < math.inf:
+            raise RecordError(f"--tolerance {args.tolerance}: expected a number from 0 on, such as 1e-3")
+    layout = layout_of(args, model_of(args))
     one, other = open_file(args.a, layout), open_file(args.b, layout)
     from ...record.tools.comparison import compare
 
@@ -44,18 +51,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         say("\n".join(_lines(printable(args.a), printable(args.b), found)))
     return EQUAL if found.is_equal else DIFFERENT
-
-
-def _tolerance(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < math.inf:
-        raise RecordError(f"--tolerance {text}: expected a number from 0 on, such as 1e-3")
-    return found
 
 
 def _lines(a: str, b: str, found: "Comparison") -> Iterator[str]:

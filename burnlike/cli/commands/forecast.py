@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...config.shipped import config_file
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
+from .. import record_options as options
 from ..config_options import read_model
-from ..record_options import (
-    FORMATS,
-    add_layout_options,
-    add_precision_options,
-    extension_named,
-    format_of_file,
-    layout_of,
-    model_of,
-    open_file,
-    precision_of,
-)
 from ..tables import amount, printable, say, say_json
 
 if TYPE_CHECKING:
@@ -41,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a record of any format; or a YAML config of a run or a model, or a shipped one",
     )
     parser.add_argument(
-        "--format", metavar="NAME", help=f"the format to be written: {', '.join(FORMATS)}; default: that of FILE"
+        "--format",
+        metavar="NAME",
+        help=f"the format to be written: {', '.join(options.FORMATS)}; default: that of FILE",
     )
     parser.add_argument(
         "--optimizer",
@@ -49,24 +41,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add gradients and optimizer states: those of the config's optimizer, else AdamW's",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_precision_options(parser)
-    add_layout_options(parser)
+    options.add_precision_options(parser)
+    options.add_layout_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    chosen = None if args.format is None else format_of_path(extension_named(args.format))
+    chosen = None if args.format is None else format_of_path(options.extension_named(args.format))
     is_config = args.file.endswith(_CONFIGS)
     subject: Any = _of_config(args, chosen) if is_config else _of_file(args, chosen)
     from ...train.job.forecast import forecast
 
-    found = {"source": args.file, **forecast(*subject, precision=precision_of(args), steps=args.optimizer)}
+    found = {"source": args.file, **forecast(*subject, precision=options.precision_of(args), steps=args.optimizer)}
     say_json(found) if args.json else say("\n".join(_lines(found)))
     return 0
 
 
 def _of_file(args: argparse.Namespace, chosen: Format | None) -> "tuple[Record, Format]":
-    record = open_file(args.file, layout_of(args, model_of(args)))
-    own = format_of_file(args.file)
+    record = options.open_file(args.file, options.layout_of(args, options.model_of(args)))
+    own = options.format_of_file(args.file)
     writable = own.extension in EXTENSIONS  # not so what torch.save wrote
     return record, chosen or (own if writable else format_of_path(DEFAULT_EXTENSION))
 
@@ -79,7 +71,7 @@ def _of_config(
 
     module = model.build()
     record = Record.of(module)
-    if (layout := layout_of(args, model_of(args))) is not None:
+    if (layout := options.layout_of(args, options.model_of(args))) is not None:
         record = replace(record, layout=layout)
     return record, chosen or format_of_path(DEFAULT_EXTENSION), module, model.optimizer
 

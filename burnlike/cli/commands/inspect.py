@@ -6,6 +6,7 @@ Imports no torch, but for `--model`.
 import argparse
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from burnlike._terminal import table
@@ -79,7 +80,11 @@ def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str]
 
 
 def _tensor(entry: TensorEntry, outline: Outline, aliases: list[str], role: str | None) -> dict[str, Any]:
-    param_id = outline.ids.get(entry.name) or _id_in_name(entry.name, outline)
+    param_id = outline.ids.get(entry.name)
+    text, _, rest = entry.name.partition(".")
+    if param_id is None and len(text) == 13 and ("states" in outline.values or rest.startswith("?")):
+        with suppress(ValueError):  # a tensor of an optimizer's record begins with an id, also if found by its form
+            param_id = ParamId.parse(text)
     return {
         "path": entry.name,
         "id": None if param_id is None else str(param_id),
@@ -91,17 +96,6 @@ def _tensor(entry: TensorEntry, outline: Outline, aliases: list[str], role: str 
         "role": role,
         "aliases": aliases,
     }
-
-
-def _id_in_name(name: str, outline: Outline) -> ParamId | None:
-    """The id that a tensor of an optimizer's record begins with, also of one that was found by its form."""
-    text, _, rest = name.partition(".")
-    if len(text) != 13 or ("states" not in outline.values and not rest.startswith("?")):
-        return None
-    try:
-        return ParamId.parse(text)
-    except ValueError:
-        return None
 
 
 def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
@@ -121,8 +115,12 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
 
 
 def _text(summary: dict[str, Any]) -> str:
-    tensors = summary["tensors"]
-    lines = [f"{printable(summary['file'])}: {printable(_kind_of_file(summary))}, {summary['file_bytes']} bytes"]
+    tensors, kind, version = summary["tensors"], summary["format"], summary["version"]
+    if kind == "safetensors":
+        kind += f", burnlike format {version}" if version else ", written by another program"
+    elif version:
+        kind += f" {version}"
+    lines = [f"{printable(summary['file'])}: {printable(kind)}, {summary['file_bytes']} bytes"]
     lines += [f"note: {note}" for note in summary["notes"]] + [""]
     if tensors:
         rows = [_COLUMNS, *map(_row, tensors)]
@@ -133,13 +131,6 @@ def _text(summary: dict[str, Any]) -> str:
         if entries:
             lines += ["", f"{title}:", *(f"  {printable(name)}: {shortened(it)}" for name, it in entries.items())]
     return "\n".join(lines)
-
-
-def _kind_of_file(summary: dict[str, Any]) -> str:
-    name, version = summary["format"], summary["version"]
-    if name != "safetensors":
-        return f"{name} {version}" if version else name
-    return f"{name}, " + (f"burnlike format {version}" if version else "written by another program")
 
 
 def _row(tensor: dict[str, Any]) -> Sequence[str]:

@@ -90,7 +90,12 @@ def _run(args: argparse.Namespace) -> int:
         job = Job(config)
         stack.callback(job.parallel.close)
         if job.parallel.is_main and directory is None:
-            directory = stack.enter_context(closing(_begun(job.parallel.remembered(), args.run_dir, file)))
+            # The run that this job had begun before its launcher started it again, or a new one.
+            if begun := job.parallel.remembered():
+                found = RunDir.open(begun)
+            else:
+                found = RunDir.create(args.run_dir) if args.run_dir else RunDir.create_next(RUNS, file.stem)
+            directory = stack.enter_context(closing(found))
             job.parallel.remember(str(directory.path))
         with job.parallel.others_alive():
             path = job.parallel.broadcast(None if directory is None else directory.path)
@@ -111,15 +116,6 @@ def _run(args: argparse.Namespace) -> int:
         for line in _summary(config, job.task, directory, result):
             renderer.note(line)
     return 0
-
-
-def _begun(remembered: str, place: str | None, file: Path) -> "RunDir":
-    """The run that this job had begun before its launcher started it again, or a new one."""
-    from burnlike.train import RunDir
-
-    if remembered:
-        return RunDir.open(remembered)
-    return RunDir.create(Path(place)) if place else RunDir.create_next(RUNS, file.stem)
 
 
 def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides: list[str]) -> int:
@@ -171,7 +167,6 @@ def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
 
 
 def _resuming(path: Path, *words: str) -> str:
-    """The command that goes on with a run or a sweep exactly."""
     place = f"./{path}" if str(path).startswith("-") else str(path)
     return " ".join(map(shell_word, ["burnlike", "train", *words, "--resume", place]))
 

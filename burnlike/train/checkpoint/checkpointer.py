@@ -50,9 +50,7 @@ class Checkpoint(NamedTuple):
 def whole_checkpoint(directory: Path) -> Iterator[Path]:
     """A hidden directory to write into, which becomes the checkpoint `directory` when the `with` block ends well.
 
-    Raises:
-        CheckpointError: another process has written `directory` meanwhile.
-        OSError: it can't be written; nothing is left of it.
+    A CheckpointError says that another process has written it meanwhile; after any error nothing is left of it.
     """
     with AtomicDirectory(directory) as partial:
         yield partial.path
@@ -91,7 +89,6 @@ class Checkpointer:
         """Nothing is made before the first save.
 
         Args:
-            directory: where the checkpoints are.
             keep: how many of the last ones stay, >= 1.
             write: writes records to a directory that is not there yet, whole or not at all.
         """
@@ -143,8 +140,7 @@ class Checkpointer:
         A save that is still being written is waited for first.
 
         Args:
-            step: optimizer steps taken.
-            records: the records by name; each becomes a file `<name>.safetensors`.
+            records: by name; each becomes a file `<name>.safetensors`.
             kept: steps of the checkpoints that stay, this one among them; None: the last `keep` ones.
             background: copy the values and return; a thread writes them. `wait` tells what came of it.
 

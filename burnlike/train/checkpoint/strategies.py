@@ -21,21 +21,12 @@ CheckpointingAction = Save | Delete
 
 
 class CheckpointingStrategy(Protocol):
-    """Decides at each moment at which a checkpoint could be written.
-
-    Attributes:
-        kept: the numbers of the checkpoints that it wants, in the order of their saving.
-    """
+    """Decides at each moment at which a checkpoint could be written; `kept` are the numbers of those that it wants."""
 
     kept: list[int]
 
     def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
-        """What to do now.
-
-        Args:
-            number: of the checkpoint, growing: a step or an epoch.
-            values: metrics that are new since the last call, by names such as `valid.loss`.
-        """
+        """What to do with the growing number, a step or an epoch, and metrics since the last call, as `valid.loss`."""
         ...
 
 

@@ -150,10 +150,7 @@ class TrainConfig(Config):
                     f"'{name}' stands in each line of metrics.jsonl anyway; give another name",
                 )
             if name in names[:place]:
-                yield (
-                    f"metrics.{place}",
-                    f"expected another name than '{name}', which one before it has; set `name`",
-                )
+                yield f"metrics.{place}", f"expected another name than '{name}', which one before it has; set `name`"
         for best in BEST:
             chosen = getattr(self.training, best)
             if chosen is None or chosen.metric == "loss":
@@ -175,7 +172,6 @@ class TrainConfig(Config):
 
 
 def pattern_problems(patterns: Patterns, path: str) -> Iterable[tuple[str, str]]:
-    """The paths of those that are no regular expressions, and what is wrong with each."""
     found = ((f"{path}.{place}", pattern_problem(pattern)) for place, pattern in enumerate(patterns))
     return (it for it in found if it[1])
 
@@ -223,7 +219,7 @@ _BATCHES = ("training.batch_size", "training.accumulation_steps")
 
 
 def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Sequence[str] | None = None) -> list[str]:
-    """Compare the config of a run with the one to go on with.
+    """The fields that the config to go on with may have and has otherwise, as text such as `training.epochs: 3 -> 5`.
 
     How many processes there were is not in a config. So where there may have been several, or are now, the data loader
     compares the items of a step, when it takes up the position of a checkpoint.
@@ -231,9 +227,6 @@ def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Seque
     Args:
         said: the paths that were set for this resume; a field that differs must be one of them or below one. None
             where a program made `now`.
-
-    Returns:
-        The fields that differ and may, as text such as `training.epochs: 3 -> 5`.
     """
     changes = _changes(_plain(before), _plain(now), "")
     files = dict(file_fields(before)).keys() & dict(file_fields(now)).keys()

@@ -12,11 +12,9 @@ from ...module.torch_objects.device import find_device
 
 
 def choose_device(name: str) -> torch.device:
-    """The device that a config names.
+    """The device that a config names: `auto` (a CUDA device, else the CPU), `cpu`, `cuda` or `cuda:N`.
 
-    Args:
-        name: `auto` (a CUDA device, else the CPU), `cpu`, `cuda` or `cuda:N`. `auto` and `cuda` are the first device,
-            or that of the process among those that torchrun has started on the machine.
+    Those without a number are the first device, or that of the process among those of torchrun on the machine.
     """
     if name == "auto":
         return torch.device("cuda", local_rank()) if torch.cuda.is_available() else torch.device("cpu")
@@ -27,7 +25,6 @@ def choose_device(name: str) -> torch.device:
 
 
 def describe_device(device: torch.device) -> str:
-    """The device in words: its name and, for the CPU, the threads in use."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     threads = torch.get_num_threads()
@@ -66,7 +63,6 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def build_on_meta(config: Any) -> nn.Module:
-    """The module of a config, on the meta device."""
     try:
         with torch.device("meta"):
             return config.init("meta")

@@ -23,17 +23,13 @@ def forecast(
     precision: Precision | None = None,
     steps: bool = False,
 ) -> dict[str, Any]:
-    """How many bytes a record takes as a file, and in memory while it is saved and loaded.
+    """How many bytes a record takes as a file, and in memory while it is saved and loaded, as `burnlike forecast` says.
 
     Args:
         record: the tensors may be without values, on the meta device.
         module: of the record, on the meta device, for its buffers that records don't hold. It is changed.
-        optimizer: that trains it, AdamW's without.
         precision: of the file; None stores the tensors as they are.
-        steps: whether gradients and the optimizer's states are counted.
-
-    Returns:
-        The numbers that `burnlike forecast --json` prints.
+        steps: whether gradients and the states of the optimizer, of AdamW without one, are counted.
     """
     as_is = outline_of(record, Precision(None), with_values=False)
     stored = outline_of(record, precision or Precision(None), with_values=False)

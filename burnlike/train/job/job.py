@@ -57,7 +57,11 @@ class Job:
         module = check_fits(config.model, self.device)
         self.data = transformed(config.data.init(), config.transforms)
         self.task: Task = config.task.init()
-        _check_vocabulary(config.model, self.data)
+        own, needed = (getattr(it, "vocab_size", None) for it in (config.model, self.data))
+        if own is not None and needed is not None and own < needed:
+            raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")
+        if own is not None and callable(getattr(self.data, "expect_vocabulary", None)):
+            self.data.expect_vocabulary(own)
         if module is not None:
             check_batch(config, self.data, module)
         seed_random(config.seed)
@@ -124,13 +128,9 @@ class Job:
     ) -> RunResult:
         """Train in `run`, from its last checkpoint if it has one, and write the final record.
 
-        Args:
-            renderer: shows progress; default: plain lines.
-            interrupter: asked after each step whether to stop.
-
         Raises:
             BurnlikeError: the checkpoint does not fit, something can't be written, or the loss is not finite.
-            Interrupted: the interrupter was asked to stop.
+            Interrupted: the interrupter, which is asked after each step, was asked to stop.
         """
         renderer = renderer_of(renderer, self.parallel.is_main)
         interrupter = interrupter or Interrupter()
@@ -159,7 +159,6 @@ class Job:
             raise DeviceError(f"the memory of {self.device} is full: {remedy}") from error
 
     def _go_back(self, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> None:
-        """Take up the state of the last checkpoint, and remove what was written after it."""
         checkpoint = self.parallel.latest(checkpointer)
         if run.config.exists():
             before = TrainConfig.load(run.config)
@@ -213,12 +212,3 @@ class Job:
             write_results(run.path, values, said)
         self.parallel.broadcast(None)
         return RunResult(learning, values, said)
-
-
-def _check_vocabulary(model: Any, data: Any) -> None:
-    """Refuse a model that has fewer tokens than the data."""
-    own, needed = getattr(model, "vocab_size", None), getattr(data, "vocab_size", None)
-    if own is not None and needed is not None and own < needed:
-        raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")
-    if own is not None and callable(getattr(data, "expect_vocabulary", None)):
-        data.expect_vocabulary(own)

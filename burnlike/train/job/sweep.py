@@ -95,7 +95,6 @@ def split_values(text: str) -> list[str]:
 
 
 def checked_configs(file: Path, overrides: list[str], runs: list[SweepRun]) -> list[TrainConfig]:
-    """The config of each run."""
     configs: list[TrainConfig] = []
     problems: list[Problem] = []
 

@@ -17,8 +17,7 @@ from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
 from ...models.views.shapes import Trace, trace
 from ...module import params
 from ...module.groups.param_matchers import MatchIds
-from ..learner.evaluation import update_metrics
-from ..learner.steps import StepOutput, output_of
+from ..learner.steps import StepOutput, output_of, update_metrics
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .device import build_on_meta
@@ -33,7 +32,6 @@ WRONG = (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, Attrib
 
 
 def check_batch(config: TrainConfig, data: Any, module: nn.Module) -> None:
-    """Refuse a model that can't be trained on the data; see `batch_problems`."""
     with suppress(DataError):  # the loader says so in its turn, or leaves bad items out
         for path, message in batch_problems(config, data, module):
             raise ConfigError(f"{path}: {message}")
@@ -171,7 +169,6 @@ def _class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: A
 
 
 def _metric_problems(config: TrainConfig, task: Task, model: nn.Module, batch: Any) -> Iterator[tuple[str, str]]:
-    """Metrics that don't take what the task gives of a validation batch."""
     if not config.metrics:
         return
     try:
@@ -215,7 +212,6 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
 
 
 def _data_problems(config: Any, module: Any) -> list[tuple[str, str]]:
-    """What is wrong with the data, with the length of the run for it, and with a batch of it."""
     try:
         data = transformed(config.data.init(), config.transforms)
         batches = -(-len(data.train) // config.training.batch_size)

@@ -69,7 +69,6 @@ def legs_of(config: TrainConfig) -> list[Leg]:
 
 
 def run_legs(config: TrainConfig, directory: Path, legs: Sequence[Leg], imports: Sequence[str] = ()) -> None:
-    """Run a job leg by leg, each in a new process."""
     context = multiprocessing.get_context("spawn")
     ignore_leaks_of_killed_processes()
     for leg in legs:

@@ -151,13 +151,8 @@ class TrainingConfig(Config):
         return -(-batches // self.accumulation_steps)
 
     def directed(self, metrics: Mapping[str, Any]) -> Self:
-        """The same with the directions of `keep_best` and `early_stopping`.
-
-        Args:
-            metrics: by name, or their configs; `higher_is_better` of each says its direction.
-
-        Raises:
-            ConfigError: a direction is the wrong one, or nothing says it; or there is no such metric.
+        """The same with the directions of `keep_best` and `early_stopping`, as `higher_is_better` of metrics or their
+        configs says; a ConfigError if one is the wrong one or nothing says it, or if there is no such metric.
         """
         found: dict[str, Any] = {}
         for name in BEST:

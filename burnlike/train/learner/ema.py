@@ -16,12 +16,7 @@ from .configs import EmaConfig
 
 
 class Ema:
-    """The average, by the paths of the parameters; buffers, such as running statistics, are the model's own.
-
-    Attributes:
-        config: the decay.
-        steps: how many steps are averaged.
-    """
+    """The average, of so many `steps`; buffers, such as running statistics, are the model's own."""
 
     def __init__(self, model: nn.Module, config: EmaConfig | None = None) -> None:
         self.config = config or EmaConfig()

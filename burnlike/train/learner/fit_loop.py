@@ -16,9 +16,9 @@ from ..runs.run_dir import RunDir, open_or_create
 from ..view.callback import Callback, Callbacks, RunLog
 from ..view.renderers import Renderer, renderer_of
 from .configs import BEST, TrainingConfig
-from .evaluation import detached, put_states, states_of, update_metrics, values_of
 from .foreign_loader import as_loader, check_ranks
 from .saving import Saving, not_finite
+from .steps import detached, put_states, states_of, update_metrics, values_of
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 from .updates import checkpointed
 
@@ -197,7 +197,6 @@ class FitLoop:
         self.callbacks.call("on_epoch_end", learner, epoch)
 
     def _is_stopped(self) -> bool:
-        """Whether a stop was asked for, of any process."""
         if self.interrupter is None:
             return False
         number = self.learner.parallel.largest(self.interrupter.asked or 0)
@@ -240,7 +239,6 @@ class FitLoop:
         return {f"valid.{name}": value for name, value in values.items()}
 
     def _save(self, train: Any, values: dict[str, float], *, is_over: bool, is_stopped: bool) -> None:
-        """Tell of the checkpoint that has been written by now, and write one if it is due."""
         if (saving := self.saving) is None:
             return
         self._tell_saved(wait=False)

@@ -21,10 +21,7 @@ class ForeignLoader:
     The global random generators, from which torch's DataLoader shuffles, are put back to where they were at that start,
     and to where they were afterwards. So the batches are those of a training that was not stopped. A loader with
     `state_dict` and `load_state_dict` of its own, such as torchdata's StatefulDataLoader, is asked for its state.
-
-    Attributes:
-        epoch: of the next batch, from 0.
-        position: of the next batch in the epoch.
+    `epoch`, from 0, and `position` in it are those of the next batch.
     """
 
     def __init__(

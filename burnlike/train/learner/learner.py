@@ -18,11 +18,10 @@ from ..view.callback import Callback
 from ..view.renderers import Renderer
 from .configs import AutocastDtype, EmaConfig, TrainingConfig
 from .ema import Ema
-from .evaluation import LossWindow, Metric, evaluate
 from .fit_loop import FitLoop, LearningResult
 from .foreign_loader import as_loader, check_ranks
 from .saving import Counters
-from .steps import LossFunction, StepOutput, TrainStep, output_of, saying_where, task_of
+from .steps import LossFunction, LossWindow, Metric, StepOutput, TrainStep, evaluate, output_of, saying_where, task_of
 from .stopping import Interrupter
 from .updates import Accumulation, AnyOptimizer, Schedule, make_update
 
@@ -75,7 +74,7 @@ class Learner(Generic[Batch]):
         ema: EmaConfig | None = None,
         parallel: SingleProcess | None = None,
     ) -> None:
-        """Make a learner that has taken no step.
+        """Make a learner that has taken no step; a ConfigError if a part is missing or does not fit the others.
 
         Args:
             model: any module, trained in place.
@@ -90,10 +89,6 @@ class Learner(Generic[Batch]):
             precision: the type that autocast computes in; float16 scales the loss.
             grad_clipping: for torch's optimizers; burnlike's have their own.
             ema: an average of the weights, which validation uses.
-            parallel: the processes that train together.
-
-        Raises:
-            ConfigError: a part is missing or does not fit the others.
         """
         self.parallel = parallel or SingleProcess()
         self.parallel.prepare(model, optimizer)
@@ -139,7 +134,6 @@ class Learner(Generic[Batch]):
             metrics_log: where lines go, if there is no directory.
             checkpointer: writes checkpoints, if there is no directory.
             renderer: shows progress, the first of the callbacks; default: plain lines.
-            callbacks: called at each point.
             interrupter: asked after each step whether to stop; a checkpoint is written first.
 
         Raises:
@@ -163,11 +157,9 @@ class Learner(Generic[Batch]):
         return self.take_step()
 
     def backward(self, batch: Batch, *, is_last: bool = True, counts: bool = True) -> StepOutput:
-        """Compute the loss of a batch and add its gradients to those of the step.
+        """Compute the loss of a batch and add its gradients to those of the step; processes exchange the last ones.
 
-        Args:
-            is_last: whether the step has no further batch; processes exchange gradients then.
-            counts: False for a batch that belongs to another process; its gradients are 0.
+        A batch that does not count belongs to another process: its gradients are 0.
         """
         with self.parallel.accumulating(self.model, is_last, counts):
             with self.autocast(), saying_where(batch, lambda: f"step {self.step + 1}, epoch {self.epoch + 1}"):
@@ -241,8 +233,7 @@ class Learner(Generic[Batch]):
     def load_checkpoint(self, checkpoint: Checkpoint, train_loader: Any) -> list[str]:
         """Go back to the state of a checkpoint; `fit` goes on from there.
 
-        Returns:
-            Notes on what does not go on as it was: nothing, but with another number of processes.
+        Returns notes on what does not go on as it was: nothing, but with another number of processes.
 
         Raises:
             CheckpointError, RecordError, DataError: a file is missing or damaged; of another model; of other data.

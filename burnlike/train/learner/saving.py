@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 
 class Saving:
-    """Writes the checkpoints of one training.
-
-    Attributes:
-        strategy: which ones stay.
-        last: the last one that was written or begun.
-    """
+    """Writes the checkpoints of one training; `strategy` says which stay, `last` is the last one written or begun."""
 
     def __init__(self, learner: "Learner[Any]", training: TrainingConfig, checkpointer: Checkpointer) -> None:
         self._learner = learner
@@ -59,12 +54,7 @@ class Saving:
             self._best.load_state_dict(state)
 
     def is_due(self, values: Mapping[str, float], *, epochs: int, is_over: bool, is_end: bool) -> bool:
-        """Whether to write one after this step, after which so many epochs are done; with what its validation gave.
-
-        Args:
-            is_over: whether the step ended an epoch.
-            is_end: whether it ended the training.
-        """
+        """Whether to write one after this step, which was the last of an epoch (`is_over`) or of all (`is_end`)."""
         training, step = self._training, self._learner.step
         if step in self.strategy.kept:
             return False
@@ -80,7 +70,6 @@ class Saving:
         )
 
     def save(self, train: Any, values: Mapping[str, float], *, background: bool) -> None:
-        """Write the checkpoint of this step."""
         self._check_finite()
         learner = self._learner
         self.strategy.checkpointing(learner.step, values)

@@ -45,10 +45,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Interrupted(BaseException):
-    """The run was stopped by a signal; like KeyboardInterrupt, not an error.
-
-    Attributes:
-        signal: the signal's number; shells expect the exit status 128 + this.
+    """The run was stopped by a `signal`, for which shells expect the status 128 + signal; no error, as
+    KeyboardInterrupt is none.
     """
 
     def __init__(self, signal_number: int) -> None:

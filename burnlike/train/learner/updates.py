@@ -9,21 +9,10 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.checkpoint import checkpoint
 
+from ... import optim
 from ..._torch_compat import foreach
 from ...errors import ConfigError
 from ...interop.torch_module_optimizer import TorchModuleOptimizer
-from ...optim import (
-    AnyLrScheduler,
-    ConstantLrConfig,
-    GradientClipping,
-    GradientsParams,
-    Lbfgs,
-    ModuleLearningRate,
-    ModuleLrScheduler,
-    Optimizer,
-    OptimizerAdaptor,
-    clip,
-)
 from ...optim.core.sharded import local
 from ..parallel.distributed import blocks_of
 from ..parallel.single_process import SingleProcess
@@ -66,16 +55,18 @@ class Accumulation:
         self._has_batches = False
 
 
-AnyOptimizer = Optimizer | torch.optim.Optimizer
-Schedule = AnyLrScheduler[float] | AnyLrScheduler[ModuleLearningRate] | LRScheduler | float | None
+AnyOptimizer = optim.Optimizer | torch.optim.Optimizer
+Schedule = optim.AnyLrScheduler[float] | optim.AnyLrScheduler[optim.ModuleLearningRate] | LRScheduler | float | None
 
 
 class AdaptorUpdate:
     """Steps of an OptimizerAdaptor."""
 
-    def __init__(self, model: nn.Module, optimizer: OptimizerAdaptor[Any], schedule: AnyLrScheduler[Any]) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: optim.OptimizerAdaptor[Any], schedule: optim.AnyLrScheduler[Any]
+    ) -> None:
         optimizer.check(model)
-        if isinstance(schedule, ModuleLrScheduler):
+        if isinstance(schedule, optim.ModuleLrScheduler):
             schedule.check(model)
         self._model = model
         self._optimizer = optimizer
@@ -89,14 +80,14 @@ class AdaptorUpdate:
         """
         lr = self._schedule.step()
         if scaler is None:
-            grads = GradientsParams.from_module(self._model)
+            grads = optim.GradientsParams.from_module(self._model)
             self._optimizer.step(lr, self._model, grads, loss_scale=None if divisor == 1.0 else divisor)
         else:
             self._scaled = self._scaled or TorchModuleOptimizer(self._model, self._optimizer, 0.0)
             scaler.step(self._scaled, lr=lr, divisor=divisor)
             scaler.update()
             self._scaled.zero_grad()
-        return lr.base if isinstance(lr, ModuleLearningRate) else lr
+        return lr.base if isinstance(lr, optim.ModuleLearningRate) else lr
 
 
 class TorchUpdate:
@@ -105,8 +96,8 @@ class TorchUpdate:
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
-        schedule: AnyLrScheduler[Any] | LRScheduler | None,
-        clipping: GradientClipping | None,
+        schedule: optim.AnyLrScheduler[Any] | LRScheduler | None,
+        clipping: optim.GradientClipping | None,
     ) -> None:
         self._optimizer = optimizer
         self._schedule = schedule
@@ -118,7 +109,7 @@ class TorchUpdate:
         self._is_stepped = True
 
     def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
-        if isinstance(self._schedule, AnyLrScheduler):
+        if isinstance(self._schedule, optim.AnyLrScheduler):
             rate = self._schedule.step()
             for group in self._optimizer.param_groups:
                 group["lr"] = rate
@@ -145,25 +136,25 @@ class TorchUpdate:
         if divisor != 1.0 and grads:
             foreach.mul_(grads, 1.0 / divisor)
         if self._clipping is not None and grads:
-            foreach.copy_([local(grad) for grad in grads], clip(self._clipping, grads))
+            foreach.copy_([local(grad) for grad in grads], optim.clip(self._clipping, grads))
 
 
 def make_update(
-    model: nn.Module, optimizer: AnyOptimizer, schedule: Schedule, clipping: GradientClipping | None
-) -> tuple[AdaptorUpdate | TorchUpdate, AnyLrScheduler[Any] | LRScheduler | None]:
+    model: nn.Module, optimizer: AnyOptimizer, schedule: Schedule, clipping: optim.GradientClipping | None
+) -> tuple[AdaptorUpdate | TorchUpdate, optim.AnyLrScheduler[Any] | LRScheduler | None]:
     """The update of an optimizer, and the schedule, made where a rate was given."""
     if isinstance(schedule, int | float):
-        schedule = ConstantLrConfig(lr=float(schedule)).init()
-    if isinstance(optimizer, Lbfgs):
+        schedule = optim.ConstantLrConfig(lr=float(schedule)).init()
+    if isinstance(optimizer, optim.Lbfgs):
         raise ConfigError("optimizer: Lbfgs asks for the loss several times in a step; step it by a loop of your own")
-    if isinstance(optimizer, Optimizer):
-        if not isinstance(schedule, AnyLrScheduler):
+    if isinstance(optimizer, optim.Optimizer):
+        if not isinstance(schedule, optim.AnyLrScheduler):
             raise ConfigError(
                 "lr_scheduler: an optimizer of burnlike is told the learning rate at each step; expected a rate such as"
                 f" 1e-3, or a schedule of burnlike such as CosineAnnealingConfig(...).init(), got {schedule!r:.80}"
             )
-        if not isinstance(optimizer, OptimizerAdaptor):
-            if isinstance(schedule, ModuleLrScheduler):
+        if not isinstance(optimizer, optim.OptimizerAdaptor):
+            if isinstance(schedule, optim.ModuleLrScheduler):
                 raise ConfigError("lr_scheduler: rates of groups are for an OptimizerAdaptor, which has groups")
             return TorchUpdate(TorchModuleOptimizer(model, optimizer, 0.0), schedule, clipping), schedule
         if clipping is not None:
@@ -192,10 +183,9 @@ def make_update(
 
 
 def _check_schedule(optimizer: torch.optim.Optimizer, schedule: Any) -> None:
-    """Refuse what can't be stepped once for each step of an optimizer of torch."""
-    if isinstance(schedule, ModuleLrScheduler):
+    if isinstance(schedule, optim.ModuleLrScheduler):
         raise ConfigError("lr_scheduler: rates of groups are for optimizers of burnlike; torch's have param_groups")
-    if schedule is None or isinstance(schedule, AnyLrScheduler):
+    if schedule is None or isinstance(schedule, optim.AnyLrScheduler):
         return
     if not isinstance(schedule, LRScheduler):
         raise ConfigError(

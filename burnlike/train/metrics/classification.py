@@ -9,20 +9,10 @@ from torch import Tensor
 from torchmetrics.functional.classification import binary_auroc, binary_average_precision, multilabel_stat_scores
 
 from ...errors import ShapeError
+from . import configs
 from .base import ConfiguredMetric, scores_and_truth
-from .configs import (
-    AucPrConfig,
-    AurocConfig,
-    ConfusionStatsConfig,
-    FBetaScoreConfig,
-    HammingConfig,
-    PrecisionConfig,
-    RecallConfig,
-    _ClassReductionConfig,
-    _DecisionConfig,
-)
 
-Counted = TypeVar("Counted", bound="HammingConfig | _ClassReductionConfig[Any]")
+Counted = TypeVar("Counted", bound="configs.HammingConfig | configs._ClassReductionConfig[Any]")
 
 
 class ClassCounts(ConfiguredMetric[Counted]):
@@ -68,7 +58,7 @@ class ClassCounts(ConfiguredMetric[Counted]):
         self.counts = self.counts.expand(4, max(sizes))
 
 
-Decision = TypeVar("Decision", bound=_DecisionConfig[Any])
+Decision = TypeVar("Decision", bound=configs._DecisionConfig[Any])
 
 
 class DecisionCounts(ClassCounts[Decision]):
@@ -92,7 +82,7 @@ class DecisionCounts(ClassCounts[Decision]):
         return none.scatter(1, scores.topk(k, dim=1).indices, True)
 
 
-class ConfusionStats(DecisionCounts[ConfusionStatsConfig], of=ConfusionStatsConfig):
+class ConfusionStats(DecisionCounts[configs.ConfusionStatsConfig], of=configs.ConfusionStatsConfig):
     """How many predictions are right and wrong: for each class with `Macro`, of all classes together with `Micro`.
 
     The value is a dict of `[classes]`, or `[1]`, float64.
@@ -129,7 +119,7 @@ class _Score(DecisionCounts[Decision]):
         return torch.where(counts.sum() == 0, torch.nan, 100 * values.nanmean())
 
 
-class Precision(_Score[PrecisionConfig], of=PrecisionConfig):
+class Precision(_Score[configs.PrecisionConfig], of=configs.PrecisionConfig):
     """true positives / predicted positives, in percent; 0 for a class that is never predicted."""
 
     title = "Precision"
@@ -138,7 +128,7 @@ class Precision(_Score[PrecisionConfig], of=PrecisionConfig):
         return counts[0], counts[0] + counts[1], 0.0
 
 
-class Recall(_Score[RecallConfig], of=RecallConfig):
+class Recall(_Score[configs.RecallConfig], of=configs.RecallConfig):
     """true positives / positive targets, in percent; 0 for a class that no target has."""
 
     title = "Recall"
@@ -147,7 +137,7 @@ class Recall(_Score[RecallConfig], of=RecallConfig):
         return counts[0], counts[0] + counts[3], 0.0
 
 
-class FBetaScore(_Score[FBetaScoreConfig], of=FBetaScoreConfig):
+class FBetaScore(_Score[configs.FBetaScoreConfig], of=configs.FBetaScoreConfig):
     """(1 + beta^2) tp / ((1 + beta^2) tp + beta^2 fn + fp), in percent (van Rijsbergen 1979).
 
     A class that is neither predicted nor a target has no value and is left out of the mean.
@@ -161,7 +151,7 @@ class FBetaScore(_Score[FBetaScoreConfig], of=FBetaScoreConfig):
         return above, above + square * counts[3] + counts[1], math.nan
 
 
-class Hamming(ClassCounts[HammingConfig], of=HammingConfig):
+class Hamming(ClassCounts[configs.HammingConfig], of=configs.HammingConfig):
     """How many labels are predicted as they are, in percent: 100 less the Hamming loss."""
 
     title, unit = "Hamming Score @ Threshold({threshold})", "%"
@@ -177,7 +167,7 @@ class Hamming(ClassCounts[HammingConfig], of=HammingConfig):
 _CHANCE = 50.0
 
 
-Areas = TypeVar("Areas", AurocConfig, AucPrConfig)
+Areas = TypeVar("Areas", configs.AurocConfig, configs.AucPrConfig)
 
 
 class _Area(ConfiguredMetric[Areas]):
@@ -234,7 +224,7 @@ class _Area(ConfiguredMetric[Areas]):
         return torch.stack(areas).mean() if areas else torch.full_like(scores[0], _CHANCE, dtype=torch.float64)
 
 
-class Auroc(_Area[AurocConfig], of=AurocConfig):
+class Auroc(_Area[configs.AurocConfig], of=configs.AurocConfig):
     """Area under the ROC curve: how often a positive item has the higher score of two, ties counted half, in percent.
 
     A class has one if it has positive and negative items (Hanley & McNeil 1982).
@@ -246,7 +236,7 @@ class Auroc(_Area[AurocConfig], of=AurocConfig):
         return binary_auroc(scores, truth, validate_args=False) if 0 < int(truth.sum()) < len(truth) else None
 
 
-class AucPr(_Area[AucPrConfig], of=AucPrConfig):
+class AucPr(_Area[configs.AucPrConfig], of=configs.AucPrConfig):
     """Average precision: the sum over all thresholds of precision * increase of recall, in percent.
 
     A class has one if it has positive items. Equal scores are one threshold.

@@ -134,10 +134,7 @@ def _has_nvml(metric: EpochMetric) -> bool:
     try:
         torch.cuda.utilization()
     except (ModuleNotFoundError, RuntimeError) as error:
-        warnings.warn(
-            f"{type(metric).__name__}: the driver can't be asked, by the package nvidia-ml-py ({error});"
-            " its value is NaN",
-            stacklevel=3,
-        )
+        why = f"the driver can't be asked, by the package nvidia-ml-py ({error}); its value is NaN"
+        warnings.warn(f"{type(metric).__name__}: {why}", stacklevel=3)
         return False
     return True

@@ -265,7 +265,6 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
 
 
 def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.Parameter]) -> None:
-    """Let an optimizer update other parameters, by the addresses of those before."""
     before = dict(optimizer.state)
     if any(float(state.get("step", 1)) for state in before.values()):
         raise ConfigError(

@@ -17,8 +17,7 @@ class SingleProcess:
     """Trains by itself; several processes have the same interface.
 
     Attributes:
-        rank: number of the process.
-        world_size: how many there are.
+        rank: number of the process, of `world_size`.
         is_sharded: whether each process has a part of each parameter.
     """
 

@@ -92,11 +92,10 @@ def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
 
 
 def git_state(directory: Path) -> dict[str, Any] | None:
-    """The commit of the repository around a directory, and whether files that git knows are changed.
+    """The commit of the repository around a directory, and whether files that git knows are changed; None without one.
 
-    Returns:
-        None outside of a repository, without git, and where git fails; `is_dirty` is None where git takes seconds, and
-        where it would run programs that the repository's own settings name, as one that somebody sent could.
+    `is_dirty` is None where git takes seconds, and where it would run programs that the repository's own settings name,
+    as one that somebody sent could.
     """
     commit = _git(directory, "rev-parse", "HEAD")
     if not commit:

@@ -50,8 +50,7 @@ class LogSummary(NamedTuple):
 
     Attributes:
         seconds: the time of all parts of the run, from each start to the last line before the next; None without one.
-        ending: how the last part ended; None where it did not, as while it goes on or after a kill.
-        reason: of that ending, such as the message of an error.
+        ending: how the last part ended, for what `reason`; None where it did not, as while it goes on or after a kill.
     """
 
     seconds: float | None = None
@@ -143,12 +142,8 @@ _ALWAYS = frozenset(("step", "epoch", "split", "time"))
 
 
 class MetricLines(NamedTuple):
-    """What can be used of a file of metrics.
-
-    Attributes:
-        lines: those that can be used.
-        damaged: the numbers of those that can't.
-        left_out: how many metrics are left out as there are too many, or as their names are too long.
+    """The lines of a file of metrics that can be used, the numbers of those that can't, and how many metrics are left
+    out as there are too many, or as their names are too long.
     """
 
     lines: list[dict[str, Any]]

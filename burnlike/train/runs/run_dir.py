@@ -19,11 +19,8 @@ class RunDir:
     """A run's directory, locked by this process until `close`; `run.lock` marks it as a run.
 
     Attributes:
-        path: of the directory.
-        config: the file of the resolved config.
-        metrics: the file of the metrics, as JSON lines.
+        config: the file of the resolved config; `metrics` that of the metrics, `model` that of the final record.
         checkpoints: the directory of the checkpoints.
-        model: the file of the final record.
     """
 
     def __init__(self, path: Path, lock: IO[str]) -> None:
@@ -60,12 +57,7 @@ class RunDir:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunDir":
-        """Take up the run at `path`.
-
-        Raises:
-            CheckpointError: there is none.
-            RunDirError: another process is working on it, or it can't be locked.
-        """
+        """Take up the run at `path`: CheckpointError if there is none, RunDirError if another process works on it."""
         path = Path(path)
         if not path.is_dir():
             raise CheckpointError(f"there is no run at {path}; leave out --resume to start one, or check the path")

@@ -36,13 +36,10 @@ class RunFiles(NamedTuple):
         path: the directory, and its `name`.
         state: `running`, `done`, `stopped` or `failed`.
         reason: of that state, such as the message of an error.
-        lines: of metrics.
         seconds: how long the run has been working; None where nothing says so.
         config: the values by their paths, such as `training.epochs`; `config_text` is the YAML.
-        environment: see `environment`.
         values: the loss and metrics over all of each split, measured at the end.
         said: what the task said of the model at the end.
-        checkpoints: those that are there, by step.
         problems: what could not be read.
     """
 

@@ -60,11 +60,7 @@ class TrainingState:
     """
 
     def __init__(self, *, random: bool = True, **parts: Any) -> None:
-        """Name the parts, and whether the global random generators belong to it; nothing is read yet.
-
-        Raises:
-            RecordError: a part can't be stored.
-        """
+        """Name the parts, and whether the global random generators belong to it; nothing is read yet."""
         for name in (SMALL, _RANDOM):
             if name in parts:
                 raise RecordError(f"expected another name for the part '{name}', which is taken")
@@ -77,11 +73,7 @@ class TrainingState:
             self._small[_RANDOM] = Handling(random_state, restore_random)
 
     def to_records(self) -> dict[str, Record]:
-        """The records by name: one of each module and optimizer, and `training`; copies nothing.
-
-        Raises:
-            RecordError: a part holds what can't be stored without code; the message names it.
-        """
+        """The records by name, of which nothing is copied; a RecordError names what can't be stored without code."""
         records = {}
         for name in self._names():
             part = self.parts[name]
@@ -100,7 +92,6 @@ class TrainingState:
         module is changed; only if a file can't be read any more in the middle of it is its module partly loaded.
 
         Args:
-            records: what `to_records` gave.
             remap: name of a module among the parts -> pairs that rename what its record has, as in
                 `burnlike.record.load`; the optimizers follow.
 
@@ -151,9 +142,6 @@ class TrainingState:
 
         A name with one of `burnlike.record.EXTENSIONS` is that of a single file, which `burnlike.record.save` writes.
 
-        Returns:
-            The directory.
-
         Raises:
             CheckpointError: it exists, or can't be written.
             RecordError: see `to_records`; or it is the name of a file of torch.save.
@@ -171,13 +159,9 @@ class TrainingState:
         return path
 
     def load(self, directory: str | os.PathLike[str], remap: Mapping[str, Remap] | None = None) -> None:
-        """Put every part back from what `save` or a Checkpointer wrote.
+        """Put every part back from what `save` or a Checkpointer wrote, a directory or a single file.
 
-        Args:
-            directory: what was written; or a single file, see `save`.
-            remap: see `load_records`: `{"model": [("^old", "new")]}`.
-
-        Raises what `load_records` raises, and RecordIOError if a file is missing.
+        As `load_records`, with `remap` such as `{"model": [("^old", "new")]}`; a RecordIOError if a file is missing.
         """
         if os.path.isdir(directory):
             self.load_records(self._files(directory), remap)
@@ -185,11 +169,7 @@ class TrainingState:
             self.load_record(self.open_record(directory), remap)
 
     def open_record(self, path: str | os.PathLike[str]) -> Record:
-        """Open the directory or single file that `save` or a Checkpointer wrote, as one record.
-
-        Raises:
-            RecordIOError, RecordFormatError: a file can't be read; it is damaged, by its checksums.
-        """
+        """Open the directory or single file that `save` or a Checkpointer wrote, as one record, by its checksums."""
         if not os.path.isdir(path):
             return _verified(open_record(path))
         return replace(Record.of(self._files(path)), source=os.fspath(path))
@@ -199,7 +179,6 @@ class TrainingState:
         return {name: _verified(SafetensorsRecorder().load(path)) for name, path in paths.items()}
 
     def _names(self) -> list[str]:
-        """The parts that have a record of their own."""
         return [name for name in self.parts if name not in self._small]
 
     def _loading_themselves(self) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..._terminal import one_line
 from .formats import (
@@ -18,19 +18,13 @@ from .formats import (
 )
 from .plot import FRAME, FullHistory, Piece, RecentHistory, plot
 from .renderers import Clock, Usage
+from .summary import EpochValue
 
 MAX_PLOT_ROWS, MIN_PLOT_ROWS, MIN_PLOT_COLUMNS = 14, 6, 36
 _POINTS, _RECENT_POINTS = 250, 100
 _HEADS = ("", "last", "epoch", "validation", "best")
 TITLE, STRONG = -2, -3
 """Owners of pieces beside those of plots."""
-
-
-class Best(NamedTuple):
-    """The best value of a validation so far, and its epoch from 1."""
-
-    value: float
-    epoch: int
 
 
 class NumericMetricState:
@@ -65,7 +59,7 @@ class Board:
         self._rate = ""
         self._train: dict[str, NumericMetricState] = {}
         self._measured: dict[str, float | None] = {}
-        self._best: dict[str, Best] = {}
+        self._best: dict[str, EpochValue] = {}
         self._last_step = 0
         self._full: dict[str, FullHistory] = {}
         self._recent = RecentHistory(_RECENT_POINTS)
@@ -96,7 +90,7 @@ class Board:
                     best = self._best.get(name)
                     sign = -1 if lower_is_better(name) else 1
                     if value is not None and (best is None or sign * value > sign * best.value):
-                        self._best[name] = Best(value, self._epoch + 1)
+                        self._best[name] = EpochValue(self._epoch + 1, value)
                 if is_quality(name):
                     self._full.setdefault(name, FullHistory(_POINTS)).push(line["split"], value, line["step"])
             self._recent.push(line["split"], line.get("loss"))

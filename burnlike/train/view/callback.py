@@ -113,16 +113,14 @@ class RunLog(Callback):
         self._config = ""
 
     def on_fit_start(self, learner: "Learner[Any]") -> None:
-        """Write the environment, and what has changed in it since the run began."""
         if learner.run is None:
             return
         self._log = LogFile(learner.run.path / LOG_NAME)
         try:
             changes = write_environment(learner.run.path)
         except OSError as error:
-            raise RunDirError(
-                f"{learner.run.path}: the environment can't be written: {error.strerror or error}"
-            ) from error
+            why = error.strerror or error
+            raise RunDirError(f"{learner.run.path}: the environment can't be written: {why}") from error
         with suppress(OSError):  # a program may train without a config
             self._config = read_regular(learner.run.config).decode("utf-8", "replace")
         self._log.start(learner.step, learner.total_steps)
@@ -143,7 +141,6 @@ class RunLog(Callback):
             self._log.end(DONE)
 
     def on_exception(self, learner: "Learner[Any]", error: BaseException) -> None:
-        """The last line, with the error; a signal is none."""
         if self._log is None:
             return
         is_error = isinstance(error, Exception)

@@ -97,7 +97,6 @@ def describe(metrics: Mapping[str, Any], total_steps: int) -> str:
 
 
 def _with_name(name: str, value: float | None) -> str:
-    """A metric with its name: rates as a number a second, learning rates with an exponent."""
     if value is None:
         return f"{name} -"
     if name.endswith(RATE):

@@ -65,7 +65,6 @@ class Logger(Callback):
         raise NotImplementedError
 
     def on_fit_start(self, learner: "Learner[Any]") -> None:
-        """Open it, in the process that writes."""
         if not learner.parallel.is_main:
             return
         self.open(None if learner.run is None else learner.run.path, learner.step)
@@ -83,7 +82,6 @@ class Logger(Callback):
         self._guarded(self.close, DONE)
 
     def on_exception(self, learner: "Learner[Any]", error: BaseException) -> None:
-        """Close it, so that all that was sent arrives."""
         self._guarded(self.close, FAILED if isinstance(error, Exception) else STOPPED)
 
     def _guarded(self, call: Any, *values: Any) -> None:
@@ -116,7 +114,6 @@ class SentLines:
         self._steps = dict(self._before)
 
     def has(self, line: Mapping[str, Any]) -> bool:
-        """Whether an earlier part of the run has sent this line."""
         return line["step"] <= self._before.get(line["split"], -1)
 
     def add(self, line: Mapping[str, Any]) -> None:

@@ -1,13 +1,64 @@
-"""A chart: an SVG that stretches with the page, labels beside it that keep their size, and its axes."""
+"""A chart: an SVG that stretches with the page, labels beside it, axes; and HTML in which text can only be text."""
 
+import html
 import math
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ...._terminal import harmless
 from ..formats import format_value
 from .curves import Curves, Points, Series
-from .markup import Html, tag
+
+_EMPTY = ("meta", "img", "path", "line")
+"""Elements without content."""
+
+
+_MOST_ROWS = 1_000
+"""Of a table."""
+
+
+class Html(str):
+    """Finished HTML; any other string is text and is escaped."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *content: object, **attributes: object) -> Html:
+    """An element with Html, or what is shown as text; with attributes, `_` for `-` in their names. None is left out.
+
+    Example:
+        >>> tag("p", "a < b", tag("b", 1), class_="x")
+        '<p class="x">a &lt; b<b>1</b></p>'
+    """
+    pairs = [(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value is not None]
+    head = " ".join([name, *(f'{key}="{escaped(value)}"' for key, value in pairs)])
+    if name in _EMPTY:
+        return Html(f"<{head}/>")
+    return Html(f"<{head}>{joined(content)}</{name}>")
+
+
+def joined(content: object) -> Html:
+    pieces = content if isinstance(content, list | tuple) else [content]
+    return Html("".join(it if isinstance(it, Html) else escaped(it) for it in pieces if it is not None))
+
+
+def escaped(value: object) -> str:
+    """Text for HTML; codes that change the order or the look of other text are shown as codes."""
+    return html.escape(harmless(str(value)), quote=True)
+
+
+def grid(heads: "list[object]", rows: "list[list[object]]", **attributes: object) -> Html:
+    """A table in a box that scrolls where it is too wide."""
+    head = tag("tr", *(tag("th", it, scope="col") for it in heads))
+    left_out = len(rows) - _MOST_ROWS
+    body = [
+        tag("tr", *(it if isinstance(it, Html) and it.startswith("<td") else tag("td", it) for it in row))
+        for row in rows[:_MOST_ROWS]
+    ]
+    body += [tag("tr", tag("td", f"... and {left_out:,} more", colspan=len(heads)))] if left_out > 0 else []
+    return tag("div", tag("table", tag("thead", head), tag("tbody", *body), **attributes), class_="scroll")
+
 
 _LOG_RATIO = 50
 """From which ratio of the largest value to the smallest a logarithm shows more."""
@@ -33,7 +84,6 @@ class Axis(NamedTuple):
         return value / max(abs(self.low), abs(self.high), 1e-300)  # differences of huge values stay finite
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Round values within the range, at most about `most`."""
         low, high = self.low, self.high
         if self.is_log:
             first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
@@ -122,7 +172,6 @@ class Names(NamedTuple):
         return _without_common_start(self.runs, "-_/ ,=")
 
     def long_label(self, series: Series, curves: Curves) -> str:
-        """The name where values are listed."""
         label = self.label(series)
         return label if self.is_single or not curves.has_splits else f"{label}, {split_name(series.split)}"
 
@@ -177,7 +226,6 @@ def chart(curves: Curves, names: Names, steps: Axis, number: int) -> Html:
 
 
 def chart_data(curves: Curves, names: Names) -> dict[str, Any]:
-    """What the script shows where the pointer is."""
     axis = axis_of(curves)
     series = [
         {

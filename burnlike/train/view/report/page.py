@@ -13,9 +13,8 @@ from ...._regular_file import read_regular
 from ...runs.run_files import RunFiles, config_differences
 from ..formats import RATE, format_bytes, format_elapsed, format_value, is_quality, lower_is_better
 from ..summary import LearnerSummary, MetricSummary
-from .chart import COLORS, Axis, Names, chart, chart_data, split_name
+from .chart import COLORS, Axis, Html, Names, chart, chart_data, grid, split_name, tag
 from .curves import curves_of
-from .markup import Html, grid, tag
 
 _LONGEST_TEXT = 50_000
 _MOST_IMAGES, _LARGEST_IMAGE = 24, 4_000_000
@@ -25,7 +24,6 @@ SAMPLES_NAME = "samples"
 
 
 def section(title: str, *content: Html | None, id_: str) -> Html | None:
-    """A section with a heading; None without content."""
     found = [it for it in content if it]
     return tag("section", tag("h2", title), *found, id=id_) if found else None
 
@@ -39,7 +37,6 @@ def swatch(place: int) -> Html:
 
 
 def problems(runs: list[RunFiles], names: list[str]) -> Html | None:
-    """What could not be read, and why runs failed."""
     found = [(name, text) for run, name in zip(runs, names, strict=True) for text in run.problems]
     found += [(name, f"failed: {it.reason}") for it, name in zip(runs, names, strict=True) if it.state == "failed"]
     if not found:
@@ -48,7 +45,6 @@ def problems(runs: list[RunFiles], names: list[str]) -> Html | None:
 
 
 def tiles(summary: LearnerSummary) -> Html:
-    """The numbers that matter most of one run."""
     measured = [it for it in summary.metrics if it.split == "valid" and is_quality(it.name)]
     found = [(it.best.value, f"best validation {it.name}, epoch {it.best.epoch}") for it in measured[:4]]
     if (loss := summary.find("train", "loss")) is not None:
@@ -60,7 +56,6 @@ def tiles(summary: LearnerSummary) -> Html:
 
 
 def comparison(runs: list[RunFiles], names: list[str], summaries: list[LearnerSummary]) -> Html:
-    """One line for each run, the best values marked."""
     metrics = [*dict.fromkeys(it.name for summary in summaries for it in summary.metrics if is_quality(it.name))]
     best: dict[str, float] = {}
     for name in metrics:
@@ -108,7 +103,6 @@ def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
 
 
 def samples(run: RunFiles) -> list[Html]:
-    """What the task said of the model, and the texts and images of `samples/`."""
     found: list[Html] = []
     short = {label: it for label, it in run.said.items() if not (isinstance(it, str) and len(it) > 60)}
     if short:
@@ -148,7 +142,7 @@ def configs(runs: list[RunFiles], names: list[str]) -> list[Html]:
     found: list[Html] = []
     if len(runs) > 1:
         differing = config_differences(runs)
-        rows = [[tag("code", name), *(_plain(it) for it in row)] for name, row in differing.items()]
+        rows = [[tag("code", name), *("-" if it is None else str(it) for it in row)] for name, row in differing.items()]
         found.append(grid(["field", *names], rows) if rows else tag("p", "The configs are the same."))
     for run, name in zip(runs, names, strict=True):
         if run.config_text:
@@ -190,15 +184,9 @@ def checkpoints(runs: list[RunFiles], names: list[str]) -> Html | None:
         for run, name in zip(runs, names, strict=True)
         for it in run.checkpoints
     ]
-    if not rows:
-        return None
-    if len(runs) == 1:
-        return grid(["step", "directory", "size"], [row[1:] for row in rows])
-    return grid(["run", "step", "directory", "size"], rows)
-
-
-def _plain(value: Any) -> str:
-    return "-" if value is None else str(value)
+    first = int(len(runs) == 1)  # the name of the only run is left out
+    heads: list[object] = ["run", "step", "directory", "size"]
+    return grid(heads[first:], [row[first:] for row in rows]) if rows else None
 
 
 def _cut(text: str) -> str:
@@ -220,7 +208,7 @@ def report_page(runs: list[RunFiles]) -> str:
         problems(runs, names),
         tiles(summaries[0]) if is_single else comparison(runs, names, summaries),
         section("Curves", charts, id_="curves"),
-        *_per_run("Values", runs, names, [_listed(values(*it)) for it in zip(runs, summaries, strict=True)]),
+        *_per_run("Values", runs, names, [[*filter(None, [values(*it)])] for it in zip(runs, summaries, strict=True)]),
         *_per_run("Samples", runs, names, [samples(run) for run in runs]),
         section("Config", *configs(runs, names), id_="config"),
         section("Environment", environments(runs, names), id_="environment"),
@@ -285,10 +273,6 @@ def _per_run(title: str, runs: list[RunFiles], names: list[str], found: list[lis
         return [section(title, *found[0], id_=title.lower())]
     parts = [tag("details", tag("summary", name), *it) for name, it in zip(names, found, strict=True) if it]
     return [section(title, *parts, id_=title.lower())]
-
-
-def _listed(content: Html | None) -> list[Html]:
-    return [] if content is None else [content]
 
 
 def _names(runs: list[RunFiles]) -> list[str]:
