@@ -12,7 +12,7 @@ from ..module.attributes.constants import MarkedConstant
 from ..module.containers.user_containers import holds_part, is_container
 from ..module.identity.field_metadata import fields_of, fields_with, set_meta
 from ..module.module import Module as BaseModule
-from ..module.transforms import modes
+from ..module.transforms import placement
 from ..module.tree.param import Param
 from . import applying, structure, transforms
 from .data import DataTree
@@ -168,7 +168,7 @@ class Module(BaseModule):
         """As `nn.Module.requires_grad_`; views that share the tensors keep theirs."""
         return self.unfreeze() if requires_grad else self.freeze()
 
-    no_grad, freeze, unfreeze = forking(modes.no_grad), forking(modes.freeze), forking(modes.unfreeze)
+    no_grad, freeze, unfreeze = forking(placement.no_grad), forking(placement.freeze), forking(placement.unfreeze)
 
     leaves = structure.leaves
     map = transforms.map  # pyright: ignore[reportAssignmentType]

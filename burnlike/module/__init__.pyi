@@ -19,16 +19,19 @@ from .module import Module as Module
 from .printing.display import Content as Content, DisplaySettings as DisplaySettings, display as display
 from .torch_objects.lazy_parameter import LazyParameter as LazyParameter
 from .transforms.mapping import ModuleMapper as ModuleMapper, map as map, map_ as map_
-from .transforms.modes import freeze as freeze, no_grad as no_grad, train as train, unfreeze as unfreeze, valid as valid
 from .transforms.placement import (
     clone as clone,
     devices as devices,
     fork as fork,
+    freeze as freeze,
     initialize as initialize,
+    no_grad as no_grad,
     num_params as num_params,
     to_device as to_device,
+    train as train,
+    unfreeze as unfreeze,
+    valid as valid,
 )
 from .transforms.visiting import ModuleVisitor as ModuleVisitor, param_at as param_at, visit as visit
-from .tree.id_agreement import agree_ids as agree_ids
 from .tree.param import Param as Param
-from .tree.walk import fresh_ids as fresh_ids, params as params
+from .tree.walk import agree_ids as agree_ids, fresh_ids as fresh_ids, params as params

@@ -9,7 +9,7 @@ from torch import nn
 from .._lazy import resolve
 from .groups.param_group import ParamGroup
 from .printing.display import Content, DisplaySettings, display
-from .transforms import mapping, modes, placement, visiting
+from .transforms import mapping, placement, visiting
 from .tree import walk
 from .tree.param import Param
 
@@ -36,10 +36,10 @@ class ModuleMethods(nn.Module):
     to_device = placement.to_device
     fork = placement.fork
     clone = placement.clone
-    valid = modes.valid
-    no_grad = modes.no_grad
-    freeze = modes.freeze
-    unfreeze = modes.unfreeze
+    valid = placement.valid
+    no_grad = placement.no_grad
+    freeze = placement.freeze
+    unfreeze = placement.unfreeze
 
     def __repr__(self) -> str:
         return display(self)

@@ -22,7 +22,7 @@ from .identity.field_ids import ensure_id, keep_id, noting
 from .identity.field_metadata import fields_of, fields_with, hold_as, meta_of, put_field, remember_field, set_meta
 from .methods import ModuleMethods
 from .torch_objects.wrappers import own_class
-from .transforms.modes import require_grad, restore_intents
+from .transforms.placement import require_grad, restore_intents
 from .tree.param import Param
 from .tree.param_values import untracked
 from .tree.traversal import slots_of
