@@ -36,8 +36,7 @@ class Lora(Reparameterization):
         dtype = own if config.dtype is None else getattr(torch, config.dtype)
         std = 1 / config.rank if config.init_std is None else config.init_std
         first, second = weight.shape
-        a = torch.empty(first, config.rank, dtype=dtype, device=weight.device).normal_(0, std)
-        self.a = nn.Parameter(a)
+        self.a = nn.Parameter(torch.empty(first, config.rank, dtype=dtype, device=weight.device).normal_(0, std))
         self.b = nn.Parameter(torch.zeros(config.rank, second, dtype=dtype, device=weight.device))
         self.scale = config.alpha / config.rank
 

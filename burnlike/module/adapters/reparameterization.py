@@ -90,9 +90,8 @@ def materialize(module: M) -> M:
     ours. The module is as it was.
     """
     _check_tree(module)
-    places = {
-        id(list_of): (part, name) for part in module.modules() for name, list_of in parametrizations_of(part).items()
-    }
+    parts = [(part, parametrizations_of(part)) for part in module.modules()]
+    places = {id(list_of): (part, name) for part, lists in parts for name, list_of in lists.items()}
     found = [param for param in weights(module) if _is_reparameterized(param)]
     for param in found:
         _check_foldable(param)
@@ -113,12 +112,9 @@ def materialize(module: M) -> M:
 def candidates(module: nn.Module) -> list[Param]:
     """The floating-point parameters of `module` that are no part of a reparameterization."""
     _check_tree(module)
-    inside = {
-        id(tensor) for part in module.modules() if isinstance(part, Reparameterization) for tensor in part.parameters()
-    }
-    return [
-        param for param in params(module, "weight") if differentiable(param.tensor) and id(param.tensor) not in inside
-    ]
+    ours = [part for part in module.modules() if isinstance(part, Reparameterization)]
+    inside = {id(tensor) for part in ours for tensor in part.parameters()}
+    return [it for it in params(module, "weight") if differentiable(it.tensor) and id(it.tensor) not in inside]
 
 
 def attach(plan: Plan) -> None:

@@ -63,8 +63,7 @@ class ModuleDict(Container, MutableMapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self._keys
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = Module.__hash__
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -115,7 +115,9 @@ def _cased(value: Any, above: tuple[int, ...]) -> str:
     if isinstance(value, torch.device | torch.dtype):
         return str(value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):
-        return _array(value)
+        if type(value).__module__ == "numpy" and value.shape == ():
+            return debug_text(value.item())
+        return tensor_text(value, "Tensor" if isinstance(value, Tensor) else type(value).__name__)
     if isinstance(value, PathLike):
         return _quoted(str(fspath(value)))
     if id(value) in above:
@@ -155,16 +157,8 @@ def _joined(items: Iterable[str]) -> str:
     return ", ".join([*shown[:_MOST_ITEMS], ".."] if len(shown) > _MOST_ITEMS else shown)
 
 
-def _array(value: Any) -> str:
-    if type(value).__module__ == "numpy" and value.shape == ():
-        return debug_text(value.item())
-    return tensor_text(value, "Tensor" if isinstance(value, torch.Tensor) else type(value).__name__)
-
-
 def _quoted(text: str) -> str:
-    escaped = (
-        _ESCAPES.get(letter) or (letter if letter.isprintable() else f"\\u{{{ord(letter):x}}}") for letter in _cut(text)
-    )
+    escaped = [_ESCAPES.get(it) or (it if it.isprintable() else f"\\u{{{ord(it):x}}}") for it in _cut(text)]
     return f'"{"".join(escaped)}"'
 
 
@@ -238,10 +232,9 @@ def param_text(tensor: Tensor, is_weight: bool, param_id: ParamId | None) -> str
 
 def count_params(module: nn.Module) -> int:
     """As `num_params`; 0 of a tree that holds itself, which is displayed to find out where."""
-    try:
+    with suppress(ModuleTreeError):
         return num_params(module)
-    except ModuleTreeError:
-        return 0
+    return 0
 
 
 def missing_text(module: nn.Module, name: str) -> str:

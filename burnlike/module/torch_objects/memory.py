@@ -46,15 +46,10 @@ class Memory:
         That is the tensor's own memory if it can be trained there, else a copy. Called outside of inference mode.
         """
         value = tensor.detach()
-        if (
-            value.is_inference()
-            or self.holds(value)
-            or not (
-                # It uses each byte of its storage once: no part of something larger, and not expanded.
-                is_traceable_wrapper_subclass(value)
-                or value.untyped_storage().nbytes() == value.numel() * value.element_size()
-            )
-        ):
+        copied = value.is_inference() or self.holds(value)
+        if not copied and not is_traceable_wrapper_subclass(value):  # a part of something larger, or expanded
+            copied = value.untyped_storage().nbytes() != value.numel() * value.element_size()
+        if copied:
             value = value.clone()
         self.add(value)
         return value

@@ -90,7 +90,9 @@ class Copies:
 
     def _copied(self, module: nn.Module) -> nn.Module:
         if type(module) not in self._ordinary or MANAGED in module.__dict__:
-            module = self._checked(module)
+            module = unwrap(module)
+            check_copyable(module)
+            self._ordinary.add(type(module))
         key = module if self._compiling else id(module)
         if key in self._modules:
             return self._modules[key]
@@ -123,13 +125,6 @@ class Copies:
             if child is not None:
                 modules[name] = self._copied(child)
         return new
-
-    def _checked(self, module: nn.Module) -> nn.Module:
-        """The module inside the wrappers of `module`."""
-        module = unwrap(module)
-        check_copyable(module)
-        self._ordinary.add(type(module))
-        return module
 
 
 def check_copyable(module: nn.Module) -> None:
@@ -211,8 +206,7 @@ def _rebound(value: Any, copy_of: CopyOf, depth: int) -> Any:
 def _rebound_handle(handle: RemovableHandle, parts: dict[str, Any]) -> RemovableHandle:
     """The handle of the copy's hook: hooks keep the number that they have in the original."""
     for name in HOOKS:
-        hooks = parts.get(name)
-        if hooks and handle.id in hooks:
+        if (hooks := parts.get(name)) and handle.id in hooks:
             found = RemovableHandle(hooks)
             found.id = handle.id
             return found

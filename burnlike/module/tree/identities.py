@@ -1,7 +1,6 @@
 """Gives each tensor of a tree its id: the one it had, whatever was done to the tree, or a new one."""
 
 import hashlib
-from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -13,18 +12,9 @@ from ..torch_objects.wrappers import own_class, unwrap
 from .param import Param
 from .traversal import slots_of
 
-
-class Decision(NamedTuple):
-    """The id that the attribute `name` of `module` is to keep, and to be noted on `tensor`.
-
-    `tied` is whether another place has the tensor, or had it; None leaves that as it is.
-    """
-
-    module: nn.Module
-    name: str
-    id: ParamId
-    tied: bool | None
-    tensor: Tensor | None
+# The module and name that are to keep an id; whether another place has the tensor, or had it, None to leave that as it
+# is; and the tensor that the id is to be noted on.
+Decision = tuple[nn.Module, str, ParamId, bool | None, Tensor | None]
 
 
 class Identities:
@@ -50,7 +40,7 @@ class Identities:
         param_id = known_id(module, name, tensor)
         if param_id is None:
             param_id = self._draw(path)
-            self._decided.append(Decision(module, name, param_id, False, tensor))
+            self._decided.append((module, name, param_id, False, tensor))
             return param_id
         other = self.known.get(param_id.value)
         if other is not None:
@@ -58,7 +48,7 @@ class Identities:
             others = _claim(*other.home, noting(other.kind, other.tensor), param_id)
             if mine == "tied" or (mine, others) == ("place", "object moved"):
                 param_id = self._draw(path)
-                self._decided.append(Decision(module, name, param_id, False, tensor))
+                self._decided.append((module, name, param_id, False, tensor))
                 return param_id
             if others != "tied" and (mine, others) != ("object moved", "place"):
                 raise DuplicateParamIdError(
@@ -68,7 +58,7 @@ class Identities:
             self._change(other, self._draw(other.path))
         place = place_id(module, name)
         arrived = place is not param_id and place != param_id
-        self._decided.append(Decision(module, name, param_id, True if arrived else None, tensor))
+        self._decided.append((module, name, param_id, True if arrived else None, tensor))
         if arrived or made_elsewhere(module, tensor):
             self._moves[param_id.value] = tensor, True
         return param_id
@@ -90,7 +80,7 @@ class Identities:
             if given_here or there.value in self._drawn:
                 self._change(param, here)
                 return
-        self._decided.append(Decision(module, name, there, True, noting(param.kind, param.tensor)))
+        self._decided.append((module, name, there, True, noting(param.kind, param.tensor)))
 
     def keep(self) -> None:
         """Write the decisions to the modules."""
@@ -106,7 +96,7 @@ class Identities:
             del self.known[param.id.value]
         param.id = param_id
         self.known[param_id.value] = param
-        self._decided.append(Decision(*param.home, param_id, False, noting(param.kind, param.tensor)))
+        self._decided.append((*param.home, param_id, False, noting(param.kind, param.tensor)))
 
     def _draw(self, path: str) -> ParamId:
         self._tree = self._tree or fingerprint_of_tree(self._root)

@@ -43,11 +43,7 @@ class Slot(NamedTuple):
 
 
 class Enter(NamedTuple):
-    """The begin of a field with a module; a field with just a tensor is a Slot.
-
-    `container` is what holds the field: `Struct:Linear`, `Vec`, `Array`, `Tuple`, `Dict`, `Enum:Head`,
-    `Reparameterization`.
-    """
+    """The begin of a field with a module, in what `container_of` says; one with just a tensor is a Slot."""
 
     name: str
     container: str
