@@ -63,7 +63,8 @@ class ModuleDict(Container, MutableMapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self._keys
 
-    __hash__ = Module.__hash__
+    def __hash__(self) -> int:
+        return id(self)
 
     def __eq__(self, other: object) -> bool:
         return self is other

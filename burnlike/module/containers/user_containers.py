@@ -266,20 +266,16 @@ def holds_part(value: Any, around: tuple[Any, ...] = ()) -> bool:
     """Whether `value` is a container with a part of a module tree in it; `around` it are those it lies in."""
     if any(outer is value for outer in around):  # a constant may hold itself
         return False
-    if is_container(value):
-        return not isinstance(value, tuple) or _any_part(value, (*around, value))
-    if isinstance(value, dict):
-        return _any_part(value.values(), (*around, value))
-    return isinstance(value, list | tuple) and _any_part(value, (*around, value))
+    if is_container(value) and not isinstance(value, tuple):
+        return True
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    # Each type once, so that long lists of numbers or texts cost little.
+    kinds = set(map(type, items))
+    return any(issubclass(kind, _LOOK_INTO) or looks_like_container(kind) for kind in kinds) and any(
+        is_part(item, (*around, value)) for item in items
+    )
 
 
 def is_part(value: Any, around: tuple[Any, ...] = ()) -> bool:
     """Whether `value` is a part of a module tree, or holds one."""
     return isinstance(value, _PARTS) or holds_part(value, around)
-
-
-def _any_part(items: Any, around: tuple[Any, ...]) -> bool:
-    # Each type once, so that long lists of numbers or texts cost little.
-    if any(issubclass(kind, _LOOK_INTO) or looks_like_container(kind) for kind in set(map(type, items))):
-        return any(is_part(item, around) for item in items)
-    return False

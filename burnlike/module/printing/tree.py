@@ -49,9 +49,7 @@ def _branch(module: "nn.Module", path: str, tensors: dict[int, str], modules: di
 
 
 def tree_lines(tree: Branch, depth: int | None = None) -> Iterator[str]:
-    """The tree as lines, `depth` levels below the model, None for all; equal children in a row are one, `0..11: 12 x
-    Block`.
-    """
+    """The tree as lines, `depth` levels below the model, None for all; equal children in a row: `0..11: 12 x Block`."""
     yield _label("", tree)
     yield from _lines(tree, "", depth)
 

@@ -39,11 +39,9 @@ class ModuleVisitor:
 
 
 def visit(module: nn.Module, visitor: ModuleVisitor | Callable[[Param], T]) -> list[T]:
-    """Show `visitor`, a ModuleVisitor or a function, each Param of the tree, in the order of `params`; tied tensors
-    once.
+    """Show `visitor`, a ModuleVisitor or a function, each Param of the tree once, in the order of `params`.
 
-    It gives what the function gave for each Param, in their order; nothing of a ModuleVisitor, which keeps what it
-    finds.
+    It gives what a function gave for each Param, in their order; nothing of a ModuleVisitor.
 
     The tensors are the parameters themselves, and can be written to: torch has none that refuse it, and copies would
     take as much memory as the module. Who changes values uses `map_`, which undoes what was begun when something fails.
@@ -117,9 +115,7 @@ def kind_of(tensor: torch.Tensor) -> str:
 
 
 def param_at(module: nn.Module, path: str) -> Param:
-    """The Param at a canonical path, or at another one of a tied tensor; ParamPathError, which names the nearest, if
-    none is.
-    """
+    """The Param at a canonical path, any of a tied tensor; ParamPathError, which names the nearest, if none is."""
     if not isinstance(path, str):
         raise TypeError(f"expected the path of a parameter, as 'layers.0.weight', got {path!r}")
     found = walk_of(module).by_path

@@ -66,7 +66,6 @@ class Param:
             id: its identity; None draws one.
 
         Raises:
-            TypeError: it is not a tensor.
             AutodiffError: the tensor was computed from others that require grad.
             DTypeError: whole numbers or bools are to be trainable.
         """
@@ -102,12 +101,8 @@ class Param:
         """A lazy parameter: `init(device)` runs once, at its first use, or never if values are loaded before.
 
         What a lazy parameter answers before is told at `LazyParameter`. `shape` is known at once; what `init` gives is
-        converted to `dtype`, floating-point, by default torch's default. For the others see `from_tensor`.
-
-        Raises:
-            TypeError: `init` is no function.
-            DTypeError: whole numbers or bools.
-            DeviceError: there is no such device.
+        converted to `dtype`, by default torch's default; DTypeError if it is not floating-point. For the others see
+        `from_tensor`.
         """
         if not callable(init):
             raise TypeError(f"expected a function of the device that makes the values, got {type(init).__name__}")

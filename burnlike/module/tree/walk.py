@@ -40,8 +40,7 @@ def params(module: nn.Module, kind: Kind | None = None) -> list[Param]:
 
 
 def weights(module: nn.Module) -> Sequence[Param]:
-    """The parameters of `module`, as `params(module, "weight")`, but the same object, not to be changed, while the tree
-    is.
+    """As `params(module, "weight")`, but the same object while the tree is the same; it is not to be changed.
 
     What is computed from it may be kept until a call returns another object. These Params do not keep `module` alive.
     """
