@@ -28,7 +28,6 @@ from .tree import DEFAULTS
 
 Schema = dict[str, Any]
 
-
 _REFERENCE = {
     "title": "Reference",
     "description": "Another value, `${path.to.a.value}`, or an environment variable, `${env:NAME}`.",
@@ -46,19 +45,12 @@ _FILES = {
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
 }
 
-
 _SHAPE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer", "minimum": 0}}]}
 _INPUTS = {
     "description": "What `burnlike check --shapes` runs the model with: sizes, or a text such as `int64:8,128`.",
     "anyOf": [*_SHAPE["anyOf"], {"type": "array", "items": _SHAPE}, {"type": "object", "additionalProperties": _SHAPE}],
 }
 _SHORT = 80
-
-
-def _inputs(cls: ConfigType) -> dict[str, Schema]:
-    """The `inputs` at the root of the file of a model; a field of this name stays."""
-    own = fields_of(cls).get(INPUTS)
-    return {} if own is not None and tag_of(cls) != "Graph" else {INPUTS: {"$ref": "#/definitions/Inputs"}}
 
 
 def json_schema(root: ConfigType) -> Schema:
@@ -169,7 +161,9 @@ class _Definitions:
         if issubclass(cls, self.root):
             schema["patternProperties"] = {f"^{EXTENSION}": {}}
             schema["properties"] |= {DEFAULTS: _FILES} if self.whole else {}
-            schema["properties"] |= _inputs(cls) if self.root.__name__ == "ModuleConfig" else {}
+            # A field of this name stays.
+            if self.root.__name__ == "ModuleConfig" and (INPUTS not in fields_of(cls) or tag_of(cls) == "Graph"):
+                schema["properties"][INPUTS] = {"$ref": "#/definitions/Inputs"}
         return schema | {"required": required, "additionalProperties": False}
 
     def _shared(self, cls: ConfigType, key: str, schema: Schema) -> Schema:
