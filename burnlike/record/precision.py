@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from .._dtypes import convertible, torch_dtypes
-from ..errors import DTypeError, RecordError
+from ..errors import ArgumentError, BurnlikeError, DTypeError, RecordError
 from .dtypes import kind_of, plain
 
 
@@ -50,16 +50,20 @@ class Precision:
             raise RecordError(f"keep: expected a list of regular expressions, got a text; write keep=[{self.keep!r}]")
         object.__setattr__(self, "keep", tuple(self.keep))
         for pattern in self.keep:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise RecordError(f"keep: {pattern!r} is no regular expression: {error}") from error
+            check_pattern("keep", pattern, RecordError)
 
     def stored_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
         """The type in which a tensor of this name and type is stored."""
         if any(re.search(pattern, name) for pattern in self.keep):
             return dtype
         return {"float": self.float, "int": self.int}.get(kind_of(dtype)) or dtype
+
+
+def check_pattern(option: str, pattern: str, error_type: type[BurnlikeError] = ArgumentError) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise error_type(f"{option}: {pattern!r} is no regular expression: {error}") from error
 
 
 def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch.dtype) -> torch.dtype:

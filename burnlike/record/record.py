@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _STATEFUL, _PYTREE = "burnlike.record.stateful", "burnlike.record.pytree"  # above this room
+LOAD_INTO = "burnlike.record.loading.load_into:load_into"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,8 +158,10 @@ class Record:
         A module is loaded by `LoadOptions`, without calling its own `load_record`, which may call this function; other
         objects are loaded by their `load_record`.
         """
-        load = resolve(f"{_STATEFUL}:{'load_module' if isinstance(target, nn.Module) else 'load_own'}")
-        return load(target, self, **given_options(strict, device, options))
+        given = given_options(strict, device, options)
+        if isinstance(target, nn.Module):
+            return resolve(LOAD_INTO)(self, target, given)
+        return resolve(f"{_STATEFUL}:load_own")(target, self, **given)
 
 
 def _tensor(name: Any, value: Any) -> Tensor:

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,9 @@ from .._lazy import resolve
 from ..errors import BurnlikeError, RecordError, RecordMismatchError
 from ..module.torch_objects.wrappers import unwrap
 from .layout import LayoutOf
-from .record import Record
+from .record import LOAD_INTO, Record
 from .state_dict.module_layout import deferred_layout
 from .state_dict.state_tree import decode_tree, encode_tree
-
-if TYPE_CHECKING:
-    from .loading.load_options import LoadReport
 
 _OPTIMIZERS = "burnlike.optim.states.torch_records"  # knows torch's optimizers; it is above this package
 _STATE, _KIND = "state", "kind"
@@ -57,7 +54,7 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
     if callable(own):
         return own(record, **options)
     if isinstance(target, nn.Module):
-        return load_module(target, record, **options)
+        return resolve(LOAD_INTO)(record, target, options)
     if isinstance(target, torch.optim.Optimizer):
         module = options.pop("module", None)
         modules = () if module is None else (module,)
@@ -75,10 +72,6 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
             " record.model.load_into(model), record.into(Type)"
         )
     return _load_foreign(target, handling, record, **options)
-
-
-def load_module(module: nn.Module, record: Record, **options: Any) -> "LoadReport":
-    return resolve("burnlike.record.loading.load_into:load_into")(record, module, options)
 
 
 def layout_for(target: Any) -> Any:

@@ -10,6 +10,7 @@ from torch import nn
 
 from ...errors import ArgumentError, BurnlikeError, RecordMismatchError, nearest
 from ...module import ParamGroup, ParamId
+from ..precision import check_pattern
 from ..record import Record
 
 Filter = ParamGroup | str | Callable[[str], object]  # a group, a regular expression or a function of the path
@@ -93,13 +94,6 @@ class LoadOptions:
     def renamed(self, name: str) -> str:
         """A name in the record after `remap`; ArgumentError if a replacement names a group that is not there."""
         return renamed("remap", name, self.remap)  # pyright: ignore[reportArgumentType]
-
-
-def check_pattern(option: str, pattern: str, error_type: type[BurnlikeError] = ArgumentError) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise error_type(f"{option}: {pattern!r} is no regular expression: {error}") from error
 
 
 def renamed(

@@ -10,7 +10,7 @@ A tensor's name is its path. Values keep the shape of the object: a list of tens
 import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
 from torch import Tensor
 
@@ -20,8 +20,6 @@ from ..layout import join
 from ..record import Record
 from ..state_dict.state_tree import is_array, plain_of, tensor_of
 from ..values import MAX_DEPTH
-
-T = TypeVar("T")
 
 ABSENT: Any = object()  # what a tensor leaves among the values
 

@@ -6,7 +6,7 @@ A class that knows better than its fields do defines `record_layout(self)`, whic
 import inspect
 import re
 import types
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from torch import Tensor, nn
@@ -107,7 +107,7 @@ def deferred_layout(module: nn.Module) -> LayoutOf:
 
 class _LayoutMaker:
     def __init__(self) -> None:
-        self._hints: dict[type, dict[str, FieldHint]] = {}
+        self._hints_of = cache(hints_of)
 
     def of(self, module: nn.Module) -> Layout:
         module = unwrap(module)
@@ -184,8 +184,3 @@ class _LayoutMaker:
             "$enum": [[name, own if name == module.variant else "constant"] for name in names],
             "is": module.variant,
         }
-
-    def _hints_of(self, cls: type) -> dict[str, FieldHint]:
-        if cls not in self._hints:
-            self._hints[cls] = hints_of(cls)
-        return self._hints[cls]

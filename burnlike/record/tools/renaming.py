@@ -8,7 +8,8 @@ from ...errors import RecordError
 from ...module.identity.param_id import ParamId
 from ..files.stored_tensors import renamed_tensors
 from ..layout import Layout, tag_of
-from ..loading.load_options import check_pattern, renamed
+from ..loading.load_options import renamed
+from ..precision import check_pattern
 from ..record import Record
 from ..state_dict.own_code import is_entry, renamed_versions
 
