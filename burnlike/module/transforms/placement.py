@@ -16,9 +16,10 @@ from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..torch_objects.device import find_device
 from ..torch_objects.lazy_parameter import initialize_param
 from ..torch_objects.wrappers import unwrap
+from ..tree.new_ids import fresh_ids
 from ..tree.param_values import differentiable, track
 from ..tree.traversal import slots_of
-from ..tree.walk import fresh_ids, params, weights
+from ..tree.walk import params, weights
 from .structural_copy import Copies, check_copyable
 from .visiting import kind_of
 
