@@ -78,12 +78,8 @@ class Linear(layers.Linear):
         return self.weight if own is None else own
 
 
-def _writing(kind: type[nn.Module]) -> type[nn.Module]:
-    return type(kind.__name__, (WritesIntoInput, kind), {"__module__": __name__, "__doc__": kind.__doc__})
-
-
 INPLACE: dict[type[nn.Module], type[nn.Module]] = {
-    kind: _writing(kind)
+    kind: type(kind.__name__, (WritesIntoInput, kind), {"__module__": __name__, "__doc__": kind.__doc__})
     for kind in dict.fromkeys(
         getattr(layers, it.layer) for it in pairs() if "inplace" in inspect.signature(it.torch).parameters
     )
