@@ -84,18 +84,10 @@ Forward = Callable[[Any, Any], Any]
 def proven_dtypes(
     make: Callable[[], nn.Module], stock: Forward, other: Forward, width: int, magnitudes: tuple[float, ...] = ()
 ) -> tuple[Proven, str]:
-    """For which dtypes of input and weights `other` gives what `stock` gives, and the dtype of the result.
+    """For which dtypes of input and weights `other` gives what `stock` gives, and the dtype of the stock result.
 
-    Args:
-        make: gives a stand-in in float32, the same at each call.
-        stock: of a stand-in and an input.
-        other: likewise; its results are taken in the dtype of the stock ones.
-        width: of the input's last dimension.
-        magnitudes: of inputs to be tried beside the usual.
-
-    Returns:
-        The dtypes and "", or none and why `other` can't take the place of `stock`: it has to be the same for float32,
-        bfloat16 and float16.
+    Of a stand-in in float32, which `make` gives, the same at each call, and inputs `[..., width]` of the usual and
+    these `magnitudes`. It has to be the same for float32, bfloat16 and float16; else there are none, and the reason.
     """
     proven: dict[Pair, torch.dtype] = {}
     try:
