@@ -12,7 +12,6 @@ from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
 from ..._torch_compat.fsdp import reshard
 from ..._torch_compat.tensors import takes_data_of
 from ...errors import MapperError, ModuleTreeError
-from ..attributes.plain_attributes import apply_plain
 from ..identity.field_ids import place_id
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..torch_objects.lazy_parameter import initialize_param, is_lazy
@@ -21,7 +20,7 @@ from ..torch_objects.wrappers import is_distributed
 from ..tree.param import Param
 from ..tree.paths import first_difference
 from ..tree.walk import params
-from .structural_copy import shell
+from .structural_copy import copy_plain_tensors, shell
 from .visiting import has_methods, kind_of, traverse
 
 M = TypeVar("M", bound=nn.Module)
@@ -112,7 +111,7 @@ def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
     traverse(new, mapper, replace)
     for tensor in list(lent.values()):
         make_own(tensor)
-    _copy_plain_tensors(new)
+    copy_plain_tensors(new)
     return new
 
 
@@ -287,20 +286,3 @@ def _restoring(param: Param) -> Callable[[], None]:
             set_meta(module, name, meta)
 
     return restore
-
-
-def _copy_plain_tensors(root: nn.Module) -> None:
-    """Give the modules of a copied tree their own copies of plain tensors in attributes, constants excepted."""
-    modules = list(root.modules())
-    known = {id(tensor) for module in modules for tensor in (*module._parameters.values(), *module._buffers.values())}
-    copies: dict[int, Tensor] = {}
-
-    def copied(tensor: Tensor) -> Tensor:
-        if id(tensor) in known:
-            return tensor
-        if id(tensor) not in copies:
-            copies[id(tensor)] = tensor.detach().clone()
-        return copies[id(tensor)]
-
-    for module in modules:
-        apply_plain(module, copied)

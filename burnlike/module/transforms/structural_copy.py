@@ -16,7 +16,7 @@ from ..._torch_compat.fsdp import MANAGED
 from ..._torch_compat.modules import COMPILED_CALL, HOOK_FLAGS, HOOKS, function_of, with_function
 from ...errors import ModuleTreeError
 from ..attributes.constants import Above
-from ..attributes.plain_attributes import DEEPEST, USER_CONTAINER, plain_names, with_items
+from ..attributes.plain_attributes import DEEPEST, USER_CONTAINER, apply_plain, plain_names, with_items
 from ..identity.field_metadata import KEPT, Kind, fields_of, meta_of, set_meta
 from ..torch_objects.wrappers import is_sharded, unwrap
 
@@ -211,3 +211,20 @@ def _rebound_handle(handle: RemovableHandle, parts: dict[str, Any]) -> Removable
             found.id = handle.id
             return found
     return handle
+
+
+def copy_plain_tensors(root: nn.Module) -> None:
+    """Give the modules of a copied tree their own copies of plain tensors in attributes, constants excepted."""
+    modules = list(root.modules())
+    known = {id(tensor) for module in modules for tensor in (*module._parameters.values(), *module._buffers.values())}
+    copies: dict[int, Tensor] = {}
+
+    def copied(tensor: Tensor) -> Tensor:
+        if id(tensor) in known:
+            return tensor
+        if id(tensor) not in copies:
+            copies[id(tensor)] = tensor.detach().clone()
+        return copies[id(tensor)]
+
+    for module in modules:
+        apply_plain(module, copied)

@@ -180,8 +180,7 @@ class Param:
     def val(self) -> Tensor:
         """The value that the module computes with: initialized, and with a reparameterization such as LoRA applied."""
         initialize_param(self.tensor)
-        module, name = self.home
-        return self.tensor if self.home in self.owners else getattr(module, name)
+        return self.tensor if self.home in self.owners else getattr(*self.home)
 
     def base(self) -> Tensor:
         """The tensor itself, initialized, without a reparameterization."""
@@ -298,8 +297,5 @@ class Param:
         return self
 
     def __repr__(self) -> str:
-        tensor = self.tensor
-        return (
-            f"Param('{self.path}', {self.kind}, {list(tensor.shape)}, {tensor.dtype}, trainable={self.trainable},"
-            f" id={self.id})"
-        )
+        tensor, told = self.tensor, f"trainable={self.trainable}, id={self.id}"
+        return f"Param('{self.path}', {self.kind}, {list(tensor.shape)}, {tensor.dtype}, {told})"
