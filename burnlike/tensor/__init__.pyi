@@ -27,9 +27,8 @@ from .core.kinds import (
 )
 from .core.slices import Slice as Slice, s as s
 from .grid import GridOptions as GridOptions, IndexPos as IndexPos
-from .host.data import TensorData as TensorData
+from .host.data import TensorData as TensorData, Tolerance as Tolerance
 from .host.distribution import Distribution as Distribution
-from .host.tolerance import Tolerance as Tolerance
 from .inspection.display import PrintOptions as PrintOptions, set_print_options as set_print_options
 from .inspection.metadata import assert_shape as assert_shape, debug_assert_shape as debug_assert_shape
 from .inspection.reading import Transaction as Transaction

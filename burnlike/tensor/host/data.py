@@ -1,4 +1,4 @@
-"""TensorData: the elements of a tensor on the host, as bytes with a shape and an element type."""
+"""TensorData: a tensor's elements on the host, as bytes, shape and element type; Tolerance: how near two may be."""
 
 import dataclasses
 import json
@@ -12,11 +12,63 @@ from ...errors import TensorError, TensorTypeError, TensorValueError
 from ..core.dtypes import as_dtype, dtype_name
 from .distribution import Distribution
 from .host_values import bytes_of, cast, natural_dtype, values_of
-from .tolerance import Tolerance
 
 _NAME = "Tensor Data"
 _SHOWN_DIFFERENCES = 5
 _Bytes = bytes  # inside the class, the name is the attribute's
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """x and y are near if x == y, both are NaN, or |x - y| < max(absolute, relative * max(|x|, |y|)).
+
+    Attributes:
+        relative: of the larger of the two, 0 or above.
+        absolute: 0 or above.
+
+    Example:
+        >>> Tolerance.rel_abs(0.01, 1e-6).near(100.0, 100.9)
+        True
+    """
+
+    relative: float = 0.005
+    absolute: float = 1e-5
+
+    @staticmethod
+    def default() -> "Tolerance":
+        """Half a percent, or 1e-5 near 0."""
+        return Tolerance()
+
+    @staticmethod
+    def balanced() -> "Tolerance":
+        """The same as `default`."""
+        return Tolerance()
+
+    @staticmethod
+    def strict() -> "Tolerance":
+        """Equal, but for numbers of the size of float32's smallest."""
+        return Tolerance(0.0, 64 * 2.0**-126)
+
+    @staticmethod
+    def permissive() -> "Tolerance":
+        """A hundredth, of the number or at all."""
+        return Tolerance(0.01, 0.01)
+
+    @staticmethod
+    def rel_abs(relative: float, absolute: float) -> "Tolerance":
+        return Tolerance(relative, absolute)
+
+    def set_relative(self, relative: float) -> "Tolerance":
+        return dataclasses.replace(self, relative=relative)
+
+    def set_absolute(self, absolute: float) -> "Tolerance":
+        return dataclasses.replace(self, absolute=absolute)
+
+    def near(self, x: float, y: float) -> bool:
+        """Whether the two numbers count as the same."""
+        if x == y or (math.isnan(x) and math.isnan(y)):
+            return True
+        return abs(x - y) < max(self.absolute, self.relative * max(abs(x), abs(y)))
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -1,6 +1,16 @@
 """Linear algebra on typed tensors: products of vectors, norms, decompositions, determinants."""
 
-from .decompositions import det as det, lu as lu, qr as qr, svd as svd
+from .matrices import (
+    det as det,
+    diag as diag,
+    lu as lu,
+    matvec as matvec,
+    outer as outer,
+    outer_dim as outer_dim,
+    qr as qr,
+    svd as svd,
+    trace as trace,
+)
 from .norms import (
     Norm as Norm,
     cosine_similarity as cosine_similarity,
@@ -20,4 +30,3 @@ from .norms import (
     vector_norm_dims as vector_norm_dims,
     vector_normalize as vector_normalize,
 )
-from .products import diag as diag, matvec as matvec, outer as outer, outer_dim as outer_dim, trace as trace

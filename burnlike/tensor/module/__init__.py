@@ -14,6 +14,8 @@ from .convolutions import (
 )
 from .layers import (
     BatchNormOutput as BatchNormOutput,
+    attention as attention,
+    attention_fallback as attention_fallback,
     batch_norm as batch_norm,
     batch_norm_train as batch_norm_train,
     ctc_loss as ctc_loss,
@@ -35,4 +37,3 @@ from .pools import (
     max_pool2d_with_indices as max_pool2d_with_indices,
     max_pool2d_with_indices_backward as max_pool2d_with_indices_backward,
 )
-from .scaled_attention import attention as attention, attention_fallback as attention_fallback
