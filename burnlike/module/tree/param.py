@@ -50,8 +50,7 @@ class Param:
         self.kind: Kind = kind
         self.aliases = aliases
         # In slots of their own rather than a tuple, since traversals make many: see KeptParam.strong.
-        self._module, self._name = owners[0]
-        self._others = owners[1:]
+        (self._module, self._name), self._others = owners[0], owners[1:]
         self._home = home
 
     @classmethod
