@@ -62,9 +62,7 @@ class SwiGlu(_Gated):
 
 class GLU(KeepsType, Module):
     """a * sigmoid(b), a and b the halves of x along the dimension `dim` (Dauphin et al. 2017, eq. 1).
-
-    Torch: `nn.GLU`.
-    Differs: `dim` has no default.
+    Torch: `nn.GLU`. Differs: `dim` has no default.
     """
 
     def __init__(self, config: GLUConfig) -> None:

@@ -28,9 +28,7 @@ class LogSigmoid(OfEachElement):
 
 class HardSigmoid(OfEachElement, config=configs.HardSigmoidConfig):
     """alpha * x + beta, at least 0 and at most 1.
-
-    Torch: `nn.Hardsigmoid`.
-    Differs: `alpha` is 0.2 by default; torch has 1/6, fixed.
+    Torch: `nn.Hardsigmoid`. Differs: `alpha` is 0.2 by default; torch has 1/6, fixed.
     """
 
     alpha: float
@@ -177,9 +175,7 @@ class Celu(OfEachElement, config=configs.CeluConfig):
 
 class Softplus(OfEachElement, config=configs.SoftplusConfig):
     """log(1 + e^(beta * x)) / beta, and x itself where beta * x > threshold (Dugas et al. 2001).
-
-    Torch: `nn.Softplus`.
-    Differs: the threshold is lowered where e^x would not fit the dtype.
+    Torch: `nn.Softplus`. Differs: the threshold is lowered where e^x would not fit the dtype.
     """
 
     beta: float
@@ -192,9 +188,7 @@ class Softplus(OfEachElement, config=configs.SoftplusConfig):
 
 class Gelu(KeepsType, Module):
     """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016).
-
-    Torch: `nn.GELU`.
-    Differs: `approximate` is a bool, for torch's `tanh`.
+    Torch: `nn.GELU`. Differs: `approximate` is a bool, for torch's `tanh`.
     """
 
     def __init__(self, config: configs.GeluConfig) -> None:
@@ -228,8 +222,7 @@ class HardSwish(OfEachElement):
 class PRelu(KeepsType, Layer):
     """x where x >= 0, alpha * x elsewhere (He et al. 2015, eq. 1).
 
-    Torch: `nn.PReLU`.
-    Differs: the weight is `alpha`.
+    Torch: `nn.PReLU`. Differs: the weight is `alpha`.
 
     Attributes:
         alpha: `[1]` or `[channels]`, of the first value `alpha_value`.

@@ -54,9 +54,7 @@ class PatchEmbedding(ChangesRank, AnyLibrary, Layer):
 
 class ConvNorm2d(KeepsType, AnyLibrary, Module):
     """activation(norm(conv(x))), the convolution without a bias.
-
-    Torch: `nn.Conv2d`, `nn.BatchNorm2d` and `nn.ReLU` in an `nn.Sequential`.
-    Differs: see each of them.
+    Torch: `nn.Conv2d`, `nn.BatchNorm2d` and `nn.ReLU` in an `nn.Sequential`. Differs: see each of them.
     """
 
     def __init__(self, config: configs.ConvNorm2dConfig, device: torch.device | str | None = None) -> None:

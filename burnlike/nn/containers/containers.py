@@ -38,9 +38,7 @@ def run(layers: nn.Module, x: Any, *others: Any, **named: Any) -> Any:
 
 class Repeat(AnyLibrary, Module):
     """One layer several times in a row, each with parameters of its own; the layers are its children 0, 1, 2.
-
-    Torch: `nn.Sequential`.
-    Differs: takes one config for all layers, and further inputs for each of them.
+    Torch: `nn.Sequential`. Differs: takes one config for all layers, and further inputs for each of them.
     """
 
     def __init__(self, config: RepeatConfig, device: torch.device | str | None = None) -> None:

@@ -106,7 +106,6 @@ class _Conv(Convolution):
 
 class Conv1d(_Conv):
     """Convolution over one dimension, `[batch, channels_in, length] -> [batch, channels_out, length_out]`.
-
     Torch: `nn.Conv1d`.
     Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; zeros only, no `padding_mode`.
     """
@@ -116,7 +115,6 @@ class Conv1d(_Conv):
 
 class Conv2d(_Conv):
     """Convolution, `[batch, channels_in, height, width] -> [batch, channels_out, *sizes_out]`; keeps `channels_last`.
-
     Torch: `nn.Conv2d`.
     Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; zeros only, no `padding_mode`.
     """
@@ -126,9 +124,7 @@ class Conv2d(_Conv):
 
 class Conv3d(_Conv):
     """Convolution, `[batch, channels_in, depth, height, width] -> [batch, channels_out, *sizes_out]`.
-
-    Torch: `nn.Conv3d`.
-    Differs: padding is `Valid`, `Same` (odd kernels) or sizes; zeros only, no `padding_mode`.
+    Torch: `nn.Conv3d`. Differs: padding is `Valid`, `Same` (odd kernels) or sizes; zeros only, no `padding_mode`.
     """
 
     _axes = ("depth", "height", "width")
@@ -177,9 +173,7 @@ class _ConvTranspose(Convolution):
 
 class ConvTranspose1d(_ConvTranspose):
     """Transposed convolution, `[batch, channels_in, length] -> [batch, channels_out, length_out]`.
-
-    Torch: `nn.ConvTranspose1d`.
-    Differs: `padding_out` is torch's `output_padding`, of any size.
+    Torch: `nn.ConvTranspose1d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
 
     _axes = ("length",)
@@ -189,8 +183,7 @@ class ConvTranspose2d(_ConvTranspose):
     """Transposed convolution, `[batch, channels_in, height, width] -> [batch, channels_out, *sizes_out]`.
 
 
-    Torch: `nn.ConvTranspose2d`.
-    Differs: `padding_out` is torch's `output_padding`, of any size.
+    Torch: `nn.ConvTranspose2d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
 
     _axes = ("height", "width")
@@ -198,9 +191,7 @@ class ConvTranspose2d(_ConvTranspose):
 
 class ConvTranspose3d(_ConvTranspose):
     """Transposed convolution, `[batch, channels_in, depth, height, width] -> [batch, channels_out, *sizes_out]`.
-
-    Torch: `nn.ConvTranspose3d`.
-    Differs: `padding_out` is torch's `output_padding`, of any size.
+    Torch: `nn.ConvTranspose3d`. Differs: `padding_out` is torch's `output_padding`, of any size.
     """
 
     _axes = ("depth", "height", "width")

@@ -82,7 +82,6 @@ class PixelShuffle(KeepsType, ConfiguredLayer, config=PixelShuffleConfig):
 
 class PixelUnshuffle(KeepsType, ConfiguredLayer, config=PixelUnshuffleConfig):
     """`[batch, channels, height * r, width * r] -> [batch, channels * r * r, height, width]`: PixelShuffle undone.
-
     Torch: `nn.PixelUnshuffle`.
     """
 

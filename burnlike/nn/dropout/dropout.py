@@ -14,9 +14,7 @@ from .configs import DropoutConfig, DropPathConfig, GaussianNoiseConfig
 
 class Dropout(KeepsType, ConfiguredLayer, config=DropoutConfig):
     """Zero each value with probability `prob` in training and scale the rest by 1 / (1 - prob).
-
-    Torch: `nn.Dropout`.
-    Differs: `prob` below 1; takes a key (`rng`) to draw by.
+    Torch: `nn.Dropout`. Differs: `prob` below 1; takes a key (`rng`) to draw by.
     """
 
     p = torch_name("prob")

@@ -14,7 +14,6 @@ from .configs import EmbeddingConfig
 
 class Embedding(EmbedsIndices, Layer):
     """Rows of a table, `weight` `[n_embedding, d_model]`.
-
     Torch: `nn.Embedding`.
     Differs: indices are `[batch, sequence]`; no `padding_idx`, `max_norm`, `sparse`, nor gradients scaled by frequency.
     """

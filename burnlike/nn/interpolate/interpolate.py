@@ -65,7 +65,6 @@ class _Interpolate(KeepsType, ConfiguredLayer):
 
 class Interpolate1d(_Interpolate, config=Interpolate1dConfig):
     """Resize `[batch, channels, length]` to `[batch, channels, length_out]`.
-
     Torch: `nn.Upsample` of mode `nearest`, `linear`.
     Differs: corners are aligned by default; a scale factor only gives the size; cubic and Lanczos.
     """
@@ -84,7 +83,6 @@ class Interpolate1d(_Interpolate, config=Interpolate1dConfig):
 
 class Interpolate2d(_Interpolate, config=Interpolate2dConfig):
     """Resize `[batch, channels, height, width]` to `[.., height_out, width_out]`; `channels_last` stays (but Lanczos).
-
     Torch: `nn.Upsample` of mode `nearest`, `bilinear`, `bicubic`.
     Differs: corners are aligned by default; a scale factor only gives the size; Lanczos.
     """

@@ -19,8 +19,7 @@ def transposed(weight: Tensor) -> Tensor:
 class Linear(KeepsType, Layer):
     """y = x @ weight + bias.
 
-    Torch: `nn.Linear`.
-    Differs: the weight is `[d_input, d_output]`, torch's transpose.
+    Torch: `nn.Linear`. Differs: the weight is `[d_input, d_output]`, torch's transpose.
 
     Attributes:
         weight: `[d_input, d_output]`; in records with the layout "col" `[d_output, d_input]`.

@@ -18,11 +18,7 @@ from .inputs import OfPredictions, by_word, expect_equal_shapes, mean_or_sum, me
 
 
 class MseLoss(OfPredictions, Layer):
-    """(predictions - targets)^2.
-
-    Torch: `nn.MSELoss`.
-    Differs: the reduction is an argument.
-    """
+    """(predictions - targets)^2. Torch: `nn.MSELoss`. Differs: the reduction is an argument."""
 
     def _loss(self, predictions: Tensor, targets: Tensor, reduction: str) -> Tensor:
         return functional.mse_loss(predictions, targets, reduction=reduction)
@@ -30,9 +26,7 @@ class MseLoss(OfPredictions, Layer):
 
 class HuberLoss(OfPredictions, Layer):
     """r^2 / 2 where |r| <= delta, delta * (|r| - delta / 2) elsewhere; r = targets - predictions (Huber 1964).
-
-    Torch: `nn.HuberLoss`.
-    Differs: `delta` has no default; the reduction is an argument.
+    Torch: `nn.HuberLoss`. Differs: `delta` has no default; the reduction is an argument.
     """
 
     def __init__(self, config: configs.HuberLossConfig) -> None:
@@ -54,9 +48,7 @@ class HuberLoss(OfPredictions, Layer):
 
 class SmoothL1Loss(KeepsType, Module):
     """r^2 / (2 beta) where |r| < beta, |r| - beta / 2 elsewhere; r = predictions - targets (Girshick 2015, eq. 3).
-
-    Torch: `nn.SmoothL1Loss`.
-    Differs: `forward` does not reduce; `forward_with_reduction` does.
+    Torch: `nn.SmoothL1Loss`. Differs: `forward` does not reduce; `forward_with_reduction` does.
     """
 
     def __init__(self, config: configs.SmoothL1LossConfig) -> None:
@@ -84,7 +76,6 @@ class SmoothL1Loss(KeepsType, Module):
 
 class LpLoss(OfPredictions, Module):
     """|predictions - targets|^p.
-
     Torch: `nn.L1Loss` (p = 1), `nn.MSELoss` (p = 2).
     Differs: any p above 0, without the root; the reduction is an argument.
     """
@@ -114,9 +105,7 @@ class LpLoss(OfPredictions, Module):
 
 class KLDivLoss(GivesLoss, ConfiguredLayer, config=configs.KLDivLossConfig):
     """target * (log target - prediction), of predictions that are logarithms (Kullback & Leibler 1951, eq. 2.4).
-
-    Torch: `nn.KLDivLoss`.
-    Differs: the reduction is an argument, and `auto` is `batch_mean`.
+    Torch: `nn.KLDivLoss`. Differs: the reduction is an argument, and `auto` is `batch_mean`.
     """
 
     log_target: bool
@@ -142,8 +131,7 @@ class PoissonNllLoss(OfPredictions, ConfiguredLayer, config=configs.PoissonNllLo
 
     A negative target raises TargetError and a negative rate ArgumentError (on the CPU).
 
-    Torch: `nn.PoissonNLLLoss`.
-    Differs: the reduction is an argument.
+    Torch: `nn.PoissonNLLLoss`. Differs: the reduction is an argument.
     """
 
     log_input: bool
@@ -169,9 +157,7 @@ class PoissonNllLoss(OfPredictions, ConfiguredLayer, config=configs.PoissonNllLo
 
 class GaussianNLLLoss(GivesLoss, ConfiguredLayer, config=configs.GaussianNLLLossConfig):
     """(log(var) + (input - target)^2 / var) / 2 (Nix & Weigend 1994); variances below `eps` count as `eps`.
-
-    Torch: `nn.GaussianNLLLoss`.
-    Differs: the reduction is an argument.
+    Torch: `nn.GaussianNLLLoss`. Differs: the reduction is an argument.
     """
 
     eps: float

@@ -18,9 +18,7 @@ _EPSILON = 1e-8
 
 class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.HingeEmbeddingLossConfig):
     """x where the target is 1, max(0, margin - x) elsewhere; x are distances (Hadsell et al. 2006).
-
-    Torch: `nn.HingeEmbeddingLoss`.
-    Differs: the reduction is an argument.
+    Torch: `nn.HingeEmbeddingLoss`. Differs: the reduction is an argument.
     """
 
     margin: float
@@ -39,9 +37,7 @@ class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.HingeEmbeddi
 
 class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=configs.MarginRankingLossConfig):
     """max(0, margin - target * (first - second)); a target of 1 ranks `first` higher, -1 `second`.
-
-    Torch: `nn.MarginRankingLoss`.
-    Differs: the reduction is an argument.
+    Torch: `nn.MarginRankingLoss`. Differs: the reduction is an argument.
     """
 
     margin: float
@@ -61,9 +57,7 @@ class MarginRankingLoss(GivesLoss, ConfiguredLayer, config=configs.MarginRanking
 
 class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=configs.MultiMarginLossConfig):
     """sum over j != y of max(0, margin - x[y] + x[j])^p, divided by the number of classes; y is the target.
-
-    Torch: `nn.MultiMarginLoss`.
-    Differs: no weights of classes; the reduction is an argument.
+    Torch: `nn.MultiMarginLoss`. Differs: no weights of classes; the reduction is an argument.
     """
 
     margin: float
@@ -97,9 +91,7 @@ class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=configs.MultiMarginLoss
 
 class SoftMarginLoss(GivesLoss, Layer):
     """log(1 + exp(-target * logit)), of targets -1 and 1.
-
-    Torch: `nn.SoftMarginLoss`.
-    Differs: the reduction is an argument.
+    Torch: `nn.SoftMarginLoss`. Differs: the reduction is an argument.
     """
 
     @lift
@@ -116,9 +108,7 @@ class SoftMarginLoss(GivesLoss, Layer):
 
 class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=configs.TripletMarginLossConfig):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with distances in the p-norm (Balntas et al. 2016).
-
-    Torch: `nn.TripletMarginLoss`.
-    Differs: no `eps`, no `swap`; the reduction is an argument.
+    Torch: `nn.TripletMarginLoss`. Differs: no `eps`, no `swap`; the reduction is an argument.
     """
 
     margin: float
@@ -142,9 +132,7 @@ class TripletMarginLoss(GivesLoss, ConfiguredLayer, config=configs.TripletMargin
 
 class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.CosineEmbeddingLossConfig):
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1, 0 elsewhere.
-
-    Torch: `nn.CosineEmbeddingLoss`.
-    Differs: the reduction is `mean` or `sum`; `forward_no_reduction` has none.
+    Torch: `nn.CosineEmbeddingLoss`. Differs: the reduction is `mean` or `sum`; `forward_no_reduction` has none.
     """
 
     margin: float

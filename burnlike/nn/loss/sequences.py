@@ -87,7 +87,6 @@ class CTCLoss(ChangesRank, Module):
 
 class RNNTLoss(ChangesRank, Module):
     """-log of the probability of all alignments of the target with the sequence (Graves 2012, eq. 16 and 17).
-
     Torch: `torchaudio.functional.rnnt_loss`.
     Differs: `blank` is 0 by default, torchaudio's is -1; `forward` gives a loss for each sequence.
     """

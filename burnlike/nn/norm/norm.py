@@ -164,7 +164,6 @@ class LayerNorm(KeepsType, Layer):
 
 class RmsNorm(KeepsType, Layer):
     """x / sqrt(mean(x^2) + epsilon) * gamma `[d_model]` over the last dimension (Zhang & Sennrich 2019, eq. 4).
-
     Torch: `nn.RMSNorm`.
     Differs: over the last dimension only; epsilon is 1e-5, torch's default the smallest step of the dtype; the weight
     is `gamma`.
@@ -225,9 +224,7 @@ class _GroupedNorm(KeepsType, Layer):
 
 class GroupNorm(_GroupedNorm):
     """(x - mean) / sqrt(variance + epsilon) over each group of channels, then * gamma + beta (Wu & He 2018, eq. 7).
-
-    Torch: `nn.GroupNorm`.
-    Differs: weights are `gamma` and `beta`.
+    Torch: `nn.GroupNorm`. Differs: weights are `gamma` and `beta`.
     """
 
     def custom_content(self, content: Content) -> Content:
@@ -236,7 +233,6 @@ class GroupNorm(_GroupedNorm):
 
 class InstanceNorm(_GroupedNorm):
     """(x - mean) / sqrt(variance + epsilon) for each item and channel, then * gamma + beta (Ulyanov et al. 2016).
-
     Torch: `nn.InstanceNorm1d`, `2d`, `3d`.
     Differs: one class for all ranks; affine by default; no running statistics; weights are `gamma` and `beta`.
     """

@@ -41,9 +41,7 @@ class Divide(_OfTwo):
 
 class MatMul(_OfTwo):
     """x @ other, the product of matrices in the last two dimensions; sizes of 1 before them are repeated.
-
-    Torch: `torch.matmul`.
-    Differs: both have as many dimensions.
+    Torch: `torch.matmul`. Differs: both have as many dimensions.
     """
 
     @lift
@@ -82,9 +80,7 @@ class Sqrt(AnyLibrary, OfEachElement):
 
 class Softmax(KeepsType, AnyLibrary, ConfiguredLayer, config=SoftmaxConfig):
     """exp(x) / sum(exp(x)), the sum over the dimension `dim`.
-
-    Torch: `nn.Softmax`.
-    Differs: the dimension is the last by default.
+    Torch: `nn.Softmax`. Differs: the dimension is the last by default.
     """
 
     dim: int

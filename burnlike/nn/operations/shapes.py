@@ -119,9 +119,7 @@ class Flatten(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.FlattenCo
 
 class Reshape(ChangesRank, AnyLibrary, ConfiguredLayer, config=configs.ReshapeConfig):
     """The same elements in `shape`.
-
-    Torch: `Tensor.reshape`.
-    Differs: 0 in the shape stands for the size that the input has there, as in Burn.
+    Torch: `Tensor.reshape`. Differs: 0 in the shape stands for the size that the input has there, as in Burn.
     """
 
     shape: tuple[int, ...]
@@ -155,9 +153,7 @@ class Permute(KeepsType, AnyLibrary, ConfiguredLayer, config=configs.PermuteConf
 
 class Pad(KeepsType, AnyLibrary, Layer):
     """`before` and `after` more elements at the ends of the dimension `dim`.
-
-    Torch: `nn.functional.pad`.
-    Differs: of one dimension, which may be any; `edge` is torch's `replicate`.
+    Torch: `nn.functional.pad`. Differs: of one dimension, which may be any; `edge` is torch's `replicate`.
     """
 
     def __init__(self, config: configs.PadConfig) -> None:

@@ -74,9 +74,7 @@ class _MaxPool(_WindowPool):
 
 class MaxPool1d(_MaxPool):
     """The largest element of each window, `[batch, channels, length] -> [batch, channels, length_out]`.
-
-    Torch: `nn.MaxPool1d`.
-    Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; no indices.
+    Torch: `nn.MaxPool1d`. Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends; no indices.
     """
 
     _axes = ("length",)
@@ -84,7 +82,6 @@ class MaxPool1d(_MaxPool):
 
 class MaxPool2d(_MaxPool):
     """The largest of each window, `[batch, channels, height, width] -> [.., *sizes_out]`; `channels_last` stays.
-
     Torch: `nn.MaxPool2d`.
     Differs: the field is `strides`; padding is `Valid`, `Same` or sizes, which may differ at the two ends; no indices.
     """
@@ -94,9 +91,7 @@ class MaxPool2d(_MaxPool):
 
 class MaxPool3d(_MaxPool):
     """The largest element of each window, `[batch, channels, depth, height, width] -> [batch, channels, *sizes_out]`.
-
-    Torch: `nn.MaxPool3d`.
-    Differs: the field is `strides`; padding is `Valid`, `Same` or sizes; no indices.
+    Torch: `nn.MaxPool3d`. Differs: the field is `strides`; padding is `Valid`, `Same` or sizes; no indices.
     """
 
     _axes = ("depth", "height", "width")
@@ -122,9 +117,7 @@ class _AvgPool(_WindowPool):
 
 class AvgPool1d(_AvgPool):
     """The average of each window, `[batch, channels, length] -> [batch, channels, length_out]`.
-
-    Torch: `nn.AvgPool1d`.
-    Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends.
+    Torch: `nn.AvgPool1d`. Differs: padding is `Valid`, `Same` or sizes, which may differ at the two ends.
     """
 
     _axes = ("length",)
@@ -132,7 +125,6 @@ class AvgPool1d(_AvgPool):
 
 class AvgPool2d(_AvgPool):
     """The average of each window, `[batch, channels, height, width] -> [.., *sizes_out]`; keeps `channels_last`.
-
     Torch: `nn.AvgPool2d`.
     Differs: the field is `strides`; padding is `Valid`, `Same` or sizes, which may differ at the two ends; no
     `divisor_override`.
@@ -165,7 +157,6 @@ class _AdaptiveAvgPool(KeepsType, Layer):
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Averages over windows that share the input evenly, `[batch, channels, length] -> [.., output_size]`.
-
     Torch: `nn.AdaptiveAvgPool1d`.
     """
 
@@ -177,8 +168,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
     Keeps `channels_last`.
 
-    Torch: `nn.AdaptiveAvgPool2d`.
-    Differs: no None for a size that stays.
+    Torch: `nn.AdaptiveAvgPool2d`. Differs: no None for a size that stays.
     """
 
     _axes = ("height", "width")
@@ -186,9 +176,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Averages over windows that share the input evenly, `[batch, channels, *sizes] -> [.., *output_size]`.
-
-    Torch: `nn.AdaptiveAvgPool3d`.
-    Differs: no None for a size that stays.
+    Torch: `nn.AdaptiveAvgPool3d`. Differs: no None for a size that stays.
     """
 
     _axes = ("depth", "height", "width")

@@ -20,9 +20,7 @@ _KERNELS: dict[str, Kernel] = {"Tanh": torch.rnn_tanh, "Relu": torch.rnn_relu}
 
 class Rnn(Direction):
     """h_t = tanh(x_t @ W_i + b_i + h_(t-1) @ W_h + b_h) (Elman 1990).
-
-    Torch: `nn.RNN`.
-    Differs: one layer, the gate's weights in its own tensors; the batch is first by default.
+    Torch: `nn.RNN`. Differs: one layer, the gate's weights in its own tensors; the batch is first by default.
     """
 
     _first_gate = "gate"
@@ -61,7 +59,6 @@ class Rnn(Direction):
 
 class BiRnn(Bidirectional):
     """Two of `Rnn`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
-
     Torch: `nn.RNN` with `bidirectional=True`.
     Differs: one layer, the gates' weights in their own tensors; the batch is first by default.
     """
@@ -152,7 +149,6 @@ class Lstm(Direction):
 
 class BiLstm(Bidirectional):
     """Two of `Lstm`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
-
     Torch: `nn.LSTM` with `bidirectional=True`.
     Differs: one layer, each gate's weights in its own tensors; the batch is first by default, the cell before the
         hidden state.
@@ -236,7 +232,6 @@ class Gru(KeepsType, Direction):
 
 class BiGru(Bidirectional):
     """Two of `Gru`, of which one reads the sequence from its end (Schuster & Paliwal 1997).
-
     Torch: `nn.GRU` with `bidirectional=True`.
     Differs: one layer, each gate's weights in its own tensors; the batch is first by default.
     """

@@ -25,11 +25,7 @@ class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConf
 
 
 class PairwiseDistance(ChangesRank, ConfiguredLayer, config=PairwiseDistanceConfig):
-    """The p-norm of x1 - x2 + eps along the last dimension.
-
-    Torch: `nn.PairwiseDistance`.
-    Differs: no `keepdim`.
-    """
+    """The p-norm of x1 - x2 + eps along the last dimension. Torch: `nn.PairwiseDistance`. Differs: no `keepdim`."""
 
     p: float
     eps: float

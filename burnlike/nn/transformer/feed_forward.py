@@ -21,8 +21,7 @@ class PositionWiseFeedForward(KeepsType, Layer):
 
     Records have the activation's parameters, if there are any (Burn 0.22 loses them).
 
-    Torch: the feed-forward part of `nn.TransformerEncoderLayer`.
-    Differs: GELU by default, torch ReLU.
+    Torch: the feed-forward part of `nn.TransformerEncoderLayer`. Differs: GELU by default, torch ReLU.
     """
 
     def __init__(self, config: PositionWiseFeedForwardConfig, device: torch.device | str | None = None) -> None:

@@ -114,7 +114,6 @@ class TransformerEncoderLayer(KeepsType, Module):
 
 class TransformerEncoder(_Stack):
     """Layers of self-attention and a feed-forward part (Vaswani et al. 2017, section 3.1); no norm at the end.
-
     Torch: `nn.TransformerEncoder`.
     Differs: batches first; GELU by default; with `norm_first` the norms of a layer have each other's names.
     """
