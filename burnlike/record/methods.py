@@ -17,10 +17,7 @@ class RecordMethods:
     __slots__ = ()
 
     def save(
-        self,
-        path: "str | PathLike[str]",
-        recorder: "Recorder | None" = None,
-        precision: "PrecisionRule | None" = None,
+        self, path: "str | PathLike[str]", recorder: "Recorder | None" = None, precision: "PrecisionRule | None" = None
     ) -> str:
         """Write the record to a file; see `burnlike.record.save`. Returns the path written."""
         return resolve("burnlike.record:save")(self, path, precision, recorder)

@@ -22,10 +22,7 @@ R = TypeVar("R", bound=Recorder)
 
 
 def save(
-    source: Any,
-    path: str | os.PathLike[str],
-    precision: PrecisionRule | None = None,
-    recorder: Recorder | None = None,
+    source: Any, path: str | os.PathLike[str], precision: PrecisionRule | None = None, recorder: Recorder | None = None
 ) -> str:
     """Write the record of an object to a file: of an `nn.Module`, its parameters and persistent buffers.
 

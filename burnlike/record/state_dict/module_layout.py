@@ -16,13 +16,7 @@ from ...module import ModuleEnum, Param
 from ...module.containers.sequences import Container
 from ...module.module import Module
 from ...module.printing.values import shown_names
-from ...module.torch_objects.wrappers import (
-    container_of,
-    own_class,
-    parametrizations_of,
-    reparameterization_of,
-    unwrap,
-)
+from ...module.torch_objects.wrappers import container_of, own_class, parametrizations_of, reparameterization_of, unwrap
 from ...module.tree.traversal import field_names, slots_of
 from ...tensor.core.base import TensorBase
 from ..layout import Layout, LayoutOf

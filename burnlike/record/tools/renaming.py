@@ -51,10 +51,7 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
         states=frozenset(names[name] for name in record.states),
         values={names.get(name, name): it for name, it in record.values.items()},
         layout=None,
-        metadata={
-            **record.metadata,
-            **renamed_versions(record, lambda name: new([f"{name}."])[f"{name}."][:-1]),
-        },
+        metadata={**record.metadata, **renamed_versions(record, lambda name: new([f"{name}."])[f"{name}."][:-1])},
     )
 
 
