@@ -75,11 +75,7 @@ def _cosine(loss: Any, _device: torch.device) -> nn.CosineEmbeddingLoss:
 
 COUNTERPARTS = [
     Counterpart(
-        "CrossEntropyLoss",
-        nn.CrossEntropyLoss,
-        _cross_entropy_config,
-        _cross_entropy,
-        constants={"weights": "weight"},
+        "CrossEntropyLoss", nn.CrossEntropyLoss, _cross_entropy_config, _cross_entropy, constants={"weights": "weight"}
     ),
     # Their targets are whole numbers, torch's are floats.
     Counterpart("BinaryCrossEntropyLoss", nn.BCELoss, _binary_config, _binary, call="other"),

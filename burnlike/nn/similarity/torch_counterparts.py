@@ -16,9 +16,6 @@ def _distance_config(layer: nn.PairwiseDistance) -> PairwiseDistanceConfig:
 COUNTERPARTS = [
     alike(CosineSimilarityConfig, nn.CosineSimilarity),
     Counterpart(
-        "PairwiseDistance",
-        nn.PairwiseDistance,
-        _distance_config,
-        lambda it, device: nn.PairwiseDistance(it.p, it.eps),
+        "PairwiseDistance", nn.PairwiseDistance, _distance_config, lambda it, device: nn.PairwiseDistance(it.p, it.eps)
     ),
 ]
