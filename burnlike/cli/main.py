@@ -46,9 +46,8 @@ COMMANDS = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line: that of the process, or the arguments after the program's name.
 
-    Returns:
-        0 for success, 2 for bad input or usage, 130 when interrupted, else what the command gives, such as 1 for
-        records that differ.
+    Gives 0 for success, 2 for bad input or usage, 130 when interrupted, else what the command gives, such as 1 for
+    records that differ.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):

@@ -70,11 +70,9 @@ def examine(
     """Check one file: its report has `file`, `ok` and `mistakes`; of a right one also `type` and `parts`, the type of
     each field that has one, and `calls` if the model was run.
 
-    Args:
-        root: the class of the file; None for what the file says.
-        paths: whether files and directories that it names have to be there.
-        fast: whether the config is only read, without torch and without its data.
-        inputs: of the model, which is run to see its shapes; none for what the config implies, None not to run it.
+    `root` is the class of the file; None for what the file says. With `paths` the files that it names have to be
+    there; `fast` only reads the config, without torch and its data. With `inputs` the model is run to see its shapes;
+    none for what the config implies, None not to run it.
     """
 
     def read(options: list[str]) -> tuple[Tree, Config]:

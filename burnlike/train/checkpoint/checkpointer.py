@@ -86,11 +86,9 @@ class Checkpointer:
         keep: int = 2,
         write: Callable[[Path, Mapping[str, Record]], None] = write_records,
     ) -> None:
-        """Nothing is made before the first save.
+        """Nothing is made before the first save; `keep` >= 1 of the last ones stay.
 
-        Args:
-            keep: how many of the last ones stay, >= 1.
-            write: writes records to a directory that is not there yet, whole or not at all.
+        `write` writes records to a directory that is not there yet, whole or not at all.
         """
         self.write = write
         self.directory = Path(directory)
@@ -254,9 +252,7 @@ def write_sharded(
 ) -> None:
     """Write records of which some are sharded, all processes together: a folder for each of those, a file for others.
 
-    Args:
-        is_main: whether this process makes the directory and writes the files.
-        broadcast: gives all processes the value of the main one, and waits for it.
+    The process that `is_main` makes the directory and writes the files; `broadcast` gives all its value, and waits.
     """
     with whole_checkpoint(directory) if is_main else nullcontext() as made:
         partial = Path(broadcast(None if made is None else str(made)))

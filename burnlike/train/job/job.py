@@ -128,9 +128,8 @@ class Job:
     ) -> RunResult:
         """Train in `run`, from its last checkpoint if it has one, and write the final record.
 
-        Raises:
-            BurnlikeError: the checkpoint does not fit, something can't be written, or the loss is not finite.
-            Interrupted: the interrupter, which is asked after each step, was asked to stop.
+        The interrupter is asked after each step; a stop is raised as Interrupted. A checkpoint that does not fit, what
+        can't be written and a loss that is not finite are a BurnlikeError.
         """
         renderer = renderer_of(renderer, self.parallel.is_main)
         interrupter = interrupter or Interrupter()

@@ -153,12 +153,8 @@ def _train(config: TrainConfig, path: Path, said: list[str], renderer: "Renderer
 
 
 def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | None) -> Path:
-    """The directory that has those of a sweep's runs.
-
-    Args:
-        name: of the config; without a directory given it is `runs_root/NAME-sweep`, numbered as runs are.
-        given: a new directory, of `--run-dir`.
-        resumed: the directory of the sweep to go on with; empty for the last one of this name; None for a new one.
+    """The directory that has those of a sweep's runs: `given`, a new one, or `runs_root/NAME-sweep`, numbered as runs
+    are. `resumed` is that of the sweep to go on with; empty for the last one of this name; None for a new one.
     """
     from ..runs.run_dir import LOCK_NAME, newest_directory, next_directory
 

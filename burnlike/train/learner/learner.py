@@ -233,10 +233,8 @@ class Learner(Generic[Batch]):
     def load_checkpoint(self, checkpoint: Checkpoint, train_loader: Any) -> list[str]:
         """Go back to the state of a checkpoint; `fit` goes on from there.
 
-        Returns notes on what does not go on as it was: nothing, but with another number of processes.
-
-        Raises:
-            CheckpointError, RecordError, DataError: a file is missing or damaged; of another model; of other data.
+        Returns notes on what does not go on as it was: nothing, but with another number of processes. A file that is
+        missing or damaged is a CheckpointError, one of another model a RecordError, of other data a DataError.
         """
         self.drop_gradients()
         self.parallel.release_whole(self.model)

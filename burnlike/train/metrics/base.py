@@ -175,9 +175,8 @@ Chosen = TypeVar("Chosen", bound=MetricConfig[Any])
 class ConfiguredMetric(EpochMetric, Generic[Chosen]):
     """A metric of a config: `of`, without fields of its own, where none is given.
 
-    Attributes:
-        title: its name in Burn, with fields of the config in braces.
-        sums: names of states that are scalars, added over batches and ranks.
+    `title` is its name in Burn, with fields of the config in braces; `sums` are names of states that are scalars, added
+    over batches and ranks.
     """
 
     title = ""
@@ -232,8 +231,7 @@ def metric_state(metric: torchmetrics.Metric) -> dict[str, Tensor | list[Tensor]
 def restore_metric(metric: torchmetrics.Metric, state: Mapping[str, Tensor | list[Tensor]]) -> None:
     """Make a metric, which forgets what it has, go on from a copy of what `metric_state` gave, on its own device.
 
-    Raises:
-        RecordMismatchError: it is the state of another metric; nothing was changed.
+    The state of another metric is a RecordMismatchError; nothing was changed.
     """
     own, kind = metric.metric_state, type(metric).__name__
     if missing := next((name for name in own if name not in state), None):

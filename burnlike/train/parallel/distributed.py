@@ -145,9 +145,8 @@ class SeveralProcesses(SingleProcess):
 def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProcess:
     """The processes that a config asks for; a launcher has started them. A CUDA device becomes torch's current one.
 
-    Raises:
-        ConfigError: it asks for several, and no launcher says where the others are.
-        ArgumentError: torch's process group can't be made.
+    Several without a launcher that says where the others are are a ConfigError; a process group that torch can't make
+    is an ArgumentError.
     """
     if config.is_single:
         return config.chosen.init(device)

@@ -48,9 +48,8 @@ class LogFile:
 class LogSummary(NamedTuple):
     """What a log says of its run.
 
-    Attributes:
-        seconds: the time of all parts of the run, from each start to the last line before the next; None without one.
-        ending: how the last part ended, for what `reason`; None where it did not, as while it goes on or after a kill.
+    `seconds` are those of all parts of the run, from each start to the last line before the next; None without one.
+    `ending` is how the last part ended, for what `reason`; None where it did not, as while it goes on or after a kill.
     """
 
     seconds: float | None = None
@@ -154,9 +153,8 @@ class MetricLines(NamedTuple):
 def read_metrics(path: Path) -> MetricLines:
     """Read a file of metrics that may be damaged, or be written to at this moment; a missing one has no lines.
 
-    Returns:
-        Lines with `step`, `epoch` and `split`; of the other values those that are numbers, None where not finite. A
-        last line without its end is left out and not counted: it is just being written.
+    Lines have `step`, `epoch` and `split`; of the other values those that are numbers, None where not finite. A last
+    line without its end is left out and not counted: it is just being written.
     """
     try:
         rows = read_regular(path, within=path.parent).splitlines(keepends=True)
@@ -190,12 +188,8 @@ def _usable(row: bytes) -> dict[str, Any] | None:
     if not (_is_count(step) and _is_count(epoch) and isinstance(split, str)):
         return None
     named = {"step": step, "epoch": epoch, "split": split}
-    numbers = {name: _number(it) for name, it in found.items() if it is None or _is_number(it)}
+    numbers = {name: _number(it) for name, it in found.items() if it is None or type(it) in (int, float)}
     return named | {name: it for name, it in numbers.items() if name not in named}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_count(value: Any) -> bool:

@@ -141,10 +141,8 @@ class TrainingState:
         """Write a directory of one safetensors file for each record; it is there whole or not at all.
 
         A name with one of `burnlike.record.EXTENSIONS` is that of a single file, which `burnlike.record.save` writes.
-
-        Raises:
-            CheckpointError: it exists, or can't be written.
-            RecordError: see `to_records`; or it is the name of a file of torch.save.
+        One that exists or can't be written is a CheckpointError; what `to_records` refuses, and a name of a file of
+        torch.save, a RecordError.
         """
         check_name(directory)
         path = Path(directory)
@@ -183,12 +181,10 @@ class TrainingState:
 
     def _loading_themselves(self) -> Iterator[str]:
         """The parts with a `load_record` of their own that nothing is known of."""
+        known = OptimizerAdaptor | Lbfgs | torch.optim.Optimizer
         for name in self._names():
             part = self.parts[name]
-            if name in self._modules:
-                if overrides(part, "load_record"):
-                    yield name
-            elif not isinstance(part, OptimizerAdaptor | Lbfgs | torch.optim.Optimizer):
+            if overrides(part, "load_record") if name in self._modules else not isinstance(part, known):
                 yield name
 
     def _decoded(self, record: Record) -> dict[str, Any]:

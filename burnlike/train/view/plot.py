@@ -108,10 +108,8 @@ class Bounds(NamedTuple):
 def plot(title: str, splits: Mapping[str, Sequence[Point]], width: int, height: int) -> list[list[Piece]]:
     """Draw lines through the points of each split, in the order of their x; a later split over an earlier one.
 
-    A split has the same number in all plots: 0 is training, 1 is validation.
-
-    Returns:
-        `height` rows of pieces, each row `width` characters wide: title with the names of the splits, lines, x axis.
+    A split has the same number in all plots: 0 is training, 1 is validation. Gives `height` rows of pieces, each row
+    `width` characters wide: title with the names of the splits, lines, x axis.
     """
     columns, rows = max(width - _LABEL - 2, 1), max(height - 2, 1)
     bounds = Bounds.around([*splits.values()])

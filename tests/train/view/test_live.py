@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from burnlike.train import RichRenderer
-from burnlike.train.view.board import Board
+from burnlike.train.view.live import Board
 from burnlike.train.view.plot import plot
 from burnlike.train.view.renderers import Usage, memory_in_use
 

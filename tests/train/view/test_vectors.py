@@ -10,8 +10,8 @@ import pytest
 
 from burnlike.errors import RunDirError
 from burnlike.train import LearnerSummary
-from burnlike.train.view.board import NumericMetricState
 from burnlike.train.view.formats import format_eta
+from burnlike.train.view.live import NumericMetricState
 from burnlike.train.view.plot import FullHistory, RecentHistory
 
 Vectors = Callable[[str], Any]
