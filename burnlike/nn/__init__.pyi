@@ -329,6 +329,12 @@ from .similarity.configs import (
     PairwiseDistanceConfig as PairwiseDistanceConfig,
 )
 from .similarity.similarity import CosineSimilarity as CosineSimilarity, PairwiseDistance as PairwiseDistance
+from .transformer.caches import (
+    TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,
+    TransformerDecoderLayerAutoregressiveCache as TransformerDecoderLayerAutoregressiveCache,
+    TransformerEncoderAutoregressiveCache as TransformerEncoderAutoregressiveCache,
+    TransformerEncoderLayerAutoregressiveCache as TransformerEncoderLayerAutoregressiveCache,
+)
 from .transformer.configs import (
     GatedFeedForwardConfig as GatedFeedForwardConfig,
     MixtureOfExpertsConfig as MixtureOfExpertsConfig,
@@ -344,11 +350,7 @@ from .transformer.feed_forward import (
 )
 from .transformer.transformer import (
     TransformerDecoder as TransformerDecoder,
-    TransformerDecoderAutoregressiveCache as TransformerDecoderAutoregressiveCache,
     TransformerDecoderLayer as TransformerDecoderLayer,
-    TransformerDecoderLayerAutoregressiveCache as TransformerDecoderLayerAutoregressiveCache,
     TransformerEncoder as TransformerEncoder,
-    TransformerEncoderAutoregressiveCache as TransformerEncoderAutoregressiveCache,
     TransformerEncoderLayer as TransformerEncoderLayer,
-    TransformerEncoderLayerAutoregressiveCache as TransformerEncoderLayerAutoregressiveCache,
 )

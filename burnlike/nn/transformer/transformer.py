@@ -1,4 +1,4 @@
-"""Transformer encoder and decoder: stacks of layers, and the caches with which they generate."""
+"""Transformer encoder and decoder: stacks of layers."""
 
 from typing import Any, ClassVar
 
@@ -12,6 +12,12 @@ from ..attention.multi_head_attention import MhaCache
 from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
 from ..layer import Layer, expect_shape, shape_error
+from .caches import (
+    TransformerDecoderAutoregressiveCache,
+    TransformerDecoderLayerAutoregressiveCache,
+    TransformerEncoderAutoregressiveCache,
+    TransformerEncoderLayerAutoregressiveCache,
+)
 from .configs import TransformerDecoderConfig, TransformerEncoderConfig
 
 Masks = tuple[Tensor | None, Tensor | None]
@@ -49,21 +55,6 @@ def _new_rows(layer: object, x: Tensor, mask: Tensor | None, known: TensorCache)
     if x.shape[1] <= first:
         raise shape_error(layer, f"more than the {first} positions of the cache", x.shape[1])
     return x[:, first:], None if mask is None else mask[:, first:]
-
-
-class TransformerEncoderLayerAutoregressiveCache:
-    """What an encoder layer has computed of earlier positions; the output is `[batch, length, d_model]`."""
-
-    def __init__(self) -> None:
-        self.mha = MhaCache.autoregressive()
-        self.output = TensorCache()
-
-
-class TransformerEncoderAutoregressiveCache:
-    """What an encoder has computed of earlier positions: a cache for each layer."""
-
-    def __init__(self, n_layers: int) -> None:
-        self.layers = [TransformerEncoderLayerAutoregressiveCache() for _ in range(n_layers)]
 
 
 class TransformerEncoderLayer(KeepsType, Module):
@@ -156,22 +147,6 @@ class TransformerEncoder(_Stack):
         for layer, its in zip(layers, cache.layers, strict=True):
             x = layer.forward_autoregressive_inference(x, its, mask_pad, mask_attn)
         return x
-
-
-class TransformerDecoderLayerAutoregressiveCache:
-    """What a decoder layer has computed: keys and values of target and memory, `[batch, length, d_model]` outputs."""
-
-    def __init__(self) -> None:
-        self.self_attn = MhaCache.autoregressive()
-        self.cross_attn = MhaCache.autoregressive_cross_attention()
-        self.output = TensorCache()
-
-
-class TransformerDecoderAutoregressiveCache:
-    """What a decoder has computed of earlier positions: a cache for each layer."""
-
-    def __init__(self, n_layers: int) -> None:
-        self.layers = [TransformerDecoderLayerAutoregressiveCache() for _ in range(n_layers)]
 
 
 class TransformerDecoderLayer(KeepsType, Module):

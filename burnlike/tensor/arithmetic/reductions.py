@@ -1,10 +1,10 @@
 """Sums, means, products and extremes, whole, along dimensions and running."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, overload
 
-from ...errors import TensorTypeError, TensorValueError
-from ..core.arguments import along, axes_of, axis, whole
+from ...errors import TensorValueError
+from ..core.arguments import along, axes_of, axis, each_dim, listed, whole
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, Int
 from ..core.operands import computed, fail
@@ -60,7 +60,7 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: at least one dimension stays; none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
-        found = axes_of("Squeeze", _listed("Squeeze", dims), spec.rank)
+        found = axes_of("Squeeze", listed("Squeeze", dims), spec.rank)
         if len(found) == spec.rank:
             raise TensorValueError("Squeeze", f"dimensions {found} are all there are; keep one, or use sum()")
         return like(spec.ops.sum_dim(self.inner, found, False), spec.ranks[spec.rank - len(found)]) if found else self
@@ -289,18 +289,6 @@ class ReductionMethods(TensorBase[B, D, K]):
         spec = self.spec
         found = each_dim("Max Abs Dim", dims, spec.rank)
         return wrap(computed("max_abs_dims", spec.ops.max_abs_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
-
-
-def each_dim(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
-    """Each of `dims` as 0 .. rank-1, once: what is reduced has size 1, so that a second time changes nothing."""
-    found = [axis(operation, dim, rank) for dim in _listed(operation, dims)]
-    return found if len(set(found)) == len(found) else list(dict.fromkeys(found))
-
-
-def _listed(operation: str, dims: Any) -> Iterable[Any]:
-    if isinstance(dims, int):
-        raise TensorTypeError(operation, f"expected a sequence of dimensions, got {dims}; use [{dims}]")
-    return dims
 
 
 def _no_mean(operation: str) -> TensorValueError:

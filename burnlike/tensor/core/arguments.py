@@ -102,3 +102,15 @@ def check_rank(operation: str, rank: int) -> int:
     if not 1 <= rank <= MAX_RANK:
         raise TensorValueError(operation, f"a rank of 1 to {MAX_RANK} is needed, this would be rank {rank}")
     return rank
+
+
+def each_dim(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
+    """Each of `dims` as 0 .. rank-1, once: what is reduced has size 1, so that a second time changes nothing."""
+    found = [axis(operation, dim, rank) for dim in listed(operation, dims)]
+    return found if len(set(found)) == len(found) else list(dict.fromkeys(found))
+
+
+def listed(operation: str, dims: Any) -> Iterable[Any]:
+    if isinstance(dims, int):
+        raise TensorTypeError(operation, f"expected a sequence of dimensions, got {dims}; use [{dims}]")
+    return dims

@@ -66,10 +66,7 @@ def fills_shape(function: Callable[..., Any]) -> FillsShape:
 
 
 class FilledMethods(TensorBase[B, D, K]):
-    """Tensors of a shape, or like another tensor, filled with one value or random; ranks 1 to 8.
-
-    The backend is named, and the dtype is its own for the kind unless one is given.
-    """
+    """Tensors of a shape or like another, of one value or random; ranks 1 to 8. By default of the backend's dtype."""
 
     __slots__ = ()
 
