@@ -59,23 +59,14 @@ def open_file(path: str, layout: Any, top_level_key: str | None = None) -> "Reco
 def add_precision_options(parser: argparse.ArgumentParser) -> None:
     """`--precision`, `--int`, `--keep` and `--allow-overflow`; hand the arguments to `precision_of`."""
     integers = [it.short for it in convertible("int")]
-    parser.add_argument(
-        "--precision",
-        metavar="TYPE",
-        help="store floats as f32 (full), f16 (half), bf16, f64 (double), f8_e4m3 or f8_e5m2; default: as they are",
-    )
-    parser.add_argument(
-        "--int",
-        metavar="TYPE",
-        help=f"store integers as {', '.join(integers)}, if every value fits; default: as they are",
-    )
+    text = "store floats as f32 (full), f16 (half), bf16, f64 (double), f8_e4m3 or f8_e5m2; default: as they are"
+    parser.add_argument("--precision", metavar="TYPE", help=text)
+    text = f"store integers as {', '.join(integers)}, if every value fits; default: as they are"
+    parser.add_argument("--int", metavar="TYPE", help=text)
     text = "leave tensors as they are whose name this regular expression finds; may be repeated"
     add_repeated(parser, "--keep", "keep", "REGEX", text)
-    parser.add_argument(
-        "--allow-overflow",
-        action="store_true",
-        help="let floats that are too large for the type become inf (or nan), in place of an error",
-    )
+    text = "let floats that are too large for the type become inf (or nan), in place of an error"
+    parser.add_argument("--allow-overflow", action="store_true", help=text)
 
 
 def precision_of(args: argparse.Namespace) -> "Precision | None":
@@ -105,17 +96,10 @@ def _known(option: str, text: str | None, types: dict[str, str]) -> str | None:
 def add_layout_options(parser: argparse.ArgumentParser) -> None:
     """`--layout`, `--model` and `--import`; hand the arguments to `layout_of`. And `--limits`, which `main` sees to."""
     group = parser.add_mutually_exclusive_group()
-    group.add_argument(
-        "--layout",
-        metavar="FILE",
-        help="JSON or YAML that says how the record is arranged, for .bin, which carries no names",
-    )
-    group.add_argument(
-        "--model",
-        type=config_file,
-        metavar="CONFIG",
-        help="a YAML config of the model that the record is of, or a shipped one, in place of --layout",
-    )
+    text = "JSON or YAML that says how the record is arranged, for .bin, which carries no names"
+    group.add_argument("--layout", metavar="FILE", help=text)
+    text = "a YAML config of the model that the record is of, or a shipped one, in place of --layout"
+    group.add_argument("--model", type=config_file, metavar="CONFIG", help=text)
     add_import_option(parser)
     parser.add_argument(
         "--limits",

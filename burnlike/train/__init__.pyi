@@ -76,9 +76,5 @@ from .view.loggers.configs import (
 )
 from .view.loggers.logger import Logger as Logger
 from .view.loggers.programs import MLflow as MLflow, TensorBoard as TensorBoard, WandB as WandB
-from .view.renderers import (
-    PlainRenderer as PlainRenderer,
-    Renderer as Renderer,
-    choose_renderer as choose_renderer,
-)
+from .view.renderers import PlainRenderer as PlainRenderer, Renderer as Renderer, choose_renderer as choose_renderer
 from .view.summary import LearnerSummary as LearnerSummary

@@ -102,16 +102,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "input", metavar="IN", help="a record of any format, told by its content; a directory or index of shards, too"
     )
-    parser.add_argument(
-        "output",
-        metavar="OUT",
-        help=f"the file to write, which may be IN; its extension says the format: {', '.join(EXTENSIONS)}",
-    )
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        help=f"the format, where the extension of OUT does not say it: {', '.join(options.FORMATS)}",
-    )
+    text = f"the file to write, which may be IN; its extension says the format: {', '.join(EXTENSIONS)}"
+    parser.add_argument("output", metavar="OUT", help=text)
+    text = f"the format, where the extension of OUT does not say it: {', '.join(options.FORMATS)}"
+    parser.add_argument("--format", metavar="NAME", help=text)
     options.add_precision_options(parser)
     text = "replace what REGEX finds in tensors' names by NEW (\\1 is its first group); may be repeated, in order"
     add_repeated(parser, "--rename", "rename", "REGEX=NEW", text)

@@ -24,11 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="a record of any format")
     parser.add_argument("b", metavar="B", help="another one; the formats need not be the same")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument(
-        "--tolerance",
-        metavar="X",
-        help="let values be apart by X, absolutely or relative to the larger, and types be of another width",
-    )
+    text = "let values be apart by X, absolutely or relative to the larger, and types be of another width"
+    parser.add_argument("--tolerance", metavar="X", help=text)
     parser.add_argument("--ignore-ids", action="store_true", help="do not compare ids")
     add_layout_options(parser)
 

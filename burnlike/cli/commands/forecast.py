@@ -24,22 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Say how many bytes a record takes on disk, in the host's memory while it is saved and loaded, and on a GPU;"
         " from a file's header or a model's config alone."
     )
-    parser.add_argument(
-        "file",
-        type=config_file,
-        metavar="FILE|CONFIG",
-        help="a record of any format; or a YAML config of a run or a model, or a shipped one",
-    )
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        help=f"the format to be written: {', '.join(options.FORMATS)}; default: that of FILE",
-    )
-    parser.add_argument(
-        "--optimizer",
-        action="store_true",
-        help="add gradients and optimizer states: those of the config's optimizer, else AdamW's",
-    )
+    text = "a record of any format; or a YAML config of a run or a model, or a shipped one"
+    parser.add_argument("file", type=config_file, metavar="FILE|CONFIG", help=text)
+    text = f"the format to be written: {', '.join(options.FORMATS)}; default: that of FILE"
+    parser.add_argument("--format", metavar="NAME", help=text)
+    text = "add gradients and optimizer states: those of the config's optimizer, else AdamW's"
+    parser.add_argument("--optimizer", action="store_true", help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options.add_precision_options(parser)
     options.add_layout_options(parser)

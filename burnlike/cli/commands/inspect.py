@@ -30,17 +30,11 @@ _NAMELESS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        metavar="FILE",
-        help="a record of any format, told by its content; or the directory or index of a set of files",
-    )
+    text = "a record of any format, told by its content; or the directory or index of a set of files"
+    parser.add_argument("file", metavar="FILE", help=text)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument(
-        "--verify",
-        action="store_true",
-        help="read all values, too, and compare them with the checksums in the file; exit status 2 if one is another",
-    )
+    text = "read all values, too, and compare them with the checksums in the file; exit status 2 if one is another"
+    parser.add_argument("--verify", action="store_true", help=text)
     add_layout_options(parser)
 
 

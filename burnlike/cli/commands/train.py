@@ -26,20 +26,10 @@ _NEWEST = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file",
-        nargs="?",
-        type=config_file,
-        metavar="CONFIG",
-        help=f"a YAML file, or a shipped config: {', '.join(shipped_jobs())}; with --resume DIR, default: that run's",
-    )
-    parser.add_argument(
-        "--resume",
-        nargs="?",
-        const=_NEWEST,
-        metavar="DIR",
-        help="go on with the run in DIR from its last checkpoint; without DIR: with the last run of CONFIG",
-    )
+    text = f"a YAML file, or a shipped config: {', '.join(shipped_jobs())}; with --resume DIR, default: that run's"
+    parser.add_argument("file", nargs="?", type=config_file, metavar="CONFIG", help=text)
+    text = "go on with the run in DIR from its last checkpoint; without DIR: with the last run of CONFIG"
+    parser.add_argument("--resume", nargs="?", const=_NEWEST, metavar="DIR", help=text)
     parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of CONFIG)")
     parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
     add_set_option(parser)

@@ -126,12 +126,7 @@ class Checkpointer:
         return found
 
     def save(
-        self,
-        step: int,
-        records: Mapping[str, Record],
-        *,
-        kept: Collection[int] | None = None,
-        background: bool = False,
+        self, step: int, records: Mapping[str, Record], *, kept: Collection[int] | None = None, background: bool = False
     ) -> Checkpoint:
         """Write the checkpoint of a step, then remove this run's oldest ones. One that is there already is kept.
 
@@ -229,12 +224,7 @@ class FollowingCheckpointer(Checkpointer):
     """The checkpointer of a process that leaves all to another one, but for its parts of sharded records."""
 
     def save(
-        self,
-        step: int,
-        records: Mapping[str, Record],
-        *,
-        kept: Collection[int] | None = None,
-        background: bool = False,
+        self, step: int, records: Mapping[str, Record], *, kept: Collection[int] | None = None, background: bool = False
     ) -> Checkpoint:
         checkpoint = Checkpoint(step, self._path(step))
         self.write(checkpoint.path, records)
