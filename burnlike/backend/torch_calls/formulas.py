@@ -1,12 +1,13 @@
 """Activations, and element-wise operators that are several functions of the tables: bounds, other logarithms."""
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .pointwise import add, binary, div, logical_not, masked_fill, maximum, minimum, mul, rsub, sub, unary
+from .pointwise import add, binary, div, masked_fill, maximum, minimum, mul, rsub, sub, unary
 from .tables import TRANSLATIONS, Tables, aligned, at_least_1, float_dtype, like_rank, translate, translates
 
 
@@ -56,7 +57,7 @@ def xlogy(t: Tables, lhs: Any, rhs: Any) -> Tensor:
     dtype, device = torch.result_type(lhs, rhs), (lhs if isinstance(lhs, Tensor) else rhs).device
     lhs, rhs = (it if isinstance(it, Tensor) else t.full((), it, float_dtype(dtype), device) for it in (lhs, rhs))
     product = mul(t, lhs, unary(t, "log", rhs))
-    zero = binary(t, "bool_and", TRANSLATIONS["eq"](t, lhs, 0), logical_not(t, TRANSLATIONS["isnan"](t, rhs)))
+    zero = binary(t, "bool_and", TRANSLATIONS["eq"](t, lhs, 0), unary(t, "logical_not", unary(t, "isnan", rhs)))
     return masked_fill(t, product, zero, 0.0)
 
 
@@ -68,40 +69,35 @@ def nan_to_num(
         return tensor.detach()
     info = torch.finfo(tensor.dtype)
     low, high = info.min if neginf is None else neginf, info.max if posinf is None else posinf
-    result = masked_fill(t, tensor, TRANSLATIONS["isnan"](t, tensor), nan or 0.0)
+    result = masked_fill(t, tensor, unary(t, "isnan", tensor), nan or 0.0)
     result = masked_fill(t, result, TRANSLATIONS["eq"](t, tensor, math.inf), high)
     return masked_fill(t, result, TRANSLATIONS["eq"](t, tensor, -math.inf), low)
 
 
-def _activation(name: str, function: str, *defaults: float) -> None:
-    @translates(name)
-    def activated(t: Tables, tensor: Tensor, *options: Any) -> Tensor:
-        x = at_least_1(tensor)
-        values = [float(it) for it in (*options, *defaults[len(options) :])]
-        return like_rank(t.cast(getattr(t.activation, function)(x, *values), x.dtype), tensor)
+def _activated(t: Tables, tensor: Tensor, *options: Any, function: str, defaults: tuple[float, ...] = ()) -> Tensor:
+    x = at_least_1(tensor)
+    values = [float(it) for it in (*options, *defaults[len(options) :])]
+    return like_rank(t.cast(getattr(t.activation, function)(x, *values), x.dtype), tensor)
 
 
-for _name, _function, *_defaults in (
-    ("relu", "relu"),
-    ("sigmoid", "sigmoid"),
-    ("silu", "silu"),
-    ("mish", "mish"),
-    ("hardswish", "hard_swish"),
-    ("selu", "selu"),
-    ("leaky_relu", "leaky_relu", 0.01),
-    ("celu", "celu", 1.0),
-    ("softplus", "softplus", 1.0, 20.0),
-    ("hardtanh", "hardtanh", -1.0, 1.0),
-    ("threshold", "threshold"),
-    ("hardshrink", "hard_shrink", 0.5),
-    ("softshrink", "soft_shrink", 0.5),
-):
-    _activation(_name, _function, *_defaults)
+def _softmax(t: Tables, tensor: Tensor, dim: int, half_to_float: bool = False, *, function: str) -> Tensor:
+    x = t.cast(at_least_1(tensor), torch.float32) if half_to_float else at_least_1(tensor)
+    return like_rank(getattr(t.activation, function)(x, dim), tensor)
+
+
 translate(
+    **{name: partial(_activated, function=name) for name in ("relu", "sigmoid", "silu", "mish", "selu", "threshold")},
+    hardswish=partial(_activated, function="hard_swish"),
+    leaky_relu=partial(_activated, function="leaky_relu", defaults=(0.01,)),
+    celu=partial(_activated, function="celu", defaults=(1.0,)),
+    softplus=partial(_activated, function="softplus", defaults=(1.0, 20.0)),
+    hardtanh=partial(_activated, function="hardtanh", defaults=(-1.0, 1.0)),
+    hardshrink=partial(_activated, function="hard_shrink", defaults=(0.5,)),
+    softshrink=partial(_activated, function="soft_shrink", defaults=(0.5,)),
     hardsigmoid=lambda t, x: like_rank(t.activation.hard_sigmoid(at_least_1(x), 1 / 6, 0.5), x),
     glu=lambda t, x, dim=-1: t.activation.glu(x, dim),
-    _softmax=lambda t, x, dim, half_to_float=False: _softmax(t, "softmax", x, dim, half_to_float),
-    _log_softmax=lambda t, x, dim, half_to_float=False: _softmax(t, "log_softmax", x, dim, half_to_float),
+    _softmax=partial(_softmax, function="softmax"),
+    _log_softmax=partial(_softmax, function="log_softmax"),
 )
 
 
@@ -133,8 +129,3 @@ def prelu(t: Tables, tensor: Tensor, weight: Tensor) -> Tensor:
         return like_rank(t.activation.prelu(at_least_1(tensor), t.reshape(weight, [weight.numel()])), tensor)
     (x, scaled), _ = aligned(t, tensor.dtype, tensor, binary(t, "mul", tensor, weight))
     return like_rank(t.float.mask_where(scaled, t.float.greater_equal(x, 0.0), x), tensor)
-
-
-def _softmax(t: Tables, function: str, tensor: Tensor, dim: int, half_to_float: bool) -> Tensor:
-    x = t.cast(at_least_1(tensor), torch.float32) if half_to_float else at_least_1(tensor)
-    return like_rank(getattr(t.activation, function)(x, dim), tensor)

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .pointwise import binary, where
+from .pointwise import binary, unary, where
 from .shape import narrow, squeeze
 from .tables import (
     TRANSLATIONS,
@@ -17,6 +18,7 @@ from .tables import (
     dims_of,
     float_dtype,
     like_rank,
+    scalar,
     translate,
     translates,
     without,
@@ -25,47 +27,25 @@ from .tables import (
 Dims = int | Sequence[int] | None
 
 
-def _summable(t: Tables, tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
-    found = dtype or (tensor.dtype if tensor.dtype.is_floating_point else torch.int64)
-    return t.cast(at_least_1(tensor), found)
+def _sum_dtype(tensor: Tensor) -> torch.dtype:
+    return tensor.dtype if tensor.dtype.is_floating_point else torch.int64
 
 
-def _total(name: str) -> Any:
-    @translates(name)
-    def total(
-        t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-    ) -> Tensor:
-        x, dims = _summable(t, tensor, dtype), dims_of(tensor, dim)
-        if len(dims) == x.ndim and not keepdim:
-            return getattr(t.of(x), name)(x).reshape(())
-        return like_rank(getattr(t.of(x), f"{name}_dim")(x, dims, keepdim), tensor)
-
-    return total
-
-
-_sum = _total("sum")
-_total("mean")
+def _total(
+    t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, function: str
+) -> Tensor:
+    dims, dtype = dims_of(tensor, dim), dtype or _sum_dtype(tensor)
+    if len(dims) == max(tensor.ndim, 1) and not keepdim:
+        return scalar(t.apply(tensor, function, dtype=dtype))
+    return t.apply(tensor, f"{function}_dim", dims, keepdim, dtype=dtype)
 
 
 @translates("prod")
-def prod(
-    t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
-) -> Tensor:
-    x = _summable(t, tensor, dtype)
+def prod(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    dtype = dtype or _sum_dtype(tensor)
     if dim is None:
-        return t.of(x).prod(x).reshape(())
-    return like_rank(t.of(x).prod_dim(x, dim, keepdim), tensor)
-
-
-def _running(name: str) -> None:
-    @translates(name)
-    def running(t: Tables, tensor: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
-        x = _summable(t, tensor, dtype)
-        return like_rank(getattr(t.of(x), name)(x, dim), tensor)
-
-
-_running("cumsum")
-_running("cumprod")
+        return scalar(t.apply(tensor, "prod", dtype=dtype))
+    return t.apply(tensor, "prod_dim", dim, keepdim, dtype=dtype)
 
 
 def _extreme(name: str) -> None:
@@ -132,15 +112,46 @@ def var_mean(
 
 def _std_mean(t: Tables, tensor: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     found, middle = var_mean(t, tensor, *args, **kwargs)
-    return TRANSLATIONS["sqrt"](t, found), middle
+    return unary(t, "sqrt", found), middle
+
+
+def _truth(t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False, *, function: str) -> Tensor:
+    x, dtype = at_least_1(tensor), torch.uint8 if tensor.dtype is torch.uint8 else torch.bool  # as torch
+    if dim is None:
+        return scalar(t.cast(getattr(t.of(x), function)(x), dtype))
+    dims = dims_of(tensor, dim)
+    for each in dims:
+        x = getattr(t.of(x), f"{function}_dim")(x, each)
+    return without(t, t.cast(x, dtype), dims, keepdim, tensor)
+
+
+def _cumulative(t: Tables, tensor: Tensor, dim: int, function: str) -> tuple[Tensor, Tensor]:
+    values = getattr(t.of(tensor), function)(tensor, dim)
+    # The place of the last element so far that is the extreme.
+    size = tensor.shape[dim]
+    places = t.int.arange(0, size, 1, torch.int64, tensor.device)
+    places = t.reshape(places, [size if it == dim % tensor.ndim else 1 for it in range(tensor.ndim)])
+    is_it = binary(t, "equal", values, tensor)
+    if tensor.dtype.is_floating_point:
+        is_it = binary(t, "bool_or", is_it, unary(t, "isnan", tensor))
+    return values, t.int.cummax(where(t, is_it, places, 0), dim)
 
 
 translate(
+    sum=partial(_total, function="sum"),
+    mean=partial(_total, function="mean"),
+    cumsum=lambda t, x, dim, *, dtype=None: t.apply(x, "cumsum", dim, dtype=dtype or _sum_dtype(x)),
+    cumprod=lambda t, x, dim, *, dtype=None: t.apply(x, "cumprod", dim, dtype=dtype or _sum_dtype(x)),
+    any=partial(_truth, function="any"),
+    all=partial(_truth, function="all"),
+    cummax=partial(_cumulative, function="cummax"),
+    cummin=partial(_cumulative, function="cummin"),
+    norm=lambda t, x, p=2, *dims, **options: vector_norm(t, x, 2 if p is None else p, *dims, **options),
     var=lambda t, tensor, *args, **kwargs: var_mean(t, tensor, *args, **kwargs)[0],
     std=lambda t, tensor, *args, **kwargs: _std_mean(t, tensor, *args, **kwargs)[0],
     std_mean=_std_mean,
     argsort=lambda t, tensor, dim=-1, descending=False, *, stable=False: sort(t, tensor, dim, descending)[1],
-    count_nonzero=lambda t, tensor, dim=None: _sum(t, TRANSLATIONS["ne"](t, tensor, 0), dim),
+    count_nonzero=lambda t, tensor, dim=None: _total(t, TRANSLATIONS["ne"](t, tensor, 0), dim, function="sum"),
     linalg_cross=lambda t, lhs, rhs, *, dim=-1: t.float.cross(lhs, rhs, dim),
     trace=lambda t, tensor: t.module.trace(tensor).reshape(()),
 )
@@ -150,7 +161,7 @@ translate(
 def logsumexp(t: Tables, tensor: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     x, dims = t.cast(at_least_1(tensor), float_dtype(tensor.dtype)), dims_of(tensor, dim)
     largest = t.float.max_dim(x, dims)
-    largest = where(t, TRANSLATIONS["isfinite"](t, largest), largest, 0.0)
+    largest = where(t, unary(t, "isfinite", largest), largest, 0.0)
     total = t.float.log(t.float.sum_dim(t.float.exp(t.float.sub(x, largest)), dims, True))
     return without(t, t.float.add(total, largest), dims, keepdim, tensor)
 
@@ -162,29 +173,6 @@ def vector_norm(
     x, dims = at_least_1(tensor), dims_of(tensor, dim)
     x = t.cast(x, dtype or float_dtype(x.dtype))
     return without(t, t.module.vector_norm(x, float(ord), dims), dims, keepdim, tensor)
-
-
-@translates("norm")
-def norm(
-    t: Tables, tensor: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
-    return vector_norm(t, tensor, 2 if p is None else p, dim, keepdim, dtype=dtype)
-
-
-def _truth(name: str) -> None:
-    @translates(name)
-    def truth(t: Tables, tensor: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-        x, dtype = at_least_1(tensor), torch.uint8 if tensor.dtype is torch.uint8 else torch.bool  # as torch
-        if dim is None:
-            return t.cast(getattr(t.of(x), name)(x), dtype).reshape(())
-        dims = dims_of(tensor, dim)
-        for each in dims:
-            x = getattr(t.of(x), f"{name}_dim")(x, each)
-        return without(t, t.cast(x, dtype), dims, keepdim, tensor)
-
-
-_truth("any")
-_truth("all")
 
 
 @translates("equal")
@@ -230,29 +218,8 @@ def median(t: Tables, tensor: Tensor, dim: int | None = None, keepdim: bool = Fa
         place = (x.shape[dim] - 1) // 2
         found = [narrow(t, it, dim, place, 1) for it in sort(t, x, dim)]
     else:  # the tables' median leaves NaN out, torch's does not
-        missing = TRANSLATIONS["isnan"](t, x)
+        missing = unary(t, "isnan", x)
         first = t.int.argmax(t.cast(missing, torch.int64), dim, torch.int64)
         has = t.bool.any_dim(missing, dim)
         found = [where(t, has, math.nan, found[0]), where(t, has, first, found[1])]
     return tuple(without(t, it, dims_of(tensor, dim), keepdim, tensor) for it in found)
-
-
-def _cumulative(name: str) -> None:
-    @translates(name)
-    def translated(t: Tables, tensor: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-        values = getattr(t.of(tensor), name)(tensor, dim)
-        # The place of the last element so far that is the extreme.
-        size = tensor.shape[dim]
-        places = t.reshape(
-            t.int.arange(0, size, 1, torch.int64, tensor.device),
-            [size if it == dim % tensor.ndim else 1 for it in range(tensor.ndim)],
-        )
-        is_it = binary(t, "equal", values, tensor)
-        if tensor.dtype.is_floating_point:
-            is_it = binary(t, "bool_or", is_it, TRANSLATIONS["isnan"](t, tensor))
-        own = where(t, is_it, places, 0)
-        return values, t.int.cummax(own, dim)
-
-
-_cumulative("cummax")
-_cumulative("cummin")

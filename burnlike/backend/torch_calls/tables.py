@@ -77,6 +77,17 @@ class Tables:
         made = self.of(dtype).full(list(shape) or [1], kind_of(dtype)(value), dtype, device)
         return made if len(shape) else scalar(made)
 
+    def apply(self, tensor: Tensor, function: str, *args: Any, dtype: torch.dtype | None = None) -> Tensor:
+        """A function of the tensor's table, of its values in `dtype` if one is given, in the rank that torch gives."""
+        x = at_least_1(tensor)
+        x = x if dtype is None else self.cast(x, dtype)
+        return like_rank(getattr(self.of(x), function)(x, *args), tensor)
+
+    def ranked(self, tensor: Tensor, rank: Any) -> Tensor:
+        """The elements with `rank` dimensions or more, at least one: those of size 1 come first."""
+        x = at_least_1(tensor)
+        return self.reshape(x, [1] * (rank - x.ndim) + list(x.shape))
+
     def reshape(self, tensor: Tensor, shape: Sizes) -> Tensor:
         """The elements as `shape`, of any rank."""
         if tensor.ndim == 0 or len(shape) == 0:
@@ -121,15 +132,9 @@ def float_dtype(dtype: torch.dtype) -> torch.dtype:
 def aligned(t: Tables, dtype: torch.dtype, *values: Any) -> tuple[list[Any], bool]:
     """Operands in one element type and one rank, scalars as numbers of it; and whether torch's result has rank 0."""
     rank = max(it.ndim for it in values if isinstance(it, Tensor))
-    found: list[Any] = []
-    for it in values:
-        if isinstance(it, Tensor):
-            cast = t.cast(at_least_1(it), dtype)
-            missing = max(rank, 1) - cast.ndim
-            found.append(t.reshape(cast, [1] * missing + list(cast.shape)))
-        else:
-            found.append(kind_of(dtype)(it))
-    return found, rank == 0
+    kind = kind_of(dtype)
+    tensors = [t.ranked(t.cast(at_least_1(it), dtype), rank) if isinstance(it, Tensor) else kind(it) for it in values]
+    return tensors, rank == 0
 
 
 def dims_of(tensor: Tensor, dim: Any) -> list[int]:
