@@ -8,11 +8,7 @@ from ...config.bounds import Count, Finite, NotNegative, Positive, Size, at_most
 from ...config.roles import Built
 
 if TYPE_CHECKING:
-    from .classification import AucPr, Auroc, ConfusionStats, FBetaScore, Hamming, Precision, Recall
-    from .images import Dice, MsSsim, Psnr, Ssim
-    from .means import Accuracy, LearningRate, Loss, Perplexity, TopKAccuracy
-    from .sequences import Bleu, CharErrorRate, RougeL, RougeN, WordErrorRate
-    from .system import CpuMemory, CpuUse, CudaMemory, CudaUse, IterationSpeed
+    from . import classification, images, means, sequences, system
 
 
 ClassDim = Literal[-1, 1]
@@ -23,13 +19,13 @@ Token = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 NGram = Annotated[int, Meta(ge=1), at_most(9, "torchmetrics counts no longer n-grams")]
 
 
-class LossConfig(MetricConfig["Loss"], tag="Loss", builds=".means"):
+class LossConfig(MetricConfig["means.Loss"], tag="Loss"):
     """The mean loss of all items."""
 
     higher_is_better = False
 
 
-class LearningRateConfig(MetricConfig["LearningRate"], tag="LearningRate", builds=".means"):
+class LearningRateConfig(MetricConfig["means.LearningRate"], tag="LearningRate"):
     """The mean learning rate of the steps."""
 
     higher_is_better = False
@@ -48,11 +44,11 @@ class _ScoresConfig(MetricConfig[Built]):
     class_dim: ClassDim = -1
 
 
-class AccuracyConfig(_ScoresConfig["Accuracy"], tag="Accuracy", builds=".means"):
+class AccuracyConfig(_ScoresConfig["means.Accuracy"], tag="Accuracy"):
     """How many targets have the highest score."""
 
 
-class TopKAccuracyConfig(_ScoresConfig["TopKAccuracy"], tag="TopKAccuracy", builds=".means"):
+class TopKAccuracyConfig(_ScoresConfig["means.TopKAccuracy"], tag="TopKAccuracy"):
     """How many targets are among the k highest scores.
 
     Attributes:
@@ -62,7 +58,7 @@ class TopKAccuracyConfig(_ScoresConfig["TopKAccuracy"], tag="TopKAccuracy", buil
     k: Count = 1
 
 
-class PerplexityConfig(_ScoresConfig["Perplexity"], tag="Perplexity", builds=".means"):
+class PerplexityConfig(_ScoresConfig["means.Perplexity"], tag="Perplexity"):
     """exp of the mean cross-entropy of all targets."""
 
     higher_is_better = False
@@ -103,21 +99,21 @@ class _DecisionConfig(_ClassReductionConfig[Built]):
             yield "top_k", "expected either threshold or top_k, got both"
 
 
-class ConfusionStatsConfig(_DecisionConfig["ConfusionStats"], tag="ConfusionStats", builds=".classification"):
+class ConfusionStatsConfig(_DecisionConfig["classification.ConfusionStats"], tag="ConfusionStats"):
     """How many predictions are right and wrong, by class."""
 
     higher_is_better = None
 
 
-class PrecisionConfig(_DecisionConfig["Precision"], tag="Precision", builds=".classification"):
+class PrecisionConfig(_DecisionConfig["classification.Precision"], tag="Precision"):
     """How many of the predicted classes are right."""
 
 
-class RecallConfig(_DecisionConfig["Recall"], tag="Recall", builds=".classification"):
+class RecallConfig(_DecisionConfig["classification.Recall"], tag="Recall"):
     """How many of the true classes are predicted."""
 
 
-class FBetaScoreConfig(_DecisionConfig["FBetaScore"], tag="FBetaScore", builds=".classification"):
+class FBetaScoreConfig(_DecisionConfig["classification.FBetaScore"], tag="FBetaScore"):
     """The weighted harmonic mean of precision and recall.
 
     Attributes:
@@ -127,7 +123,7 @@ class FBetaScoreConfig(_DecisionConfig["FBetaScore"], tag="FBetaScore", builds="
     beta: Annotated[float, Meta(gt=0), at_most(1e6, "more is recall alone")] = 1.0
 
 
-class HammingConfig(MetricConfig["Hamming"], tag="Hamming", builds=".classification"):
+class HammingConfig(MetricConfig["classification.Hamming"], tag="Hamming"):
     """How many labels are predicted as they are.
 
     Attributes:
@@ -142,11 +138,11 @@ class HammingConfig(MetricConfig["Hamming"], tag="Hamming", builds=".classificat
     class_dim: ClassDim = -1
 
 
-class AurocConfig(_ClassReductionConfig["Auroc"], tag="Auroc", builds=".classification"):
+class AurocConfig(_ClassReductionConfig["classification.Auroc"], tag="Auroc"):
     """Area under the curve of true over false positives."""
 
 
-class AucPrConfig(_ClassReductionConfig["AucPr"], tag="AucPr", builds=".classification"):
+class AucPrConfig(_ClassReductionConfig["classification.AucPr"], tag="AucPr"):
     """Area under the curve of precision over recall: the average precision."""
 
 
@@ -160,19 +156,19 @@ class _TokensConfig(MetricConfig[Built]):
     pad_token: Token | None = None
 
 
-class CharErrorRateConfig(_TokensConfig["CharErrorRate"], tag="CharErrorRate", builds=".sequences"):
+class CharErrorRateConfig(_TokensConfig["sequences.CharErrorRate"], tag="CharErrorRate"):
     """Edits for each token of the targets, where tokens are characters."""
 
     higher_is_better = False
 
 
-class WordErrorRateConfig(_TokensConfig["WordErrorRate"], tag="WordErrorRate", builds=".sequences"):
+class WordErrorRateConfig(_TokensConfig["sequences.WordErrorRate"], tag="WordErrorRate"):
     """Edits for each token of the targets, where tokens are words."""
 
     higher_is_better = False
 
 
-class BleuConfig(_TokensConfig["Bleu"], tag="Bleu", builds=".sequences"):
+class BleuConfig(_TokensConfig["sequences.Bleu"], tag="Bleu"):
     """BLEU of a corpus of translations with one reference each (Papineni et al. 2002).
 
     Attributes:
@@ -188,13 +184,13 @@ class BleuConfig(_TokensConfig["Bleu"], tag="Bleu", builds=".sequences"):
     epsilon: Positive = 0.1
 
 
-class RougeLConfig(_TokensConfig["RougeL"], tag="RougeL", builds=".sequences"):
+class RougeLConfig(_TokensConfig["sequences.RougeL"], tag="RougeL"):
     """ROUGE-L: the longest common subsequence (Lin 2004)."""
 
     higher_is_better = True
 
 
-class RougeNConfig(_TokensConfig["RougeN"], tag="RougeN", builds=".sequences"):
+class RougeNConfig(_TokensConfig["sequences.RougeN"], tag="RougeN"):
     """ROUGE-N: common n-grams (Lin 2004).
 
     Attributes:
@@ -205,31 +201,31 @@ class RougeNConfig(_TokensConfig["RougeN"], tag="RougeN", builds=".sequences"):
     n: NGram = 1
 
 
-class IterationSpeedConfig(MetricConfig["IterationSpeed"], tag="IterationSpeed", builds=".system"):
+class IterationSpeedConfig(MetricConfig["system.IterationSpeed"], tag="IterationSpeed"):
     """Batches per second."""
 
     higher_is_better = True
 
 
-class CpuUseConfig(MetricConfig["CpuUse"], tag="CpuUse", builds=".system"):
+class CpuUseConfig(MetricConfig["system.CpuUse"], tag="CpuUse"):
     """How busy the machine's CPUs are."""
 
     higher_is_better = False
 
 
-class CpuMemoryConfig(MetricConfig["CpuMemory"], tag="CpuMemory", builds=".system"):
+class CpuMemoryConfig(MetricConfig["system.CpuMemory"], tag="CpuMemory"):
     """The most memory of the machine that was in use."""
 
     higher_is_better = False
 
 
-class CudaUseConfig(MetricConfig["CudaUse"], tag="CudaUse", builds=".system"):
+class CudaUseConfig(MetricConfig["system.CudaUse"], tag="CudaUse"):
     """How busy the current CUDA device is; NaN without one, or without the package nvidia-ml-py."""
 
     higher_is_better = False
 
 
-class CudaMemoryConfig(MetricConfig["CudaMemory"], tag="CudaMemory", builds=".system"):
+class CudaMemoryConfig(MetricConfig["system.CudaMemory"], tag="CudaMemory"):
     """The most memory of the current CUDA device that was in use; NaN without one."""
 
     higher_is_better = False
@@ -239,7 +235,7 @@ KernelSize = Annotated[int, Meta(ge=1), at_most(1023, "a window is smaller than 
 Betas = Annotated[tuple[NotNegative, ...], Meta(min_length=1, max_length=16)]
 
 
-class DiceConfig(MetricConfig["Dice"], tag="Dice", builds=".images"):
+class DiceConfig(MetricConfig["images.Dice"], tag="Dice"):
     """How much predicted masks and true ones overlap.
 
     Attributes:
@@ -252,7 +248,7 @@ class DiceConfig(MetricConfig["Dice"], tag="Dice", builds=".images"):
     include_background: bool = False
 
 
-class PsnrConfig(MetricConfig["Psnr"], tag="Psnr", builds=".images"):
+class PsnrConfig(MetricConfig["images.Psnr"], tag="Psnr"):
     """Peak signal-to-noise ratio of images.
 
     Attributes:
@@ -288,11 +284,11 @@ class _SimilarityConfig(MetricConfig[Built]):
             yield "kernel_size", f"expected an odd number, got {self.kernel_size}"
 
 
-class SsimConfig(_SimilarityConfig["Ssim"], tag="Ssim", builds=".images"):
+class SsimConfig(_SimilarityConfig["images.Ssim"], tag="Ssim"):
     """Structural similarity of images (Wang et al. 2004)."""
 
 
-class MsSsimConfig(_SimilarityConfig["MsSsim"], tag="MsSsim", builds=".images"):
+class MsSsimConfig(_SimilarityConfig["images.MsSsim"], tag="MsSsim"):
     """Structural similarity of images at several scales (Wang et al. 2003).
 
     Attributes:
