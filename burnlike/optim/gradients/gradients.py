@@ -60,11 +60,9 @@ class GradientsParams:
 
     @classmethod
     def from_params(cls, module: nn.Module, ids: Iterable[ParamId | str], *, grads: GradientMap | None = None) -> Self:
-        """Take the gradients of the parameters with these ids, as `from_grads` or, without `grads`, `from_module` take
-        all.
+        """As `from_grads` or, without `grads`, `from_module`, of the parameters with these ids.
 
-        Those without a gradient and those not in `module` are absent, as in Burn. It is a ValueError if a text is no
-        id.
+        Those without a gradient and those not in `module` are absent, as in Burn. A text that is no id: ValueError.
         """
         wanted = {it if isinstance(it, ParamId) else ParamId.parse(it) for it in ids}
         found = [param for param in weights(module) if param.id in wanted]
@@ -256,18 +254,14 @@ class GradientsAccumulator:
         weighted = self._first is not None
         if self._weight and weighted != (items is not None):  # what has items 0 alone says nothing about the others
             given, now = ("with", "without") if weighted else ("without", "with")
-            raise ArgumentError(
-                f"items: micro-batches before were accumulated {given} items, this one {now}; give them for all, or for"
-                " none"
-            )
+            what = f"micro-batches before were accumulated {given} items, this one {now}"
+            raise ArgumentError(f"items: {what}; give them for all, or for none")
         if items == 0:
             self._count += 1
             return
         own = weights(module)
-        if grads.params is own:  # as from_module gives them where each parameter has one
-            some = list(grads)
-        else:
-            some = [(param, grad) for param in own if (grad := grads.get(param)) is not None]
+        whole = grads.params is own  # as from_module gives them where each parameter has one
+        some = [*grads] if whole else [(param, grad) for param in own if (grad := grads.get(param)) is not None]
         for param, grad in some:
             check_gradient(param, param.tensor, grad, "; it was not added")
         if items is not None and self._first is None:
@@ -282,9 +276,8 @@ class GradientsAccumulator:
                 self._sums[param.id] = param, torch.zeros_like(grad, dtype=computing_dtype(grad.dtype))
         if some:
             sums = [self._sums[param.id][1] for param, _ in some]
-            foreach.add_(
-                sums, [_in(total.dtype, grad) for (_, grad), total in zip(some, sums, strict=True)], alpha=weight
-            )
+            added = [_in(total.dtype, grad) for (_, grad), total in zip(some, sums, strict=True)]
+            foreach.add_(sums, added, alpha=weight)
 
     @torch.no_grad()
     def grads(self) -> GradientsParams:
