@@ -230,8 +230,7 @@ class GradientsAccumulator:
         self._sums: dict[ParamId, tuple[Param, Tensor]] = {}
         self._dtypes: dict[ParamId, torch.dtype] = {}
         self._first: float | None = None  # items of the first micro-batch
-        self._weight = 0.0
-        self._count = 0
+        self._weight, self._count = 0.0, 0
 
     def __len__(self) -> int:
         """The number of micro-batches since the last `grads`."""
