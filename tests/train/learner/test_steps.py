@@ -174,6 +174,7 @@ def test_the_blocks_are_the_modules_side_by_side_that_have_the_most_parameters()
         learner_of_torch().fit([ROWS], training=TrainingConfig(activation_checkpointing=True), renderer=quiet())
 
 
+@pytest.mark.slow
 def test_compiled_trains_alike() -> None:
     plain, compiled = trained_decoder(), trained_decoder(compile=True)
     assert plain.last["train"] is not None
