@@ -6,8 +6,10 @@ process stays a zombie, so that its id means no other one.
 """
 
 import atexit
+import builtins
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -55,16 +57,17 @@ class ForkServer:
         """Start `burnlike <arguments>`, its output going to a file; returns the process id."""
         return self._start({"arguments": arguments, "output": str(output), "max_file_bytes": max_file_bytes})
 
-    def run_program(self, text: str, folder: Path, allowed_warnings: list[str]) -> tuple[int, str]:
+    def run_program(self, text: str, folder: Path, allowed_warnings: dict[str, type[Warning]]) -> tuple[int, str]:
         """The status and the output of `python -W error -c text` in a folder.
 
         Args:
             text: of the program.
             folder: that it runs in.
-            allowed_warnings: regular expressions of messages that are no errors.
+            allowed_warnings: how the messages begin that are no errors, and of which built-in class they are.
         """
         output = folder / "output-of-the-program"
-        self._start({"program": text, "folder": str(folder), "output": str(output), "allowed": allowed_warnings})
+        allowed = {message: category.__name__ for message, category in allowed_warnings.items()}
+        self._start({"program": text, "folder": str(folder), "output": str(output), "allowed": allowed})
         return self.wait(), output.read_text()
 
     @property
@@ -142,8 +145,8 @@ def _run(command: dict[str, Any]) -> int:
     sys.modules["__main__"] = main = ModuleType("__main__")
     warnings.resetwarnings()
     warnings.simplefilter("error")
-    for message in command["allowed"]:
-        warnings.filterwarnings("ignore", message)
+    for message, category in command["allowed"].items():
+        warnings.filterwarnings("ignore", re.escape(message), getattr(builtins, category))
     status = 0
     try:
         exec(compile(command["program"], "<string>", "exec"), main.__dict__)

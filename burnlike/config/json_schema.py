@@ -148,7 +148,7 @@ class _Definitions:
         for key, field in fields_of(cls).items():
             properties[key] = self._or_reference(field.type)
             # A formula that has the field says what it is.
-            if note := notes.get(field.name) or (about if field.name in about else None):
+            if note := notes.get(field.name) or (about if re.search(rf"\b{field.name}\b", about) else None):
                 properties[key]["description"] = note
             if field.required and self.whole is None:
                 required.append(key)

@@ -5,7 +5,6 @@ import random
 import re
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,10 +24,9 @@ CONFIGS = {"quick": _ALL, "plain": "", "all": _ALL}
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ForkServer]:
-    with ForkServer() as started:
-        started.run(["check"], Path(os.devnull))  # answers when it has imported everything
-        yield started
+def server(fork_server: ForkServer) -> ForkServer:
+    fork_server.run(["check"], Path(os.devnull))  # answers when it has imported everything
+    return fork_server
 
 
 @pytest.fixture(

@@ -230,3 +230,5 @@ def test_a_models_own_loss_is_used() -> None:
             return StepOutput(batch.sum(), 7)
 
     assert LanguageModel().train_step(Own(), torch.ones(3)) == StepOutput(torch.tensor(3.0), 7)
+    table, batch = nn.Embedding(10, 10), torch.randint(0, 10, (3, 5))  # has none of its own
+    assert LanguageModel().train_step(table, batch) == next_token_loss(table, batch)
