@@ -20,6 +20,8 @@ from .root_keys import without_inputs
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
     from typing import Generic as Builds
 
     import torch
@@ -84,6 +86,10 @@ class ModuleConfig(Config, Builds[Built]):
         """Inputs that the module takes, if they are known: element type and shape by the name of the argument."""
         return {}
 
+    def for_task(self, head: str, classes: "Sequence[str] | None") -> "ModuleConfig":
+        """The config completed by what a task needs: its `head` (see `TaskConfig.head`) and the classes of the data."""
+        return self
+
     def part(self, name: str) -> "tuple[str, ModuleConfig] | None":
         """The config of the module's child `name`, if it has one, and its path in this config, such as `layers.0`."""
         return None
@@ -127,6 +133,20 @@ class DatasetConfig(Config, Builds[Built]):
         """Build the data set; each class says what it takes."""
         return built(self, "init()")
 
+    def unlabeled(self, sources: "Sequence[Any]", facts: "Mapping[str, Any]", directory: "Path") -> Any:
+        """Read new inputs for predictions, as a `burnlike.data.sources.unlabeled.Unlabeled`.
+
+        Args:
+            sources: paths of files or directories, and a text stream for standard input.
+            facts: what the run's data.json says, with its `classes`.
+            directory: of the files that the run keeps of its data, such as a tokenizer.
+        """
+        raise ConfigError(f"data: {type(self).__name__.removesuffix('Config')} can't read inputs without targets")
+
+    def codec(self, facts: "Mapping[str, Any]", directory: "Path") -> Any:
+        """What turns text into tokens and back as the training does, for generating; arguments as of `unlabeled`."""
+        raise ConfigError(f"data: {type(self).__name__.removesuffix('Config')} has no text to generate")
+
 
 class TransformConfig(Config, Builds[Built]):
     """A config that makes one data set of another.
@@ -147,7 +167,14 @@ class TransformConfig(Config, Builds[Built]):
 
 
 class TaskConfig(Config, Builds[Built]):
-    """A config that says what a model is trained for: the forward pass, the loss, and what is done at the end."""
+    """A config that says what a model is trained for: the forward pass, the loss, and what is done at the end.
+
+    Attributes:
+        head: the end that a model of another library needs for it, as transformers calls it: `SequenceClassification`,
+            `CausalLM`, ...; empty for none.
+    """
+
+    head: ClassVar[str] = ""
 
     def init(self) -> Built:
         """Build the task, which has `train_step(model, batch)` and `valid_step(model, batch)`."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -21,9 +22,13 @@ class Splits(Fingerprinted):
         splits: further parts by name, which are evaluated at the end.
         fingerprint: a hash of the data, by which a resumed run knows it again.
         classes: the names of the classes, where they are known and the items don't say them.
+        facts: plain values that predictions need beside the config, such as the names of features.
+        files: files and directories that a run keeps a copy of, such as a tokenizer, by their names there.
     """
 
     classes: Sequence[str] | None = None
+    facts: Mapping[str, Any] = MappingProxyType({})
+    files: Mapping[str, Path] = MappingProxyType({})
 
     def __init__(
         self,
@@ -33,6 +38,8 @@ class Splits(Fingerprinted):
         splits: Mapping[str, Dataset[Any]] | None = None,
         fingerprint: Fingerprint = None,
         classes: Sequence[str] | None = None,
+        facts: Mapping[str, Any] | None = None,
+        files: Mapping[str, Path] | None = None,
     ) -> None:
         self.train = train
         self.valid = valid
@@ -41,6 +48,10 @@ class Splits(Fingerprinted):
         self.fingerprint = fingerprint
         if classes is not None:
             self.classes = classes
+        if facts is not None:
+            self.facts = facts
+        if files is not None:
+            self.files = files
 
 
 def split(dataset: Any, fraction: float, seed: int, name: str) -> tuple[SelectionDataset[Any], SelectionDataset[Any]]:

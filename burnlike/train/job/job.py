@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...data import DataLoader, transformed
+from ...data.sources.splits import classes_of
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
 from ...module.torch_objects.wrappers import is_distributed, own_class
@@ -17,6 +18,7 @@ from ..checkpoint.checkpointer import Checkpointer
 from ..learner.learner import Learner, LearningResult
 from ..learner.stopping import Interrupter
 from ..parallel.distributed import make_parallel
+from ..runs.data_facts import keep_facts
 from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir
 from ..state.small_parts import seed_random
@@ -25,7 +27,7 @@ from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig, check_resumable
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
-from .starting import choose_trained, first_model
+from .starting import choose_trained, first_model, model_config
 from .trial import check_batch
 
 
@@ -54,8 +56,13 @@ class Job:
         self.parallel = make_parallel(config.distributed, self.device)
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        module = check_fits(config.model, self.device)
+        known = model_config(config, None)
+        module = check_fits(known, self.device)
         self.data = transformed(config.data.init(), config.transforms)
+        self.classes = classes_of(self.data)
+        self.model_config = model_config(config, self.classes)
+        if self.model_config != known:
+            module = check_fits(self.model_config, self.device)
         self.task: Task = config.task.init()
         own, needed = (getattr(it, "vocab_size", None) for it in (config.model, self.data))
         if own is not None and needed is not None and own < needed:
@@ -66,7 +73,7 @@ class Job:
             check_batch(config, self.data, module)
         seed_random(config.seed)
         seed_param_ids(config.seed)
-        first, self.weights = first_model(config)
+        first, self.weights = first_model(config, self.model_config)
         self.model = self.task.prepare(first).to(self.device)
         choose_trained(self.model, config)
         training = config.training
@@ -185,6 +192,7 @@ class Job:
             checkpointer.clean()
             MetricsLog(run.metrics).cut_back(self.learner.step)
             self.config.save(run.config)
+            keep_facts(run.path, self.classes, getattr(self.data, "facts", {}), getattr(self.data, "files", {}))
 
     def _finish(self, run: RunDir, learning: LearningResult, interrupter: Interrupter) -> RunResult:
         """Measure on all of the validation data, write the record, and read it back for what the task says."""
@@ -203,7 +211,7 @@ class Job:
         said: Mapping[str, Any] = {}
         if self.parallel.is_main:
             if self.parallel.is_sharded:
-                written = self.task.prepare(self.config.model.init("cpu")).to(self.device)
+                written = self.task.prepare(self.model_config.init("cpu")).to(self.device)
             else:
                 written = copy.deepcopy(model)
             load(written, run.model)

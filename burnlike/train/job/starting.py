@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from ...config import ModuleConfig
 from ...errors import ConfigError, RecordError, nearest
 from ...module import params
 from ...record import LoadReport, load
@@ -17,16 +18,21 @@ from .configs import InitFromConfig, TrainConfig
 _SHOWN = 5
 
 
-def first_model(config: TrainConfig) -> tuple[nn.Module, str]:
-    """The model, on the CPU, so that initial values do not depend on the device; and where its values come from, for
-    the user: empty if all were drawn.
+def model_config(config: TrainConfig, classes: Sequence[str] | None) -> ModuleConfig:
+    """The config of the model, completed by the task and the classes of the data."""
+    return config.model.for_task(config.task.head, classes)
+
+
+def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, str]:
+    """The model of the config `chosen`, on the CPU, so that initial values do not depend on the device; and where its
+    values come from, for the user: empty if all were drawn.
     """
     source = config.init_from
     if source is None:
-        return config.model.init("cpu"), ""
+        return chosen.init("cpu"), ""
     if isinstance(source, str):
-        return config.model.init_from(source, "cpu"), source
-    model = config.model.init("cpu")
+        return chosen.init_from(source, "cpu"), source
+    model = chosen.init("cpu")
     report = load(model, source.path, **_load_options(source))
     for path, message in _wrong_with(report, source):
         raise ConfigError(f"{path}: {message}")

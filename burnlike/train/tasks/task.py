@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from ...errors import DataError
+from ...errors import ConfigError, DataError
 from ...module import apply_lora, materialize, valid
 from ..learner.steps import StepOutput
 from .configs import LoraFineTuningConfig
@@ -36,6 +36,14 @@ class Task:
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
         """The result of a batch that the model is measured on; here as in training."""
         return self.train_step(model, batch)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What the model says of a batch whose targets are placeholders: for each item, values by their column.
+
+        Values are plain; a tensor `[height, width]` of integers is a mask. `facts` are those of the run's data, with
+        its `classes`.
+        """
+        raise ConfigError(f"task: {type(self).__name__} has no predictions; it does not define predict")
 
     def export(self, model: nn.Module) -> nn.Module:
         """The module whose record is written at the end; here the model itself."""
@@ -129,6 +137,9 @@ class LoraFineTuning(Task):
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
         return self.task.valid_step(model, batch)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return self.task.predict(model, batch, facts)
 
     def export(self, model: nn.Module) -> nn.Module:
         """The model with its adapters, or a view of it in which they are added to the weights."""
