@@ -54,7 +54,7 @@ def test_a_run_leaves_config_metrics_checkpoints_and_the_record(whole: tuple[Pat
     run, result = whole
     assert TrainConfig.load(run / "config.yaml") == config_beside(whole)
     names = {name for name in files_of(run) if not name.startswith("checkpoints/")}
-    assert names == {"config.yaml", "model.safetensors", "results.json"}
+    assert names == {"config.yaml", "data.json", "model.safetensors", "results.json"}
     checkpoints = Checkpointer(run / "checkpoints", keep=2).all()
     assert [checkpoint.step for checkpoint in checkpoints] == [57, 60]
     assert result.learning.checkpoint == checkpoints[-1]

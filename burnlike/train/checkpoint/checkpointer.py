@@ -143,7 +143,7 @@ class Checkpointer:
         """
         self.wait()
         found = self._checked(step, may_redo=True)
-        checkpoint = Checkpoint(step, self._path(step))
+        checkpoint = self.of_step(step)
         if checkpoint in found:
             self._remove_others(kept)
             return checkpoint
@@ -194,15 +194,16 @@ class Checkpointer:
         present = [step for step in self._own if step in {it.step for it in self._found()}]  # some may be gone
         stays = present[-self.keep :] if kept is None else kept
         for step in [it for it in present if it not in stays]:
-            remove_directory(self._path(step))
+            remove_directory(self.of_step(step).path)
             del self._own[step]
 
     def clean(self) -> None:
         """Remove what killed processes left half written or half removed."""
         remove_abandoned_directories(self.directory)
 
-    def _path(self, step: int) -> Path:
-        return self.directory / f"step-{step:08d}"
+    def of_step(self, step: int) -> Checkpoint:
+        """The checkpoint of a step, which may not be there."""
+        return Checkpoint(step, self.directory / f"step-{step:08d}")
 
     def _found(self) -> list[Checkpoint]:
         if not self.directory.is_dir():
@@ -226,7 +227,7 @@ class FollowingCheckpointer(Checkpointer):
     def save(
         self, step: int, records: Mapping[str, Record], *, kept: Collection[int] | None = None, background: bool = False
     ) -> Checkpoint:
-        checkpoint = Checkpoint(step, self._path(step))
+        checkpoint = self.of_step(step)
         self.write(checkpoint.path, records)
         return checkpoint
 

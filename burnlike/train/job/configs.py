@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ..._dtypes import FloatName
 from ...config import (
@@ -33,6 +33,7 @@ from ..tasks.configs import LanguageModelConfig
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
 _OTHER_VALUES = ("step", "epoch", "split", "loss", "lr", "time")
+Weights = Literal["best", "last", "ema"]
 _THREADS = at_most(1024, "more threads than a machine has CPUs make each step slower, or end the process")
 
 
@@ -41,9 +42,12 @@ class OutputConfig(Config):
 
     Attributes:
         precision: of the floats in model.safetensors; checkpoints always keep the full one.
+        weights: which these are, and those that the results are of: of the `best` validation (of `keep_best`), of the
+            `last` step, or their average (`ema`). None: the best with `keep_best`, else the average where there is one.
     """
 
     precision: FloatName = "bfloat16"
+    weights: Weights | None = None
 
 
 class InitFromConfig(Config):
@@ -130,10 +134,21 @@ class TrainConfig(Config):
                 "expected an optimizer that takes one gradient a step, got Lbfgs, which evaluates the loss of one"
                 " batch many times; it is for programs of one's own",
             )
+        if self.output.weights == "best" and self.training.keep_best is None:
+            yield "output.weights", "expected training.keep_best, which says what the best is: {metric: loss}"
+        if self.output.weights == "ema" and self.training.ema is None:
+            yield "output.weights", "expected training.ema, which says what the average is: {decay: 0.999}"
         yield from self._validate_metrics()
         if self.training.steps_per_epoch is not None:
             steps = self.training.epochs * self.training.steps_per_epoch
             yield from self.schedule_problems(steps, "training.epochs times training.steps_per_epoch")
+
+    @property
+    def final_weights(self) -> Weights:
+        """Which weights a run writes at its end: `output.weights`, or what stands for it."""
+        if self.output.weights is not None:
+            return self.output.weights
+        return "best" if self.training.keep_best is not None else "last" if self.training.ema is None else "ema"
 
     def metric_names(self) -> list[str]:
         """What each metric is called in lines of metrics: its name, or its type as in `top_k_accuracy`."""

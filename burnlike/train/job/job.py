@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -11,9 +10,7 @@ from ...data import DataLoader, transformed
 from ...data.sources.splits import classes_of
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
-from ...module.torch_objects.wrappers import is_distributed, own_class
-from ...optim.core.sharded import whole
-from ...record import Precision, Record, SafetensorsRecorder, load
+from ...module.torch_objects.wrappers import own_class
 from ..checkpoint.checkpointer import Checkpointer
 from ..learner.learner import Learner, LearningResult
 from ..learner.stopping import Interrupter
@@ -25,20 +22,23 @@ from ..state.small_parts import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
-from .configs import TrainConfig, check_resumable
+from .configs import TrainConfig, Weights, check_resumable
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
+from .results import read_weights, write_weights
 from .starting import choose_trained, first_model, model_config
 from .trial import check_batch
 
 
 class RunResult(NamedTuple):
     """The result of a run: of the training; the loss and metrics over all of each split, `valid` and others that the
-    data has; and what the task says of the trained model, by label.
+    data has; what the task says of the trained model, by label; and of which step and which weights all of this is.
     """
 
     learning: LearningResult
     values: Mapping[str, Mapping[str, float]]
     said: Mapping[str, Any]
+    step: int
+    weights: Weights
 
     @property
     def valid_loss(self) -> float:
@@ -155,9 +155,8 @@ class Job:
                 callbacks=[*(logger.init() for logger in self.config.loggers), *callbacks],
                 interrupter=interrupter,
             )
-            renderer.note("measuring on all of the validation data")
             with self.parallel.others_alive():
-                return self._finish(run, learning, interrupter)
+                return self._finish(run, learning, renderer, interrupter)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -194,28 +193,38 @@ class Job:
             self.config.save(run.config)
             keep_facts(run.path, self.classes, getattr(self.data, "facts", {}), getattr(self.data, "files", {}))
 
-    def _finish(self, run: RunDir, learning: LearningResult, interrupter: Interrupter) -> RunResult:
+    def _finish(self, run: RunDir, learning: LearningResult, renderer: Renderer, interrupter: Interrupter) -> RunResult:
         """Measure on all of the validation data, write the record, and read it back for what the task says."""
+        weights = self._take_final(learning, renderer)
+        renderer.note("measuring on all of the validation data")
         values: dict[str, dict[str, float]] = {}
         for name, split in {"valid": self.data.valid, **getattr(self.data, "splits", {})}.items():
             values[name] = self.learner.evaluate(self._loader(split, None))
             interrupter.check()
-        precision = Precision(getattr(torch, self.config.output.precision))
         with self.learner.final_weights():
             model = self.task.export(self.model)
-            record = Record.of(model)
-            if any(is_distributed(it) for it in record.tensors.values()):  # all processes ask for whole tensors
-                record = replace(record, tensors={name: whole(it) for name, it in record.tensors.items()})
-            if self.parallel.is_main:
-                SafetensorsRecorder(precision).save(record, run.model)
+            write_weights(model, run.path, self.config.output.precision, is_main=self.parallel.is_main)
         said: Mapping[str, Any] = {}
         if self.parallel.is_main:
             if self.parallel.is_sharded:
                 written = self.task.prepare(self.model_config.init("cpu")).to(self.device)
             else:
                 written = copy.deepcopy(model)
-            load(written, run.model)
+            read_weights(written, run.path)
             said = self.task.finish(self, written)
-            write_results(run.path, values, said)
+            write_results(run.path, values, said, {"step": self.learner.step, "weights": weights})
         self.parallel.broadcast(None)
-        return RunResult(learning, values, said)
+        return RunResult(learning, values, said, self.learner.step, weights)
+
+    def _take_final(self, learning: LearningResult, renderer: Renderer) -> Weights:
+        """Give the model the weights that the config asks for at the end, and say which these are."""
+        learner, wanted = self.learner, self.config.final_weights
+        if wanted == "best" and learning.best is None:
+            renderer.note("no validation had a value of keep_best's metric: none is the best; taking the last weights")
+            wanted = "last" if learner.ema is None else "ema"
+        if wanted == "best" and learning.best is not None and learning.best.step != learner.step:
+            renderer.note(f"taking the weights of the best validation, of step {learning.best.step}")
+            learner.take_weights(learning.best)
+        if wanted == "last":
+            learner.ema = None
+        return wanted

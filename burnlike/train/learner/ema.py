@@ -36,14 +36,15 @@ class Ema:
     @contextmanager
     def applied(self) -> Iterator[None]:
         """The model has the averages for weights within the `with` block."""
-        self._swap()
+        self.swap()
         try:
             yield
         finally:
-            self._swap()
+            self.swap()
 
     @torch.no_grad()
-    def _swap(self) -> None:
+    def swap(self) -> None:
+        """Exchange the weights of the model and their averages."""
         for weight, average in zip(self._weights.values(), self._averages.values(), strict=True):
             kept = weight.detach().clone()
             weight.copy_(average)

@@ -33,7 +33,7 @@ class LearningResult(NamedTuple):
         steps: optimizer steps taken in all.
         train_loss: mean of the last logged steps; None if nothing was logged.
         valid_loss: of the last validation; None if there was none. `best_valid_loss` is the lowest one so far.
-        checkpoint: the last one, if they are written.
+        checkpoint: the last one, if they are written; `best` that of the best validation, with `keep_best`.
         metrics: of the last validation, by name.
     """
 
@@ -44,6 +44,7 @@ class LearningResult(NamedTuple):
     checkpoint: Checkpoint | None
     metrics: Mapping[str, float] = {}
     stopped_early: bool = False
+    best: Checkpoint | None = None
 
 
 _VALID = "the validation loader", "training.validation_steps"
@@ -140,6 +141,7 @@ class FitLoop:
             checkpoint=None if self.saving is None else self.saving.last,
             metrics=self.values,
             stopped_early=self.stopped_early,
+            best=None if self.saving is None else self.saving.best,
         )
 
     def _open(self, run: RunDir, train: Any) -> None:

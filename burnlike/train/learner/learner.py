@@ -10,6 +10,7 @@ from torch import nn
 
 from ...errors import ArgumentError
 from ...optim import GradientClipping, Optimizer
+from ...record import load
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..parallel.single_process import SingleProcess
 from ..runs.logs import MetricsLog
@@ -108,6 +109,7 @@ class Learner(Generic[Batch]):
         self.last: dict[str, float | None] = {"train": None, "valid": None, "best_valid": None}
         self.loaded_fit: dict[str, Any] = {}
         self.fit_state: Callable[[], dict[str, Any]] = lambda: self.loaded_fit
+        self._are_final = False
         self._accumulation = Accumulation(self.parallel)
 
     def fit(
@@ -208,15 +210,32 @@ class Learner(Generic[Batch]):
         optimizer = self.optimizer
         return optimizer.eval_weights(self.model) if isinstance(optimizer, Optimizer) else nullcontext()
 
+    def take_weights(self, checkpoint: Checkpoint) -> None:
+        """Take the weights of a checkpoint, as it was validated, for good: to measure and write, not to train on."""
+        self.drop_gradients()
+        self.parallel.release_whole(self.model)
+        if self.parallel.is_main or self.parallel.is_sharded:
+            load(self.model, checkpoint.records()["model"])
+            if self.ema is not None:
+                self.ema.load_record(checkpoint.records()["ema"])
+                self.ema.swap()
+        self.parallel.share_weights(self.model)
+        self.step, self._are_final = checkpoint.step, True
+
     @contextmanager
     def final_weights(self) -> Iterator[None]:
         """The model has the weights to be used within the `with` block: their average, where there is one."""
         self.parallel.release_whole(self.model)
-        with self.saved_weights() if self.ema is None else self.ema.applied():
+        with self._averaged():
             try:
                 yield
             finally:
                 self.parallel.release_whole(self.model)
+
+    def _averaged(self) -> AbstractContextManager[Any]:
+        if self._are_final:
+            return nullcontext()
+        return self.saved_weights() if self.ema is None else self.ema.applied()
 
     def state(self, train_loader: Any) -> TrainingState:
         """Everything that the training needs to go on; the loader's position belongs to it."""

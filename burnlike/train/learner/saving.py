@@ -34,6 +34,12 @@ class Saving:
         self._saved_at = time.monotonic()
         self._is_told = True
 
+    @property
+    def best(self) -> Checkpoint | None:
+        """The checkpoint of the best validation, if it is kept and there is one."""
+        kept = [] if self._best is None else self._best.kept
+        return self._checkpointer.of_step(kept[-1]) if kept else None
+
     def begin(self) -> None:
         """Look at what is there, and remove what a killed process was about to remove."""
         checkpointer = self._checkpointer

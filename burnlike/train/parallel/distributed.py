@@ -87,6 +87,12 @@ class SeveralProcesses(SingleProcess):
         for buffer in model.buffers():
             dist.broadcast(buffer, 0)
 
+    @torch.no_grad()
+    def share_weights(self, model: nn.Module) -> None:
+        if not self.is_sharded:
+            for tensor in (*model.parameters(), *model.buffers()):
+                dist.broadcast(tensor, 0)
+
     def reference(self, size: int) -> int:
         if self._reference == 0:
             self._reference = 1 << max(self.largest(size).bit_length() - 1, 0)

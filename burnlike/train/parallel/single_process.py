@@ -55,6 +55,9 @@ class SingleProcess:
     def share_buffers(self, model: nn.Module) -> None:
         """Give all processes the buffers of rank 0, such as running statistics, which it saves and exports."""
 
+    def share_weights(self, model: nn.Module) -> None:
+        """Give all processes the parameters and buffers of rank 0, where each has the whole model."""
+
     def reference(self, size: int) -> int:
         """The size by which losses are weighed, for a step that begins with a batch of so many values."""
         return size

@@ -34,7 +34,7 @@ def keep_facts(run: Path, classes: Sequence[str] | None, facts: Mapping[str, Any
 
 
 def kept_facts(run: Path) -> dict[str, Any]:
-    """The facts of the data of a run, with its `classes`, None where it has none; a RunDirError if they can't be read."""
+    """The facts of the data of a run, with its `classes` (None: it has none); a RunDirError if they can't be read."""
     path = run / NAME
     try:
         found = json.loads(read_regular(path, _MOST_BYTES, run))

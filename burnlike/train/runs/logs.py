@@ -125,14 +125,24 @@ class MetricsLog:
         return [json.loads(line) for line in read_regular(self.path).decode().splitlines()]
 
 
-def write_results(run: Path, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> None:
-    """Write the loss and metrics over all of each split, and by its label what the task says, numbers or text."""
-    found = {"values": {split: dict(it) for split, it in values.items()}, "said": dict(said)}
-    text = json.dumps(finite(found), indent=2, default=str, ensure_ascii=False)
+def write_results(
+    run: Path, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any], facts: Mapping[str, Any]
+) -> None:
+    """Write the loss and metrics over all of each split, by its label what the task says, numbers or text, and facts
+    such as the step that they are of.
+    """
+    found = {split: dict(it) for split, it in values.items()}
+    write_json(run / RESULTS_NAME, {**facts, "values": found, "said": dict(said)})
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a file of a run for readers of JSON; it is replaced whole or not at all."""
+    text = json.dumps(finite(values), indent=2, default=str, ensure_ascii=False)
     try:
-        replace_file(run / RESULTS_NAME, text.encode("utf-8", "backslashreplace") + b"\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text.encode("utf-8", "backslashreplace") + b"\n")
     except OSError as error:
-        raise RunDirError(f"{run / RESULTS_NAME} can't be written: {error.strerror or error}") from error
+        raise RunDirError(f"{path} can't be written: {error.strerror or error}") from error
 
 
 _MOST_NAMES, _LONGEST_NAME = 500, 200

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import DataError
-from ...models.generation import next_tokens
+from ...models.generation import stream
 from ...ops import cross_entropy
 from ..learner.steps import StepOutput
 from .configs import LanguageModelConfig
@@ -132,7 +132,6 @@ def _count_pairs(tokens: Tensor, vocab_size: int) -> Tensor:
     return counts.view(vocab_size, vocab_size).double()
 
 
-@torch.no_grad()
 def sample(
     model: nn.Module,
     prompt: Tensor,
@@ -152,13 +151,6 @@ def sample(
         temperature: divides the logits; 0 takes the likeliest token.
         device: where the model is.
     """
-    generator = torch.Generator().manual_seed(seed)
-    tokens = prompt.to("cpu", torch.int64)
-    was_training = model.training
-    model.eval()
-    for _ in range(length):
-        logits = model(tokens[-context_length:].to(device).unsqueeze(0))[:, -1].float().cpu()
-        drawn = next_tokens(logits, temperature=temperature, generator=generator)
-        tokens = torch.cat([tokens, drawn])
-    model.train(was_training)
-    return tokens[len(prompt) :]
+    options = {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}
+    added = stream(model.to(device), prompt, length, context_length=context_length, **options)
+    return torch.tensor([*added], dtype=torch.int64)
