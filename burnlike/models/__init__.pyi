@@ -35,7 +35,12 @@ from .encoders.model import (
     BertOutput as BertOutput,
     VisionTransformer as VisionTransformer,
 )
-from .generation import GenerateOptions as GenerateOptions, next_tokens as next_tokens
+from .generation import (
+    GenerateOptions as GenerateOptions,
+    Reader as Reader,
+    next_tokens as next_tokens,
+    stream as stream,
+)
 from .lstm_lm.configs import LstmLmConfig as LstmLmConfig
 from .lstm_lm.model import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
 from .mlp.configs import MlpConfig as MlpConfig

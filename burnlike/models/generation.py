@@ -1,7 +1,11 @@
-"""Generation from language models, token by token."""
+"""Generation from language models, token by token: of whole batches, and of one sequence as a stream.
 
-from collections.abc import Callable
-from typing import TypedDict
+A model that can go on from what it has read, with a cache or a state, has a method `reader(prompt, length)`; see `Reader`.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +63,21 @@ def next_tokens(
     return torch.multinomial(scaled.softmax(-1), 1, generator=generator).squeeze(-1)
 
 
-@torch.no_grad()
+class Reader(NamedTuple):
+    """What reads sequences piece by piece.
+
+    Attributes:
+        first: the tokens that it begins with, int64 `[batch, n >= 1]`: the prompt, or the start of a second sequence.
+        next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `first`, then one at a
+            time; returns `[batch, vocab_size]`, of the token after them.
+        longest: how many tokens a sequence may have; None for any number.
+    """
+
+    first: Tensor
+    next_logits: Callable[[Tensor], Tensor]
+    longest: int | None = None
+
+
 def generate(
     model: nn.Module,
     next_logits: Callable[[Tensor], Tensor],
@@ -67,18 +85,13 @@ def generate(
     max_new_tokens: int,
     *,
     longest: int | None = None,
-    temperature: float = 0.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    stop_tokens: tuple[int, ...] = (),
     pad_token: int = 0,
-    generator: torch.Generator | None = None,
+    **options: Any,
 ) -> Tensor:
     """Add tokens one by one, with `model` in evaluation; its mode, and that of each part, is restored at the end.
 
     Args:
-        next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `tokens` first, then
-            one at a time; returns `[batch, vocab_size]`, of the token after them.
+        next_logits: as of a `Reader`.
         tokens: int64 `[batch, prompt]`.
         longest: how many tokens a sequence may have with those that are added; None for any number.
 
@@ -87,11 +100,123 @@ def generate(
     """
     if tokens.ndim != 2 or tokens.shape[1] < 1:
         raise ArgumentError(f"generate: expected tokens [batch, sequence >= 1], got {list(tokens.shape)}")
-    if max_new_tokens < 0:
-        raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
     if longest is not None and tokens.shape[1] + max_new_tokens > longest:
         got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
         raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
+    added = _added(model, next_logits, tokens, max_new_tokens, pad_token=pad_token, **options)
+    return torch.cat((tokens, *added), 1)
+
+
+def stream(
+    model: nn.Module,
+    prompt: Tensor,
+    max_new_tokens: int,
+    *,
+    context_length: int | None = None,
+    **options: Unpack[GenerateOptions],
+) -> Iterator[int]:
+    """Continue one sequence token by token, without gradients; see `GenerateOptions`.
+
+    The model is in evaluation until the last token is taken or the iterator is closed. A model with a cache or a state
+    (burnlike's and those of transformers) reads each token once. Any other, and one whose longest sequence is full,
+    reads the last tokens again for each new one.
+
+    Args:
+        model: any that gives logits `[1, n, vocab_size]` of tokens `[1, n]`; of two sequences, `prompt` is the first.
+        prompt: int64 `[n]`, on any device.
+        context_length: how many of the last tokens a model is shown at most. A recurrent one reads all in any case.
+
+    Yields:
+        The tokens that are added; a stop token is the last one.
+    """
+    if prompt.ndim != 1 or len(prompt) < 1:
+        raise ArgumentError(f"stream: expected a prompt [tokens >= 1], got {list(prompt.shape)}")
+    device = next((it.device for it in model.parameters()), prompt.device)
+    tokens = prompt.to(device, torch.int64)[None]
+    reader = _reader_of(model, tokens, max_new_tokens, context_length)
+    for added in _added(model, reader.next_logits, reader.first, max_new_tokens, **options):
+        yield int(added)
+
+
+def _reader_of(model: nn.Module, tokens: Tensor, max_new_tokens: int, context_length: int | None) -> Reader:
+    """The model's own reader as long as all tokens fit, then, or without one, the last tokens read again each time."""
+    own = _own_reader(model, tokens, max_new_tokens, context_length)
+    if own is not None and (own.first is not tokens or own.longest is None):
+        return own
+    limits = [it for it in (own and own.longest, context_length) if it]
+    most = min(limits) if limits else None
+    seen = tokens[:, :0]
+
+    def next_logits(new: Tensor) -> Tensor:
+        nonlocal own, seen
+        seen = torch.cat((seen, new), 1)
+        if most is not None and seen.shape[1] > most:
+            own, seen = None, seen[:, -most:]  # what is cached has other positions
+        if own is not None:
+            return own.next_logits(new)
+        output = model(seen)
+        return (output if isinstance(output, Tensor) else output.logits)[:, -1]
+
+    return Reader(tokens, next_logits, most)
+
+
+def _own_reader(model: Any, tokens: Tensor, max_new_tokens: int, context_length: int | None) -> Reader | None:
+    if callable(getattr(model, "reader", None)):
+        longest = getattr(model.config, "max_sequence_length", None)
+        limits = [it for it in (longest, context_length) if it is not None]
+        return model.reader(tokens, min([tokens.shape[1] + max_new_tokens, *limits]))
+    transformers = sys.modules.get("transformers")
+    if transformers is None or not isinstance(model, transformers.PreTrainedModel):
+        return None
+    return _transformers_reader(model, tokens)
+
+
+def _transformers_reader(model: Any, tokens: Tensor) -> Reader:
+    """Of a model of transformers: each makes the cache that fits it in its first call, and gives it with the logits."""
+    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    past: Any = None
+    seen, given = tokens[:, :0], {}
+    if model.config.is_encoder_decoder:
+        starts = (getattr(it, "decoder_start_token_id", None) for it in (model.generation_config, model.config))
+        start = next((it for it in starts if it is not None), None)
+        if start is None:
+            raise ArgumentError(f"stream: the config of this {type(model).__name__} has no decoder_start_token_id")
+        tokens, given = torch.full_like(tokens[:, :1], start), {"encoder_outputs": None, "tokens": tokens}
+
+    def next_logits(new: Tensor) -> Tensor:
+        nonlocal past, seen
+        seen = torch.cat((seen, new), 1)
+        shown = seen if past is None else new
+        if not given:
+            output = model(input_ids=shown, past_key_values=past, use_cache=True)
+        else:
+            if given["encoder_outputs"] is None:
+                given["encoder_outputs"] = model.get_encoder()(given["tokens"])
+            encoded = given["encoder_outputs"]
+            output = model(decoder_input_ids=shown, encoder_outputs=encoded, past_key_values=past, use_cache=True)
+        past = getattr(output, "past_key_values", None)
+        return output.logits[:, -1]
+
+    return Reader(tokens, next_logits, longest if isinstance(longest, int) and longest > 0 else None)
+
+
+@torch.no_grad()
+def _added(
+    model: nn.Module,
+    next_logits: Callable[[Tensor], Tensor],
+    tokens: Tensor,
+    max_new_tokens: int,
+    *,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    stop_tokens: tuple[int, ...] = (),
+    pad_token: int = 0,
+    generator: torch.Generator | None = None,
+) -> Iterator[Tensor]:
+    """Each new column of tokens, `[batch, 1]`, with the model in evaluation; they are drawn on the generator's device."""
+    if max_new_tokens < 0:
+        raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
     _check_drawing(temperature, top_k, top_p)
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
@@ -100,16 +225,17 @@ def generate(
     try:
         for _ in range(max_new_tokens):
             logits = next_logits(last)
-            drawn = next_tokens(logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
+            place = logits.device if generator is None else generator.device
+            drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
+            drawn = next_tokens(logits.to(place), **drawing).to(tokens.device)
             last = drawn.masked_fill(finished, pad_token)[:, None]
-            tokens = torch.cat((tokens, last), 1)
+            yield last
             finished = finished | torch.isin(drawn, stops)
             if stop_tokens and bool(finished.all()):
                 break
     finally:
         for part, training in modes.items():
             part.training = training
-    return tokens
 
 
 def gathers_as_forward(model: nn.Module, *methods: str) -> None:

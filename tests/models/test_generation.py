@@ -146,7 +146,7 @@ def test_what_can_not_be_generated_is_refused() -> None:
         model.generate(PROMPT, -1)
     with pytest.raises(ShapeError, match=r"tokens: expected \[batch, sequence\], got \[3\]"):
         model.generate(PROMPT[0], 1)
-    with pytest.raises(TypeError, match=r"generate\(\) got an unexpected keyword argument 'temprature'"):
+    with pytest.raises(TypeError, match=r"got an unexpected keyword argument 'temprature'"):
         model.generate(PROMPT, 1, temprature=1.0)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ArgumentError, match="expected padding on the left"):
         model.generate(PROMPT, 1, mask_pad=PADDED.flip(1))
@@ -176,3 +176,36 @@ def test_a_wrong_mask_or_cache_is_refused_before_anything_is_written() -> None:
     model(PROMPT, cache=cache)
     with pytest.raises(ShapeError, match=r"expected tokens \[2, sequence <= 1\] where 3 are cached, got \[2, 3\]"):
         model(PROMPT, cache=cache)
+
+
+def test_a_stream_is_what_generate_gives() -> None:
+    for case in (it for it in CASES if it.name in ("DecoderLm/llama", "DecoderLm/gpt2", "LstmLm")):
+        model = model_of(case.config) if hasattr(case.config, "max_sequence_length") else case.model()
+        expected = model.generate(PROMPT[:1], 6, stop_tokens=(2,))[0, 3:].tolist()
+        model.train()
+        assert [*models.stream(model, PROMPT[0], 6, stop_tokens=(2,))] == expected
+        assert model.training
+        drawn = [
+            [*models.stream(model, PROMPT[0], 6, temperature=1.5, generator=torch.Generator().manual_seed(seed))]
+            for seed in (1, 1)
+        ]
+        assert drawn[0] == drawn[1]
+    model = next(it for it in CASES if it.name == "EncoderDecoder").model()
+    assert [*models.stream(model, PROMPT[0], 5)] == model.generate(PROMPT[:1], 5)[0, 1:].tolist()
+
+
+def test_a_stream_goes_on_where_the_longest_sequence_is_full() -> None:
+    model = model_of(LM)
+    tokens = PROMPT[0]
+    for _ in range(12):
+        tokens = torch.cat((tokens, model(tokens[None, -12:])[:, -1].argmax(-1)))
+    assert [*models.stream(model, PROMPT[0], 12)] == tokens[3:].tolist()
+    shorter = PROMPT[0]
+    for _ in range(9):
+        shorter = torch.cat((shorter, model(shorter[None, -4:])[:, -1].argmax(-1)))
+    assert [*models.stream(model, PROMPT[0], 9, context_length=4)] == shorter[3:].tolist()
+    started = models.stream(model.train(), PROMPT[0], 9)
+    next(started)
+    assert torch.is_grad_enabled()
+    started.close()
+    assert model.training

@@ -22,7 +22,7 @@ from ...nn.torch_counterpart import AnyLibrary
 from ...nn.transformer.feed_forward import GatedFeedForward, PositionWiseFeedForward
 from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
-from ..generation import GenerateOptions, generate
+from ..generation import GenerateOptions, Reader, generate
 from .block import DecoderBlock, DecoderCache, norm_config, positions_of
 from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
 
@@ -138,23 +138,32 @@ class DecoderLm(AnyLibrary, Module):
             self._check_mask(mask_pad, tokens)
             if bool(mask_pad[:, -1:].any()):
                 raise ArgumentError("generate: mask_pad: expected padding on the left, got rows that end in padding")
-        cache: DecoderCache | None = None
+        read: Any = None
         seen, mask = tokens[:, :0], mask_pad
 
         def next_logits(new: Tensor) -> Tensor:
-            nonlocal cache, seen, mask
+            nonlocal read, seen, mask
             if use_cache:
-                cache = cache or self.new_cache(len(tokens), tokens.shape[1] + max_new_tokens)
-                logits, mask = self(new, mask, cache=cache), None
-            else:
-                seen = torch.cat((seen, new), 1)
-                if mask is not None:
-                    mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]))
-                logits = self(seen, mask)
-            return logits[:, -1]
+                read = read or self.reader(tokens, tokens.shape[1] + max_new_tokens, mask_pad).next_logits
+                return read(new)
+            seen = torch.cat((seen, new), 1)
+            if mask is not None:
+                mask = functional.pad(mask, (0, seen.shape[1] - mask.shape[1]))
+            return self(seen, mask)[:, -1]
 
         longest = self.config.max_sequence_length
         return generate(self, next_logits, tokens, max_new_tokens, longest=longest, **options)
+
+    def reader(self, prompt: Tensor, length: int, mask_pad: Tensor | None = None) -> Reader:
+        """What reads sequences piece by piece, with a cache for `length` positions; see `models.generation.Reader`."""
+        cache, mask = self.new_cache(len(prompt), length), mask_pad
+
+        def next_logits(new: Tensor) -> Tensor:
+            nonlocal mask
+            logits, mask = self(new, mask, cache=cache), None
+            return logits[:, -1]
+
+        return Reader(prompt, next_logits, self.config.max_sequence_length)
 
     def _forward(self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None) -> DecoderLmOutput:
         config = self.config

@@ -13,7 +13,7 @@ from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal
 from ...nn.layer import expect_shape
 from ...tensor.torch_bridge.torch_function import lift
-from ..generation import GenerateOptions, gathers_as_forward, generate
+from ..generation import GenerateOptions, Reader, gathers_as_forward, generate
 from .configs import EncoderDecoderConfig
 from .layers import Device, EncoderDecoderLayer, LayerCache, linear, norm_of
 
@@ -152,17 +152,28 @@ class EncoderDecoder(Module):
         token first.
         """
         expect_shape(self, tokens, "batch", "sequence", name="tokens")
+        reader = self.reader(tokens, attention_mask=attention_mask, start_token=start_token)
+        return generate(self, reader.next_logits, reader.first, max_new_tokens, **options)
+
+    def reader(
+        self,
+        prompt: Tensor,
+        length: int | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+        start_token: int = 0,
+    ) -> Reader:
+        """What reads second sequences piece by piece, of any length; see `models.generation.Reader`."""
         gathers_as_forward(self, "encode", "decode")
         memory: Tensor | None = None
         cache = self.new_cache()
 
         def next_logits(new: Tensor) -> Tensor:
             nonlocal memory
-            memory = self.encode(tokens, attention_mask) if memory is None else memory
+            memory = self.encode(prompt, attention_mask) if memory is None else memory
             return self.decode(new, memory, attention_mask, cache)[:, -1]
 
-        start = torch.full_like(tokens[:, :1], start_token)
-        return generate(self, next_logits, start, max_new_tokens, **options)
+        return Reader(torch.full_like(prompt[:, :1], start_token), next_logits)
 
     def _encode(self, tokens: Tensor, attention_mask: Tensor | None) -> Tensor:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

@@ -15,7 +15,7 @@ from ...nn.recurrent.configs import LstmConfig
 from ...nn.recurrent.states import LstmState
 from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
-from ..generation import GenerateOptions, gathers_as_forward, generate
+from ..generation import GenerateOptions, Reader, gathers_as_forward, generate
 from .configs import LstmLmConfig
 
 
@@ -63,6 +63,10 @@ class LstmLm(Module):
 
         Int64 `[batch, prompt] -> [batch, prompt + up to max_new_tokens]`; without a prompt it is an ArgumentError.
         """
+        return generate(self, self.reader(tokens).next_logits, tokens, max_new_tokens, **options)
+
+    def reader(self, prompt: Tensor, length: int | None = None) -> Reader:
+        """What reads sequences piece by piece, of any length; see `models.generation.Reader`."""
         gathers_as_forward(self, "forward_state")
         state: LstmState | None = None
 
@@ -71,7 +75,7 @@ class LstmLm(Module):
             logits, state = self.forward_state(new, state)
             return logits[:, -1]
 
-        return generate(self, next_logits, tokens, max_new_tokens, **options)
+        return Reader(prompt, next_logits)
 
     def _forward(self, tokens: Tensor, state: LstmState | None) -> LstmLmOutput:
         expect_shape(self, tokens, "batch", "sequence", name="tokens")

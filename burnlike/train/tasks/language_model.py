@@ -152,5 +152,5 @@ def sample(
         device: where the model is.
     """
     options = {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}
-    added = stream(model.to(device), prompt, length, context_length=context_length, **options)
+    added = stream(model, prompt.to(device), length, context_length=context_length, **options)
     return torch.tensor([*added], dtype=torch.int64)
