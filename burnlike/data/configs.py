@@ -1,14 +1,15 @@
 """Config of the text corpus."""
 
-from collections.abc import Iterable
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..config import DatasetConfig, Meta
 from ..config.bounds import Size
 from ..config.file_paths import FilePath
 
 if TYPE_CHECKING:
+    from .codec import TextCodec
     from .text import TextCorpus
 
 _MOST_WILD = 2
@@ -50,3 +51,8 @@ class TextCorpusConfig(DatasetConfig["TextCorpus"], tag="Text", builds=".text"):
     def vocab_size(self) -> int | None:
         """Number of tokens: one for each byte; None with a tokenizer, which is not read for that."""
         return 256 if self.tokenizer is None else None
+
+    def codec(self, facts: Mapping[str, Any], directory: Path) -> "TextCodec":
+        from .text import codec
+
+        return codec(self, directory)

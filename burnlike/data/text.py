@@ -10,9 +10,9 @@ from torch import Tensor
 from .._memory import available_memory
 from .._regular_file import read_regular, regular_size
 from ..errors import DataError
+from .codec import TextCodec
 from .configs import TextCorpusConfig
 from .stdlib_files import TRAINING_FILES, VALIDATION_FILES, stdlib_files
-from .tokenizer import TextTokenizer
 
 
 class TokenWindows:
@@ -66,6 +66,7 @@ class TokenBatcher:
         return stacked.to(device).long()
 
 
+TOKENIZER_NAME = "tokenizer.json"
 _COPIES = 4
 """As files, joined, as tokens, and a part of them while it is decoded."""
 
@@ -77,6 +78,9 @@ class TextCorpus:
         train_tokens: `[n]`, the training text; uint8 for bytes, int32 for tokens of a tokenizer.
         valid_tokens: `[m]`, the validation text.
         vocab_size: number of different tokens.
+        encode: the tokens `[n]` int64 of a text.
+        decode: the text of tokens `[n]`; bytes that are not UTF-8 show as the replacement character.
+        files: the tokenizer's, which a run keeps.
         train: windows over the training text.
         valid: windows over the validation text.
         batcher: stacks windows.
@@ -88,8 +92,11 @@ class TextCorpus:
         remedy = "give more text in data.path, or a smaller data.context_length"
         if config.path is not None and config.validation_path is None:
             remedy += ", or a larger data.validation_fraction"
-        self._tokenizer = None if config.tokenizer is None else TextTokenizer(Path(config.tokenizer).expanduser())
-        self.vocab_size = 256 if self._tokenizer is None else self._tokenizer.vocab_size
+        tokenizer = None if config.tokenizer is None else Path(config.tokenizer).expanduser()
+        self.files = {} if tokenizer is None else {TOKENIZER_NAME: tokenizer}
+        self._codec = TextCodec(tokenizer)
+        self.encode, self.decode = self._codec.encode, self._codec.decode
+        self.vocab_size = self._codec.vocab_size
         self.train_tokens = self._tokens(train_text, "training", config, remedy)
         self.valid_tokens = self._tokens(valid_text, "validation", config, remedy)
         if len(set(train_text)) < 2:
@@ -109,17 +116,9 @@ class TextCorpus:
         )
         self.batcher = TokenBatcher()
 
-    def encode(self, text: str) -> Tensor:
-        """The tokens `[n]` int64 of a text."""
-        return encode(text) if self._tokenizer is None else self._tokenizer.encode(text).long()
-
-    def decode(self, tokens: Tensor) -> str:
-        """The text of tokens `[n]`; bytes that are not UTF-8 show as the replacement character."""
-        return decode(tokens) if self._tokenizer is None else self._tokenizer.decode(tokens)
-
     def _tokens(self, text: bytes, part: str, config: TextCorpusConfig, remedy: str) -> Tensor:
-        tokens = _as_bytes(text) if self._tokenizer is None else self._tokenizer.encode(text.decode(errors="replace"))
-        wanted, unit = config.context_length + 1, "bytes" if self._tokenizer is None else "tokens"
+        wanted, unit = config.context_length + 1, "tokens" if self.files else "bytes"
+        tokens = self.encode(text.decode(errors="replace")).int() if self.files else _as_bytes(text)
         if len(tokens) < wanted:
             raise DataError(
                 f"{_origin(config)}: the {part} text has {len(tokens)} {unit}, expected at least {wanted} "
@@ -128,14 +127,9 @@ class TextCorpus:
         return tokens
 
 
-def decode(tokens: Tensor) -> str:
-    """The text of byte tokens `[n]`; bytes that are not UTF-8 show as the replacement character."""
-    return bytes(tokens.tolist()).decode("utf-8", errors="replace")
-
-
-def encode(text: str) -> Tensor:
-    """The byte tokens `[n]` int64 of a text."""
-    return torch.tensor(list(text.encode()), dtype=torch.int64)
+def codec(config: TextCorpusConfig, directory: Path) -> TextCodec:
+    """Text to tokens and back as the corpus of a config has them; a run keeps the tokenizer in `directory`."""
+    return TextCodec(directory / TOKENIZER_NAME if config.tokenizer else None, config.context_length)
 
 
 def read_texts(config: TextCorpusConfig) -> tuple[bytes, bytes]:

@@ -9,8 +9,8 @@ import torch
 
 from burnlike.config import Config, DatasetConfig
 from burnlike.data import TextCorpusConfig
+from burnlike.data.codec import TextCodec, text_pieces, until
 from burnlike.data.stdlib_files import TRAINING_FILES, VALIDATION_FILES, stdlib_files
-from burnlike.data.text import decode, encode
 from burnlike.errors import ConfigError, DataError
 
 TEXT = "".join(f"line {i}: the quick brown fox\n" for i in range(400))
@@ -80,8 +80,39 @@ def test_pattern_picks_files(tmp_path: Path) -> None:
 
 
 def test_text_beyond_ascii_round_trips_through_bytes() -> None:
-    assert decode(encode("naïve 漢字 🙂")) == "naïve 漢字 🙂"
-    assert decode(torch.tensor([65, 0xFF])) == "A\N{REPLACEMENT CHARACTER}"
+    codec = TextCodec()
+    assert codec.decode(codec.encode("naïve 漢字 🙂")) == "naïve 漢字 🙂"
+    assert codec.decode(torch.tensor([65, 0xFF])) == "A\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize(
+    ("stream", "pieces"),
+    [
+        (b"a\xc3\xa9b", ["a", "é", "b"]),
+        ("🙂漢".encode(), ["🙂", "漢"]),
+        (b"a\xff\xff\xff\xff\xe6\xbc\xa2", None),
+        (b"a\xe6\xbc", ["a", "\N{REPLACEMENT CHARACTER}"]),
+        (b"", []),
+    ],
+)
+def test_no_character_is_cut_in_a_stream(stream: bytes, pieces: list[str] | None) -> None:
+    found = [*text_pieces(stream, TextCodec().decode)]
+    assert "".join(found) == stream.decode(errors="replace")
+    assert pieces is None or found == pieces
+
+
+@pytest.mark.parametrize(
+    ("pieces", "stops", "expected"),
+    [
+        (["ab", "cd", "ef"], ["cde"], ["ab"]),
+        (["ab", "cx"], ["cde", "xy"], ["ab", "c", "x"]),
+        (["a<", "b<", "/s", "> more"], ["</s>"], ["a", "<b"]),
+        (["stop now"], ["now", "stop"], []),
+        (["ab"], [], ["ab"]),
+    ],
+)
+def test_a_stop_text_may_lie_across_pieces(pieces: list[str], stops: list[str], expected: list[str]) -> None:
+    assert [*until(pieces, stops)] == expected
 
 
 def test_fingerprint_follows_the_text_not_the_file_names(tmp_path: Path) -> None:
