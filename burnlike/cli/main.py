@@ -26,6 +26,11 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("train", ".train", "train a model from a YAML config"),
+    Command("evaluate", ".evaluate", "measure the model of a run: loss and metrics on a part of the data"),
+    Command("predict", ".predict", "say what the model of a run makes of new inputs"),
+    Command("generate", ".generate", "let the language model of a run write text"),
+    Command("export", ".export", "write the model of a run for other programs: ONNX, torch.export, Hugging Face, Burn"),
+    Command("profile", ".profile", "measure some steps of a training: time by operation and phase, and memory"),
     Command("verify-resume", ".verify_resume", "prove that a run which is resumed ends in the same bits"),
     Command("runs", ".runs", "list the runs of a directory, with their states and metrics"),
     Command("report", ".report", "write the curves, values and configs of runs as one HTML page"),

@@ -90,6 +90,12 @@ class ModuleConfig(Config, Builds[Built]):
         """The config completed by what a task needs: its `head` (see `TaskConfig.head`) and the classes of the data."""
         return self
 
+    def without_weights(self, directory: "Path") -> "ModuleConfig":
+        """The config of a model whose weights a run has: it reads none elsewhere, and other files from `directory`,
+        where the run keeps those of its data, if they are there.
+        """
+        return self
+
     def part(self, name: str) -> "tuple[str, ModuleConfig] | None":
         """The config of the module's child `name`, if it has one, and its path in this config, such as `layers.0`."""
         return None
@@ -132,6 +138,12 @@ class DatasetConfig(Config, Builds[Built]):
     def init(self, *args: Any, **kwargs: Any) -> Built:
         """Build the data set; each class says what it takes."""
         return built(self, "init()")
+
+    def init_with(self, facts: "Mapping[str, Any]", directory: "Path") -> Built:
+        """Build the data set by what a run has learned of its training data, such as the numbers of classes and means;
+        arguments as of `unlabeled`. Here, where nothing is learned but classes, which are compared, it is `init`.
+        """
+        return self.init()
 
     def unlabeled(self, sources: "Sequence[Any]", facts: "Mapping[str, Any]", directory: "Path") -> Any:
         """Read new inputs for predictions, as a `burnlike.data.sources.unlabeled.Unlabeled`.

@@ -8,6 +8,7 @@ from .checkpoint.strategies import (
     MetricCheckpointingStrategy as MetricCheckpointingStrategy,
 )
 from .job.configs import InitFromConfig as InitFromConfig, OutputConfig as OutputConfig, TrainConfig as TrainConfig
+from .job.loaded_run import LoadedRun as LoadedRun, load_run as load_run
 from .job.job import Job as Job, RunResult as RunResult
 from .learner.configs import (
     BestMetricConfig as BestMetricConfig,

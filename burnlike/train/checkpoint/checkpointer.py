@@ -33,10 +33,15 @@ class Checkpoint(NamedTuple):
         except RecordError as error:
             raise self.damaged(error) from error
 
+    def part(self, name: str) -> Record:
+        """One record, of one file or of the parts of several processes; see `load`."""
+        sharded = self.path / name
+        return DistributedRecorder().load(sharded) if sharded.is_dir() else self.load(name)
+
     def records(self) -> dict[str, Record]:
         """All records, by name; see `load`."""
-        found = {path.stem: self.load(path.stem) for path in sorted(self.path.glob("*.safetensors"))}
-        return found | {path.name: DistributedRecorder().load(path) for path in self.path.iterdir() if path.is_dir()}
+        names = [it.stem for it in sorted(self.path.glob("*.safetensors"))]
+        return {name: self.part(name) for name in [*names, *(it.name for it in self.path.iterdir() if it.is_dir())]}
 
     def damaged(self, error: BurnlikeError) -> CheckpointError:
         """The error to raise when `error` came from a record of this checkpoint: it says how to go on."""

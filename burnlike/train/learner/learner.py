@@ -10,7 +10,6 @@ from torch import nn
 
 from ...errors import ArgumentError
 from ...optim import GradientClipping, Optimizer
-from ...record import load
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..parallel.single_process import SingleProcess
 from ..runs.logs import MetricsLog
@@ -171,7 +170,7 @@ class Learner(Generic[Batch]):
             loss = self._accumulation.weighed(output.loss, output.size)
             if loss is not None:
                 (loss if self.scaler is None else self.scaler.scale(loss)).backward()
-        self.window.add(output.loss, output.size)
+        self.window.add(output.loss, output.size, output.parts)
         return output
 
     def take_step(self) -> float:
@@ -215,9 +214,9 @@ class Learner(Generic[Batch]):
         self.drop_gradients()
         self.parallel.release_whole(self.model)
         if self.parallel.is_main or self.parallel.is_sharded:
-            load(self.model, checkpoint.records()["model"])
+            checkpoint.part("model").load_into(self.model)
             if self.ema is not None:
-                self.ema.load_record(checkpoint.records()["ema"])
+                self.ema.load_record(checkpoint.part("ema"))
                 self.ema.swap()
         self.parallel.share_weights(self.model)
         self.step, self._are_final = checkpoint.step, True

@@ -16,6 +16,7 @@ from .logs import DONE, FAILED, LOG_NAME, RESULTS_NAME, STOPPED, MetricLines, re
 from .run_dir import CONFIG_NAME, LOCK_NAME
 
 RUNNING = "running"
+EVALUATIONS = "evaluations"
 _MOST_BYTES = 10_000_000
 """Of a config or a JSON file."""
 _CHECKPOINT = re.compile(r"step-(\d+)")
@@ -40,6 +41,7 @@ class RunFiles(NamedTuple):
         config: the values by their paths, such as `training.epochs`; `config_text` is the YAML.
         values: the loss and metrics over all of each split, measured at the end.
         said: what the task said of the model at the end.
+        evaluations: those of `burnlike evaluate`, the first first.
         problems: what could not be read.
     """
 
@@ -55,6 +57,7 @@ class RunFiles(NamedTuple):
     values: dict[str, dict[str, float]]
     said: dict[str, Any]
     checkpoints: list[SavedCheckpoint]
+    evaluations: list[dict[str, Any]]
     problems: list[str]
 
     @property
@@ -112,6 +115,7 @@ def read_run(path: Path) -> RunFiles:
         values={split: _numbers(it) for split, it in values.items()} if isinstance(values, dict) else {},
         said=said if isinstance(said := results.get("said"), dict) else {},
         checkpoints=_checkpoints(path / "checkpoints"),
+        evaluations=_evaluations(path / EVALUATIONS, problems),
         problems=problems,
     )
 
@@ -177,6 +181,18 @@ def _json(path: Path, problems: list[str]) -> dict[str, Any]:
         return found
     problems.append(f"{path.name} can't be read: expected an object")
     return {}
+
+
+def results_of(path: Path) -> dict[str, Any]:
+    """What the file of results of a run says; empty where there is none that can be read."""
+    return _json(path / RESULTS_NAME, [])
+
+
+def _evaluations(folder: Path, problems: list[str]) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    found = [_json(it, problems) for it in files]
+    usable = [it for it in found if isinstance(it.get("values"), dict) and isinstance(it.get("split"), str)]
+    return sorted(({**it, "values": _numbers(it["values"])} for it in usable), key=lambda it: str(it.get("time")))
 
 
 def _numbers(value: Any) -> dict[str, float]:

@@ -1,0 +1,34 @@
+"""`burnlike evaluate RUN`: measures the model of a run."""
+
+import argparse
+
+from ..run_options import add_run_options, data_config, opened
+from ..tables import say, say_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_options(parser)
+    text = "the part of the data: train, valid, test, ... or all (default: test where there is one, else valid)"
+    parser.add_argument("--split", metavar="NAME", help=text)
+    parser.add_argument(
+        "--data", metavar="YAML", help="the config of other data, in a file of its own or under `data:`"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    data = None if args.data is None else data_config(args.data)
+    loaded = opened(args)
+    from burnlike.train.job.evaluation import evaluate_run
+
+    said = {"data": None if data is None else data.to_dict(), "set": [str(it) for it in args.overrides]}
+    found = evaluate_run(loaded, args.split, data, said=said)
+    if args.json:
+        about = {"run": str(loaded.path), "step": loaded.step, "weights": loaded.weights}
+        say_json({**about, **found._asdict(), "file": str(found.file)})
+        return 0
+    say(f"{loaded.path}: {loaded.weights} weights, step {loaded.step}, {found.items:,} items of {found.split}")
+    for name, value in found.values.items():
+        say(f"{name:<16} {value:.4f}")
+    say(f"kept in {found.file}")
+    return 0

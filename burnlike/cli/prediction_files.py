@@ -1,0 +1,111 @@
+"""Writes predictions: CSV, JSON lines, or a directory of masks."""
+
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from burnlike._atomic import AtomicDirectory, AtomicFile
+from burnlike._terminal import harmless
+from burnlike.errors import ArgumentError, DataError, RunDirError
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+def check_place(out: str | None) -> None:
+    """Refuse a place that predictions can't be written to, before anything is computed."""
+    if out is None or _is_directory(out) or out.endswith((".csv", ".jsonl")):
+        if out is not None and _is_directory(out) and Path(out).is_dir() and any(Path(out).iterdir()):
+            raise ArgumentError(f"--out {out}: expected a new directory, got one that holds files")
+        return
+    raise ArgumentError(f"--out {out}: expected a file .csv or .jsonl, or a directory for masks, such as masks/")
+
+
+def write_predictions(out: str | None, rows: Rows) -> int:
+    """Write all rows, whole or not at all; on standard output as they come. Gives how many there were.
+
+    A mask where there is no directory for it, and a row with other columns than those before, are a DataError.
+    """
+    try:
+        if out is None:
+            return _write_lines(rows, is_csv=True, say=lambda text: print(harmless(text), end=""))
+        if _is_directory(out):
+            with AtomicDirectory(out.rstrip("/")) as made:
+                count = _write_masks(rows, made.path)
+                made.commit()
+            return count
+        with AtomicFile(out) as file:
+            count = _write_lines(
+                rows, is_csv=out.endswith(".csv"), say=lambda text: os.write(file.descriptor, text.encode())
+            )
+            file.commit()
+        return count
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise RunDirError(f"{out}: predictions can't be written: {error.strerror or error}") from error
+
+
+def _is_directory(out: str) -> bool:
+    return out.endswith("/") or (not Path(out).suffix and out != "-") or Path(out).is_dir()
+
+
+def _write_lines(rows: Rows, *, is_csv: bool, say: Any) -> int:
+    columns: list[str] = []
+    count = 0
+    for count, row in enumerate(rows, 1):  # noqa: B007 - the last one counts
+        if masks := [name for name, value in row.items() if _is_mask(value)]:
+            raise DataError(f"{row['name']}: '{masks[0]}' is a mask: give a directory for them, such as --out masks/")
+        if not is_csv:
+            say(json.dumps(row, ensure_ascii=False) + "\n")
+            continue
+        if not columns:
+            columns = [*row]
+            say(_csv_line(columns))
+        if unknown := [name for name in row if name not in columns]:
+            raise DataError(
+                f"{row['name']}: '{unknown[0]}' is no column of the predictions before: write .jsonl, whose lines may"
+                " differ"
+            )
+        say(_csv_line([_cell(row.get(name)) for name in columns]))
+    sys.stdout.flush()
+    return count
+
+
+def _csv_line(cells: list[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
+
+
+def _write_masks(rows: Rows, folder: Path) -> int:
+    from PIL import Image
+
+    used: dict[str, str] = {}
+    count = 0
+    for count, row in enumerate(rows, 1):  # noqa: B007 - the last one counts
+        masks = {name: value for name, value in row.items() if _is_mask(value)}
+        if not masks:
+            raise DataError(f"{row['name']}: there is no mask to write into a directory; give --out FILE.csv")
+        for column, mask in masks.items():
+            stem = Path(str(row["name"])).stem
+            name = f"{stem}.png" if len(masks) == 1 else f"{stem}.{column}.png"
+            if name in used:
+                raise DataError(f"{used[name]} and {row['name']} would both be written to {name}; predict them apart")
+            used[name] = str(row["name"])
+            array = mask.cpu().numpy()
+            image = Image.fromarray(array.astype("uint8" if array.max(initial=0) < 256 else "uint16"))
+            image.save(folder / name)
+    return count
+
+
+def _is_mask(value: Any) -> bool:
+    return hasattr(value, "dim") and value.dim() == 2

@@ -1,0 +1,78 @@
+"""Measures the model of a run on data, and keeps what came of it in the run's directory."""
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...data import ComposedDataset, DataLoader, transformed
+from ...errors import ArgumentError, nearest
+from ...optim import SgdConfig
+from ..learner.learner import Learner
+from ..runs.logs import write_json
+from ..runs.run_files import EVALUATIONS
+from .loaded_run import LoadedRun
+
+ALL = "all"
+
+
+class Evaluation(NamedTuple):
+    """The loss and the metrics of a part of the data, and where they are kept."""
+
+    split: str
+    items: int
+    values: Mapping[str, float]
+    file: Path
+
+
+def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, said: Mapping[str, Any]) -> Evaluation:
+    """Measure the model of a run on a part of its data, or of the data of another config.
+
+    Args:
+        split: `train`, `valid`, the name of a further part, or `all` of them together; None: `test` where there is such
+            a part, else `valid`.
+        data: config of a data set; None for the run's own.
+        said: what is written beside the values, such as the options.
+
+    Raises:
+        ArgumentError: there is no such part.
+        BurnlikeError: the data can't be read, or is not of this model.
+    """
+    started = time.perf_counter()
+    found = transformed(run.read_data(data), run.config.transforms)
+    parts = {"train": found.train, "valid": found.valid, **getattr(found, "splits", {})}
+    name = split or ("test" if "test" in parts else "valid")
+    if name == ALL:
+        parts[ALL] = ComposedDataset([*parts.values()])
+    if name not in parts:
+        raise ArgumentError(f"--split {name}: expected one of {', '.join((*parts, ALL))}{nearest(name, [*parts])}")
+    training = run.config.training
+    loader = DataLoader(
+        parts[name],
+        found.batcher,
+        batch_size=training.batch_size,
+        seed=run.config.seed,
+        device=run.device,
+        num_workers=training.num_workers,
+        on_bad_item=training.on_bad_item,
+    )
+    config = run.config
+    metrics = {name: it.init() for name, it in zip(config.metric_names(), config.metrics, strict=True)}
+    options: dict[str, Any] = {"device": run.device, "precision": training.precision}
+    learner = Learner(run.model, SgdConfig().init(), 0.0, task=run.task, metrics=metrics, **options)
+    learner.step = run.step
+    values = learner.evaluate(loader)
+    items = len(parts[name]) - loader.skipped
+    file = _free(run.path / EVALUATIONS, f"{name}-step-{run.step:08d}")
+    facts = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": time.perf_counter() - started}
+    about = {"step": run.step, "weights": run.weights, "split": name, "items": items, **said}
+    write_json(file, {**facts, **about, "values": values})
+    return Evaluation(name, items, values, file)
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A file that is not there yet."""
+    numbered = (folder / f"{name}{f'-{number}' if number > 1 else ''}.json" for number in count(1))
+    return next(it for it in numbered if not it.exists())

@@ -1,0 +1,145 @@
+"""LoadedRun: the model of a run, to be measured and used."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...config.overrides import Option
+from ...data.sources.splits import classes_of
+from ...errors import CheckpointError, DataError
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..learner.configs import BestMetricConfig
+from ..learner.ema import Ema
+from ..runs.data_facts import FOLDER, kept_facts
+from ..runs.logs import read_metrics
+from ..runs.run_dir import config_of
+from ..runs.run_files import results_of
+from ..tasks.task import Task
+from .configs import TrainConfig, Weights
+from .device import choose_device
+from .results import MODEL_NAME, read_weights
+from .starting import model_config
+
+
+class LoadedRun:
+    """The model of a run, with what it takes to use it.
+
+    Attributes:
+        path: the run's directory.
+        config: its config.
+        model: with the chosen weights, in evaluation mode, on `device`.
+        task: what it was trained for.
+        classes: the names of the classes, by number; None where the data has none.
+        facts: what else is known of the data, such as the names of its features.
+        step: of the weights, and `weights` which they are: of the `best` validation, the `last` ones, their average (`ema`), of a
+            `checkpoint` that was named.
+    """
+
+    def __init__(
+        self, path: Path, config: TrainConfig, model: nn.Module, task: Task, facts: Mapping[str, Any],
+        step: int, weights: str, device: torch.device,
+    ) -> None:  # fmt: skip
+        self.path, self.config, self.model, self.task = path, config, model, task
+        self.facts, self.classes = facts, facts["classes"]
+        self.step, self.weights, self.device = step, weights, device
+
+    @property
+    def directory(self) -> Path:
+        """The copies of files of the data, such as a tokenizer."""
+        return self.path / FOLDER
+
+    def read_data(self, config: Any = None) -> Any:
+        """Read a data set, the run's own or that of another config, as the model knows it: with its classes."""
+        data = (config or self.config.data).init_with(self.facts, self.directory)
+        found = classes_of(data)
+        if found is not None and self.classes is not None and found != list(self.classes):
+            raise DataError(
+                f"data: expected the classes of the run {self.path}, {', '.join(self.classes)}, got {', '.join(found)}:"
+                " their numbers would mean other things"
+            )
+        return data
+
+
+def load_run(
+    path: str | os.PathLike[str],
+    *,
+    best: bool | None = None,
+    step: int | None = None,
+    device: torch.device | str | None = None,
+    overrides: "list[Option | str] | tuple[()]" = (),
+) -> LoadedRun:
+    """Load the model of a run.
+
+    Weights are read from the run's checkpoints, in full precision and as they were validated (of `training.ema` the
+    average), or where that of their step is gone from `model.safetensors`.
+
+    Args:
+        path: the directory of the run.
+        best: True: of the best validation, by `keep_best` or else the loss, among the checkpoints that are there.
+            False: of the last checkpoint. None: as `output.weights` of the config says.
+        step: of a checkpoint, in place of `best`.
+        device: where the model goes; None: as the config says.
+        overrides: as of `TrainConfig.load`, put into the config of the run.
+
+    Raises:
+        CheckpointError: there is no run, or no such checkpoint.
+        RunDirError, RecordError: a file can't be read, or does not fit.
+    """
+    run = Path(path)
+    config = TrainConfig.load(config_of(run), overrides)
+    facts = kept_facts(run)
+    place = choose_device(config.device if device is None else str(device))
+    wanted: Weights = config.final_weights if best is None else "best" if best else "last"
+    checkpoint, weights = _choose(run, config, wanted, step)
+    task: Task = config.task.init()
+    structure = model_config(config, facts["classes"]).without_weights(run / FOLDER)
+    model = task.prepare(structure.init("cpu"))
+    if checkpoint.path == run:
+        read_weights(model, run)
+    else:
+        checkpoint.part("model").load_into(model)
+        if config.training.ema is not None and not (best is None and weights == "last"):
+            average = Ema(model, config.training.ema).load_record(checkpoint.part("ema"))
+            average.swap()
+    return LoadedRun(run, config, model.to(place).eval(), task, facts, checkpoint.step, weights, place)
+
+
+def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -> tuple[Checkpoint, str]:
+    """The checkpoint with the wanted weights, or the run itself where its result has them; and which these are."""
+    result = results_of(run)
+    found = {it.step: it for it in Checkpointer(run / "checkpoints").all()}
+    written = result.get("step") if (run / MODEL_NAME).exists() else None
+    if isinstance(written, int):
+        found.setdefault(written, Checkpoint(written, run))
+    if not found:
+        raise CheckpointError(f"the run {run} has no checkpoint and no {MODEL_NAME} yet; go on with it by --resume")
+    if step is not None:
+        if step not in found:
+            raise CheckpointError(f"the run {run} has no checkpoint of step {step}, but of {_listed(found)}")
+        return found[step], "checkpoint"
+    if wanted == "best" and (best := best_step(run, config, {*found})) is not None:
+        return found[best], "best"
+    if wanted == "best" and config.training.keep_best is not None:
+        raise CheckpointError(
+            f"the run {run} has no validation of the steps whose weights are there, {_listed(found)}; choose one"
+        )
+    return found[max(found)], "last" if wanted == "best" else wanted
+
+
+def best_step(run: Path, config: TrainConfig, steps: set[int]) -> int | None:
+    """The step among these with the best validation, by `keep_best` or else the loss; None if none was validated."""
+    metrics = dict(zip(config.metric_names(), config.metrics, strict=True))
+    best = config.training.directed(metrics).keep_best or BestMetricConfig().directed()
+    lines = [it for it in read_metrics(run / "metrics.jsonl").lines if it["split"] == "valid" and it["step"] in steps]
+    values = {it["step"]: it[best.metric] for it in lines if it.get(best.metric) is not None}
+    if not values:
+        return None
+    return (min if best.direction == "lowest" else max)(values, key=values.__getitem__)
+
+
+def _listed(steps: Mapping[int, Any]) -> str:
+    return ", ".join(map(str, sorted(steps)))

@@ -1,0 +1,50 @@
+"""What the model of a run says of new inputs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ...data import DataLoader, transformed
+from ...data.sources.splits import Splits
+from ...errors import DataError
+from .loaded_run import LoadedRun
+
+
+@torch.no_grad()
+def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None = None) -> Iterator[dict[str, Any]]:
+    """A row for each input: its `name`, and what the task says of it; a tensor `[height, width]` is a mask.
+
+    Inputs are read as the data of the training is, and changed as that of its validation is.
+
+    Args:
+        sources: paths of files or directories, and a text stream for standard input.
+        batch_size: inputs of a batch; None: that of the training.
+
+    Raises:
+        DataError: an input can't be read, or there is none.
+        ConfigError: the data or the task of the run has no predictions.
+    """
+    config = run.config
+    inputs = config.data.unlabeled(sources, run.facts, run.directory)
+    if len(inputs.names) == 0:
+        raise DataError("predict: expected at least one input, got none")
+    splits = Splits(inputs.dataset, inputs.dataset, inputs.batcher)
+    dataset = transformed(splits, config.transforms).valid
+    if len(dataset) != len(inputs.names):
+        raise DataError(
+            f"transforms: one of them makes {len(dataset)} items of {len(inputs.names)} inputs; leave it out of the"
+            " part `valid`, or set `transforms` anew by --set"
+        )
+    size = batch_size or config.training.batch_size
+    names = iter(inputs.names)
+    autocast = torch.autocast(
+        run.device.type,
+        getattr(torch, config.training.precision),
+        enabled=config.training.precision != "float32",
+    )
+    for batch in DataLoader(dataset, inputs.batcher, batch_size=size, device=run.device):
+        with autocast:
+            rows = run.task.predict(run.model, batch, run.facts)
+        for row in rows:
+            yield {"name": next(names), **row}
