@@ -1,14 +1,19 @@
-"""`burnlike runs [DIR]`: the runs of a directory as a table."""
+"""`burnlike runs [DIR]`: the runs of a directory as a table; two beside one another; and removing some."""
 
 import argparse
 import math
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from burnlike._atomic import remove_directory
 from burnlike._terminal import one_line, table
 from burnlike.errors import ArgumentError, RunDirError, nearest
+from burnlike.train.runs.run_dir import RunDir
 from burnlike.train.runs.run_files import RunFiles, config_differences, find_runs, read_run
-from burnlike.train.view.formats import format_elapsed, format_value, is_quality, lower_is_better
+from burnlike.train.view.formats import format_bytes, format_elapsed, format_value, is_quality, lower_is_better
 from burnlike.train.view.summary import LearnerSummary, MetricSummary
 
 from ..tables import say, say_json, shortened
@@ -34,9 +39,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", default="loss", metavar="NAME", help="the metric to show (default: loss)")
     parser.add_argument("--sort", default="name", metavar="KEY", help=f"one of {', '.join(_SORTS)} (default: name)")
     parser.add_argument("--json", action="store_true", help="print a JSON list, with all metrics of each run")
+    text = "show runs beside one another: their metrics, and what differs in their configs"
+    parser.add_argument("--compare", nargs="+", metavar="RUN", help=text)
+    parser.add_argument("--remove", nargs="+", metavar="RUN", help="remove the directories of runs, after a question")
+    parser.add_argument("--yes", action="store_true", help="with --remove: don't ask")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.remove:
+        return _remove([*dict.fromkeys(map(_place(args), args.remove))], is_sure=args.yes)
+    if args.compare:
+        for line in _comparison([*dict.fromkeys(map(_place(args), args.compare))]):
+            say(line)
+        return 0
     if args.sort not in _SORTS:
         raise ArgumentError(f"--sort {args.sort}: expected one of {', '.join(_SORTS)}{nearest(args.sort, _SORTS)}")
     root = Path(args.directory)
@@ -62,12 +77,60 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_json([_plain(row) for row in rows])
         return 0
-    for line in table([_heads(args.metric, rows), *(_cells(row, root) for row in rows)]):
+    has_evaluations = any(it.evaluations for it in runs)
+    cells = [_cells(row, root, args.metric, has_evaluations) for row in rows]
+    for line in table([_heads(args.metric, rows), *cells]):
         say(line)
     for row in rows:
         for problem in [*row.run.problems, *([row.run.reason] if row.run.state == "failed" else [])]:
             say(f"{one_line(_name(row.run, root))}: {one_line(problem)}")
     return 0
+
+
+def _place(args: argparse.Namespace) -> Callable[[str], Path]:
+    """What finds a run: by its path, or by its name in the directory of runs."""
+    root = Path(args.directory)
+    return lambda name: Path(name) if Path(name).is_dir() or not (root / name).is_dir() else root / name
+
+
+def _remove(places: list[Path], *, is_sure: bool) -> int:
+    """Remove runs, none of which is worked on; 1 if the user does not want it."""
+    with ExitStack() as stack:
+        locked = [stack.enter_context(closing(RunDir.open(place))) for place in places]
+        sizes = [sum(it.lstat().st_size for it in run.path.rglob("*") if not it.is_dir()) for run in locked]
+        for run, size in zip(locked, sizes, strict=True):
+            say(f"{run.path}  {format_bytes(size)}")
+        if not is_sure:
+            if not sys.stdin.isatty():
+                raise ArgumentError("--remove: expected --yes where nobody can be asked")
+            if (
+                input(f"remove {len(locked)} run{'s' * (len(locked) != 1)}, with all checkpoints? [y/N] ").lower()
+                != "y"
+            ):
+                return 1
+        for run in locked:
+            remove_directory(run.path)
+    say(f"removed {len(places)} run{'s' * (len(places) != 1)}")
+    return 0
+
+
+def _comparison(places: list[Path]) -> list[str]:
+    runs = [read_run(place) for place in places]
+    names = [it.name if len({run.name for run in runs}) == len(runs) else str(it.path) for it in runs]
+    summaries = [LearnerSummary.of(it.lines) for it in runs]
+    rows = [["state", *(it.state for it in runs)], ["steps", *(f"{it.steps:,}" for it in runs)]]
+    rows.append(["time", *("-" if it.seconds is None else format_elapsed(it.seconds) for it in runs)])
+    metrics = dict.fromkeys((it.split, it.name) for summary in summaries for it in summary.metrics)
+    for split, name in (it for it in metrics if is_quality(it[1])):
+        found = [summary.find(split, name) for summary in summaries]
+        shown = ["-" if it is None else f"{format_value(it.best.value)} ({it.best.epoch})" for it in found]
+        rows.append([f"best {split} {name} (epoch)", *shown])
+    ends = dict.fromkeys((split, name) for run in runs for split, values in run.values.items() for name in values)
+    for split, name in ends:
+        rows.append([f"{split} {name} at the end", *(format_value(it.values.get(split, {}).get(name)) for it in runs)])
+    differs = config_differences(runs)
+    rows += [[name, *("-" if it is None else shortened(it) for it in values)] for name, values in differs.items()]
+    return table([["", *map(one_line, names)], *([one_line(cell) for cell in row] for row in rows)])
 
 
 def _sort_key(row: Row, key: str) -> Any:
@@ -92,10 +155,20 @@ def _sort_key(row: Row, key: str) -> Any:
 def _heads(metric: str, rows: list[Row]) -> list[str]:
     splits = {row.metric.split for row in rows if row.metric is not None}
     name = f"validation {metric}" if splits == {"valid"} else metric
-    return ["run", "state", "steps", f"best {name} (epoch)", "last", "time", "config"]
+    measured = ["evaluated"] if any(row.run.evaluations for row in rows) else []
+    return ["run", "state", "steps", f"best {name} (epoch)", "last", "time", *measured, "config"]
 
 
-def _cells(row: Row, root: Path) -> list[str]:
+def _evaluated(run: RunFiles, metric: str) -> str:
+    """The last evaluation of a run, by the metric that is shown, or the loss."""
+    if not run.evaluations:
+        return "-"
+    last = run.evaluations[-1]
+    name = metric if metric in last["values"] else "loss"
+    return f"{last['split']} {name} {format_value(last['values'].get(name))} (step {last.get('step')})"
+
+
+def _cells(row: Row, root: Path, metric_name: str, has_evaluations: bool) -> list[str]:
     run, metric = row.run, row.metric
     best = "-" if metric is None else f"{format_value(metric.best.value)} ({metric.best.epoch})"
     differs = ", ".join(f"{name.rpartition('.')[2]}={shortened(it)}" for name, it in row.differs.items())
@@ -106,6 +179,7 @@ def _cells(row: Row, root: Path) -> list[str]:
         best,
         "-" if metric is None else format_value(metric.last),
         "-" if run.seconds is None else format_elapsed(run.seconds),
+        *([_evaluated(run, metric_name)] if has_evaluations else []),
         differs if len(differs) <= _LONGEST else f"{differs[:_LONGEST]}...",
     ]
     return [one_line(cell) for cell in cells]
@@ -128,6 +202,7 @@ def _plain(row: Row) -> dict[str, Any]:
             for it in row.summary.metrics
         ],
         "values": run.values,
+        "evaluations": run.evaluations,
         "config_differences": row.differs,
         "checkpoints": [it.step for it in run.checkpoints],
         "problems": run.problems,

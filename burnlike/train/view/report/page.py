@@ -102,6 +102,19 @@ def values(run: RunFiles, summary: LearnerSummary) -> Html | None:
     return grid(heads, rows, class_="numbers")
 
 
+def evaluations(run: RunFiles) -> Html | None:
+    """What `burnlike evaluate` has measured, a row each time."""
+    if not run.evaluations:
+        return None
+    names = [*dict.fromkeys(name for it in run.evaluations for name in it["values"])]
+    rows: list[list[object]] = [
+        [str(it.get("time")), split_name(it["split"]), str(it.get("step")), str(it.get("weights"))]
+        + [format_value(it["values"].get(name)) for name in names]
+        for it in run.evaluations
+    ]
+    return grid(["time", "split", "step", "weights", *names], rows, class_="numbers")
+
+
 def samples(run: RunFiles) -> list[Html]:
     found: list[Html] = []
     short = {label: it for label, it in run.said.items() if not (isinstance(it, str) and len(it) > 60)}
@@ -209,6 +222,7 @@ def report_page(runs: list[RunFiles]) -> str:
         tiles(summaries[0]) if is_single else comparison(runs, names, summaries),
         section("Curves", charts, id_="curves"),
         *_per_run("Values", runs, names, [[*filter(None, [values(*it)])] for it in zip(runs, summaries, strict=True)]),
+        *_per_run("Evaluations", runs, names, [[*filter(None, [evaluations(run)])] for run in runs]),
         *_per_run("Samples", runs, names, [samples(run) for run in runs]),
         section("Config", *configs(runs, names), id_="config"),
         section("Environment", environments(runs, names), id_="environment"),
