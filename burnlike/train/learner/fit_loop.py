@@ -18,7 +18,7 @@ from ..view.renderers import Renderer, renderer_of
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .saving import Saving, not_finite
-from .steps import detached, put_states, states_of, update_metrics, values_of
+from .steps import detached, part_means, put_states, states_of, update_metrics, values_of
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 from .updates import checkpointed
 
@@ -208,13 +208,14 @@ class FitLoop:
 
     def _train_line(self, lr: float, is_over: bool) -> dict[str, Any]:
         learner = self.learner
+        parts = part_means(learner.window, learner.parallel)
         total, size, rate = learner.parallel.sums(learner.window.close())
         loss = total / size if size else math.nan
         if not math.isfinite(loss):
             raise not_finite(learner.step, f"the loss became {loss}")
         learner.last["train"] = loss
         unit = getattr(learner.task, "unit", "items")
-        line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, "lr": lr}
+        line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, **parts, "lr": lr}
         line[f"{unit}_per_s"] = rate
         if is_over and self.training.train_metrics:
             line |= values_of(self.train_metrics)

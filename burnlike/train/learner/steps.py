@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
@@ -13,6 +14,7 @@ from ..._torch_compat.pytree import tree_map
 from ...errors import AutodiffError, ConfigError, ShapeError, TableIndexError, TargetError
 
 if TYPE_CHECKING:
+    from ..parallel.single_process import SingleProcess
     from .learner import Learner
 
 
@@ -23,13 +25,17 @@ class StepOutput(NamedTuple):
         loss: scalar, a mean; differentiable in training.
         size: how many values it is the mean of: its weight when batches are averaged.
         predictions: what metrics compare with the targets; None if there is nothing to compare.
-        targets: what was expected.
+        targets: what was expected; a class of -100 does not count.
+        logits: whether the predictions are scores of classes that no softmax or sigmoid was taken of.
+        parts: what the loss consists of, scalars by name, for the lines of metrics.
     """
 
     loss: Tensor
     size: int
     predictions: Any = None
     targets: Any = None
+    logits: bool = False
+    parts: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class TrainStep(Protocol):
@@ -142,6 +148,7 @@ class LossWindow:
         self._device = device
         self._means: list[Tensor] = []
         self._sizes: list[int] = []
+        self.parts: dict[str, LossWindow] = {}
         self.restart_clock()
 
     def restart_clock(self) -> None:
@@ -149,11 +156,13 @@ class LossWindow:
         self._started_at = time.perf_counter()
         self._timed_size = 0
 
-    def add(self, loss: Tensor, size: int) -> None:
+    def add(self, loss: Tensor, size: int, parts: Mapping[str, Tensor] = MappingProxyType({})) -> None:
         # That of nothing is NaN, and has no weight.
         self._means.append(loss.detach() if size else torch.zeros_like(loss))
         self._sizes.append(size)
         self._timed_size += size
+        for name, part in parts.items():
+            self.parts.setdefault(name, LossWindow(self._device)).add(part, size)
 
     def sums(self) -> tuple[float, int]:
         """The sum of all values that were added, and their number."""
@@ -172,14 +181,26 @@ class LossWindow:
         return total, size, rate
 
     def clear(self) -> None:
-        self._means, self._sizes = [], []
+        self._means, self._sizes, self.parts = [], [], {}
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Any]:
         means = torch.stack(self._means).double().cpu() if self._means else torch.zeros(0, dtype=torch.float64)
-        return {"means": means, "sizes": torch.tensor(self._sizes, dtype=torch.int64)}
+        own = {"means": means, "sizes": torch.tensor(self._sizes, dtype=torch.int64)}
+        return own | ({"parts": {name: it.state_dict() for name, it in self.parts.items()}} if self.parts else {})
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self._means, self._sizes = list(state["means"].to(self._device).unbind()), state["sizes"].tolist()
+        self.parts = {}
+        for name, part in state.get("parts", {}).items():
+            self.parts[name] = LossWindow(self._device)
+            self.parts[name].load_state_dict(part)
+
+
+def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float]:
+    """The means of the parts of a loss over all processes, as `loss.name`."""
+    names = sorted({name for own in parallel.gather([*window.parts]) for name in own})
+    found = {name: parallel.sums(window.parts[name].sums() if name in window.parts else (0.0, 0)) for name in names}
+    return {f"loss.{name}": total / size for name, (total, size) in found.items() if size}
 
 
 class Metric(Protocol):
@@ -207,10 +228,11 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
                 output = output_of(result, batch, is_training=False)
                 if getattr(loader, "is_padding", False):
                     continue
-                losses.add(output.loss, output.size)
+                losses.add(output.loss, output.size, output.parts)
                 update_metrics(learner.metrics, output)
         total, size = learner.parallel.sums(losses.sums())
-        return {"loss": total / size if size else math.nan, **values_of(learner.metrics)}
+        parts = part_means(losses, learner.parallel)
+        return {"loss": total / size if size else math.nan, **parts, **values_of(learner.metrics)}
     finally:
         for metric in learner.metrics.values():
             metric.reset()
@@ -226,7 +248,8 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
             " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
         )
     for metric in metrics.values():
-        metric.update(output.predictions, output.targets)
+        known: Any = {"logits": True} if output.logits and getattr(metric, "knows_logits", False) else {}
+        metric.update(output.predictions, output.targets, **known)
 
 
 def values_of(metrics: Mapping[str, Metric]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import functools
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 import torchmetrics
@@ -12,6 +12,8 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from ...config import MetricConfig
 from ...errors import DTypeError, RecordMismatchError, ShapeError, nearest
+from .configs import NO_TARGET
+from .logits import with_both_classes
 
 
 def shape_error(metric: object, expected: str, predictions: Tensor, targets: Tensor) -> ShapeError:
@@ -37,28 +39,47 @@ def expect(metric: object, kind: str, **values: Any) -> None:
 
 
 def scores_and_classes(
-    metric: object, predictions: Any, targets: Any, class_dim: int, least: int = 2
+    metric: object, predictions: Any, targets: Any, class_dim: int, least: int = 2, *, logits: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The scores as `[n, classes]` and the targets as `[n]`: integers of the scores' shape without `class_dim`."""
-    scores = _scores(metric, predictions, targets, class_dim, least, may_be_one_hot=False)
+    """The scores as `[n, classes]` and the targets as `[n]`: integers of the scores' shape without `class_dim`.
+
+    A single column of `logits` says how likely class 1 is, beside class 0 with the logit 0.
+    """
+    scores = _scores(metric, predictions, targets, class_dim, 1 if logits else least, may_be_one_hot=False)
     expect(metric, "integers", targets=targets)
-    return scores, targets.flatten()
+    return with_both_classes(scores) if logits else scores, targets.flatten()
 
 
-def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: int) -> tuple[Tensor, Tensor]:
-    """The scores as `[n, classes]`, and for each whether its class is one of the item's: `[n, classes]` bool.
+class Truth(NamedTuple):
+    """What is true of scores `[n, classes]`.
+
+    Attributes:
+        holds: whether a class is one of the item's: `[n, classes]` bool.
+        counts: whether that is known: bool, `[n, classes]` or `[n, 1]`.
+        is_exclusive: whether each item has one of several classes.
+    """
+
+    holds: Tensor
+    counts: Tensor
+    is_exclusive: bool
+
+
+def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: int) -> tuple[Tensor, Truth]:
+    """The scores as `[n, classes]`, and what is true of them.
 
     The targets are zeros and ones of the shape of the scores; or integers of this shape without `class_dim`: the class
-    of each item, or with a single column of scores 0 or 1.
+    of each item, or with a single column of scores 0 or 1. A target of `NO_TARGET` does not count.
     """
     scores = _scores(metric, predictions, targets, class_dim, 1, may_be_one_hot=True)
     if targets.shape == predictions.shape:
-        return scores, _rows(targets, class_dim) > 0.5
+        labels = _rows(targets, class_dim)
+        return scores, Truth(labels > 0.5, labels != NO_TARGET, is_exclusive=False)
     expect(metric, "integers", targets=targets)
     classes = targets.flatten().unsqueeze(1)
+    counts = classes != NO_TARGET
     if scores.shape[1] == 1:
-        return scores, classes > 0
-    return scores, classes == classes.new_ones(scores.shape[1]).cumsum(0) - 1
+        return scores, Truth(classes > 0, counts, is_exclusive=False)
+    return scores, Truth(classes == classes.new_ones(scores.shape[1]).cumsum(0) - 1, counts, is_exclusive=True)
 
 
 def _scores(
@@ -98,10 +119,12 @@ class EpochMetric(torchmetrics.Metric):
         name: what it is called; Burn's name unless the config gives another.
         unit: of the value, such as `%`; None for a plain number.
         compares: whether it looks at predictions and targets.
+        knows_logits: whether `update` has `logits=True`, for predictions that are logits and no probabilities.
     """
 
     full_state_update = False
     compares = True
+    knows_logits = False
     unit: str | None = None
 
     def __init__(self, name: str) -> None:

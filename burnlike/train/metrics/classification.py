@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torchmetrics.functional.classification import binary_auroc, binary_average_precision, multilabel_stat_scores
+from torchmetrics.functional.classification import binary_auroc, binary_average_precision
 
 from ...errors import ShapeError
 from . import configs
-from .base import ConfiguredMetric, scores_and_truth
+from .base import ConfiguredMetric, number_text, scores_and_truth
 
 Counted = TypeVar("Counted", bound="configs.HammingConfig | configs._ClassReductionConfig[Any]")
 
@@ -21,6 +21,7 @@ class ClassCounts(ConfiguredMetric[Counted]):
     The state is `[4, classes]`; without a batch `[4, 1]` zeros, which can be added to any number of classes.
     """
 
+    knows_logits = True
     counts: Tensor
 
     def __init__(self, config: Counted | None = None) -> None:
@@ -28,13 +29,14 @@ class ClassCounts(ConfiguredMetric[Counted]):
         self.class_dim = self.config.class_dim
         self.add_sum("counts", 4, 1)
 
-    def predicted(self, scores: Tensor) -> Tensor:
-        """Which classes are predicted, of `[n, classes]` scores: `[n, classes]` bool."""
-        raise NotImplementedError(f"{type(self).__name__} does not define predicted(scores)")
+    def chosen(self, scores: Tensor) -> Tensor | None:
+        """Which of `[n, classes]` scores are predicted by the config, bool of this shape; None where it does not say."""
+        raise NotImplementedError(f"{type(self).__name__} does not define chosen(scores)")
 
-    def update(self, predictions: Tensor, targets: Tensor) -> None:
+    def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:
         """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
-        or integers of this shape without the classes: the class of each."""
+        or integers of this shape without the classes: the class of each. `logits` says that they are no probabilities.
+        """
         scores, truth = scores_and_truth(self, predictions, targets, self.class_dim)
         classes, before = scores.shape[1], self.counts.shape[1]
         if before not in (1, classes) or (before != classes and self.update_count > 1):
@@ -43,10 +45,12 @@ class ClassCounts(ConfiguredMetric[Counted]):
         if not len(scores):
             self.counts = self.counts.expand(4, classes)
             return
-        found = multilabel_stat_scores(
-            self.predicted(scores), truth, num_labels=classes, average="none", validate_args=False
-        )
-        batch = found.reshape(classes, 5)[:, :4].T.double()
+        predicted = self.chosen(scores)
+        if predicted is None:
+            predicted = best(scores, 1) if truth.is_exclusive else scores > (0.0 if logits else 0.5)
+        true = truth.holds
+        cells = [predicted & true, predicted & ~true, ~predicted & ~true, ~predicted & true]
+        batch = torch.stack([(it & truth.counts).sum(0, dtype=torch.float64) for it in cells])
         self.counts = self.counts + torch.where(scores.isnan().any(), torch.nan, batch)
 
     def prepare_sync(self, gather: Callable[[Tensor], list[Tensor]]) -> None:
@@ -56,6 +60,12 @@ class ClassCounts(ConfiguredMetric[Counted]):
         if len(sizes - {1}) > 1:
             raise ShapeError(f"{type(self).__name__}: expected the same classes on all ranks, got {sorted(sizes)}")
         self.counts = self.counts.expand(4, max(sizes))
+
+
+def best(scores: Tensor, k: int) -> Tensor:
+    """Which of `[n, classes]` scores are the k highest of an item: `[n, classes]` bool."""
+    places = scores.max(dim=1, keepdim=True).indices if k == 1 else scores.topk(k, dim=1).indices
+    return torch.zeros_like(scores, dtype=torch.bool).scatter(1, places, True)
 
 
 Decision = TypeVar("Decision", bound=configs._DecisionConfig[Any])
@@ -72,14 +82,13 @@ class DecisionCounts(ClassCounts[Decision]):
         """The counts, `[4, classes]`, of all classes together `[4, 1]`."""
         return self.counts.sum(dim=1, keepdim=True) if self.config.class_reduction == "Micro" else self.counts
 
-    def predicted(self, scores: Tensor) -> Tensor:
-        k = self.config.top_k
+    def chosen(self, scores: Tensor) -> Tensor | None:
+        k, threshold = self.config.top_k, self.config.threshold
         if k is None:
-            return scores > self.config.limit
+            return None if threshold is None else scores > threshold
         if scores.shape[1] < k:
             raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (top_k), got {scores.shape[1]}")
-        none = torch.zeros_like(scores, dtype=torch.bool)
-        return none.scatter(1, scores.topk(k, dim=1).indices, True)
+        return best(scores, k)
 
 
 class ConfusionStats(DecisionCounts[configs.ConfusionStatsConfig], of=configs.ConfusionStatsConfig):
@@ -154,10 +163,15 @@ class FBetaScore(_Score[configs.FBetaScoreConfig], of=configs.FBetaScoreConfig):
 class Hamming(ClassCounts[configs.HammingConfig], of=configs.HammingConfig):
     """How many labels are predicted as they are, in percent: 100 less the Hamming loss."""
 
-    title, unit = "Hamming Score @ Threshold({threshold})", "%"
+    title, unit = "Hamming Score", "%"
 
-    def predicted(self, scores: Tensor) -> Tensor:
-        return (scores.sigmoid() if self.config.sigmoid else scores) > self.config.threshold
+    def default_name(self, config: configs.HammingConfig) -> str:
+        return f"{self.title} @ Threshold({number_text(config.limit)})"
+
+    def chosen(self, scores: Tensor) -> Tensor | None:
+        if self.config.sigmoid:
+            return scores.sigmoid() > self.config.limit
+        return None if self.config.threshold is None else scores > self.config.threshold
 
     def compute(self) -> Tensor:
         """(true positives + true negatives) / all, in percent: a float64 scalar."""
@@ -165,6 +179,8 @@ class Hamming(ClassCounts[configs.HammingConfig], of=configs.HammingConfig):
 
 
 _CHANCE = 50.0
+_UNKNOWN = 2
+"""In a list of zeros and ones, a target that does not count."""
 
 
 Areas = TypeVar("Areas", configs.AurocConfig, configs.AucPrConfig)
@@ -195,7 +211,8 @@ class _Area(ConfiguredMetric[Areas]):
     def update(self, predictions: Tensor, targets: Tensor) -> None:
         """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
         or integers of this shape without the classes: the class of each."""
-        scores, truth = scores_and_truth(self, predictions, targets, self.config.class_dim)
+        scores, found = scores_and_truth(self, predictions, targets, self.config.class_dim)
+        truth = torch.where(found.counts, found.holds, _UNKNOWN)
         if self._seen not in (None, scores.shape[1]):
             raise ShapeError(
                 f"{type(self).__name__}: expected {self._seen} classes, as in earlier batches, got {scores.shape[1]}"
@@ -217,7 +234,7 @@ class _Area(ConfiguredMetric[Areas]):
         if not len(scores) or scores.isnan().any():
             return torch.full((), torch.nan, dtype=torch.float64, device=scores.device)
         found = [
-            self.area(_ranks(column), is_class.long())
+            self.area(_ranks(column[is_class != _UNKNOWN]), is_class[is_class != _UNKNOWN].long())
             for column, is_class in zip(scores.view(-1, columns).T, truth.view(-1, columns).T, strict=True)
         ]
         areas = [100 * it.double() for it in found if it is not None]
@@ -254,4 +271,4 @@ def _ranks(scores: Tensor) -> Tensor:
     torchmetrics takes the sigmoid of numbers outside of 0..1, which makes large ones equal.
     """
     ranks = scores.unique(return_inverse=True)[1].double()
-    return ranks / ranks.max().clamp(min=1)
+    return ranks / ranks.max().clamp(min=1) if len(ranks) else ranks

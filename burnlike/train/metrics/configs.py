@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from . import classification, images, means, sequences, system
 
 
+NO_TARGET = -100
+"""Stands for a class that is not known: such a target does not count."""
 ClassDim = Literal[-1, 1]
 """The dimension of the classes: the last, as of language models, or the second, as of images."""
 ClassReduction = Literal["Macro", "Micro"]
@@ -81,9 +83,9 @@ class _DecisionConfig(_ClassReductionConfig[Built]):
     """Metrics of predicted classes.
 
     Attributes:
-        threshold: classes with a higher score are predicted; 0 where scores are logits. Without `threshold` and
-            `top_k` it is 0.5.
-        top_k: the classes with the k highest scores are predicted.
+        threshold: classes with a score above it are predicted, whatever the scores are.
+        top_k: the classes with the k highest scores are predicted. Without `threshold` and `top_k`, each item has the
+            class with the highest score; labels, and a single class, are predicted above a probability of 0.5.
     """
 
     threshold: Finite | None = None
@@ -91,7 +93,7 @@ class _DecisionConfig(_ClassReductionConfig[Built]):
 
     @property
     def limit(self) -> float:
-        """The threshold that applies without `top_k`."""
+        """The threshold that applies without `top_k`, of probabilities."""
         return 0.5 if self.threshold is None else self.threshold
 
     def validate(self) -> Iterable[tuple[str, str]]:
@@ -127,15 +129,21 @@ class HammingConfig(MetricConfig["classification.Hamming"], tag="Hamming"):
     """How many labels are predicted as they are.
 
     Attributes:
-        threshold: labels with a higher score are predicted.
+        threshold: labels with a higher score are predicted. Without it, each item has the class with the highest
+            score, and of several labels those above a probability of 0.5.
         sigmoid: predictions are logits, whose sigmoid is compared with the threshold.
         class_dim: dimension of the labels in the predictions.
     """
 
     higher_is_better = True
-    threshold: Finite = 0.5
+    threshold: Finite | None = None
     sigmoid: bool = False
     class_dim: ClassDim = -1
+
+    @property
+    def limit(self) -> float:
+        """The threshold of probabilities."""
+        return 0.5 if self.threshold is None else self.threshold
 
 
 class AurocConfig(_ClassReductionConfig["classification.Auroc"], tag="Auroc"):

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from ...errors import DTypeError, ShapeError
 from .base import ConfiguredMetric, MeanMetric, expect, scores_and_classes, shape_error
-from .configs import DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
+from .configs import NO_TARGET, DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
 
 Similarity = TypeVar("Similarity", PsnrConfig, SsimConfig, MsSsimConfig)
 
@@ -135,10 +135,11 @@ class Dice(ConfiguredMetric[DiceConfig], of=DiceConfig):
     common: Tensor
     marked: Tensor
     pixels: Tensor
+    knows_logits = True
 
-    def update(self, predictions: Tensor, targets: Tensor) -> None:
+    def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:
         expect(self, "a tensor", predictions=predictions, targets=targets)
-        first, last, unknown = self._masks(predictions, targets)
+        first, last, unknown = self._masks(predictions, targets, logits)
         self.follow(predictions)
         if first.shape[1] > 1 and not self.config.include_background:
             first, last = first[:, 1:], last[:, 1:]
@@ -152,7 +153,7 @@ class Dice(ConfiguredMetric[DiceConfig], of=DiceConfig):
         value = (2 * self.common + epsilon) / (self.marked + epsilon)
         return torch.where(self.pixels == 0, torch.nan, value)
 
-    def _masks(self, predictions: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _masks(self, predictions: Tensor, targets: Tensor, logits: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Both as masks, and whether a score is NaN."""
         if predictions.shape == targets.shape and predictions.dim() >= 3:
             for what, value in (("predictions", predictions), ("targets", targets)):
@@ -162,8 +163,9 @@ class Dice(ConfiguredMetric[DiceConfig], of=DiceConfig):
         if predictions.dim() < 3 or targets.dim() != predictions.dim() - 1:
             expected = "masks [n, classes, ...] of one shape, or scores [n, classes, ...] and classes [n, ...]"
             raise shape_error(self, expected, predictions, targets)
-        scores, classes = scores_and_classes(self, predictions, targets, 1)
+        scores, classes = scores_and_classes(self, predictions, targets, 1, logits=logits)
         best = scores.max(dim=1)
         every = torch.ones_like(best.indices).new_ones(scores.shape[1]).cumsum(0) - 1
         predicted, true = (it.unsqueeze(1) == every for it in (best.indices, classes))
+        predicted = predicted & (classes != NO_TARGET).unsqueeze(1)
         return predicted.long(), true.long(), best.values.isnan().any()

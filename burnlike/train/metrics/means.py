@@ -8,10 +8,14 @@ from torch import Tensor
 from ...errors import ShapeError
 from ...ops import cross_entropy
 from .base import MeanMetric, scores_and_classes
-from .configs import AccuracyConfig, LearningRateConfig, LossConfig, PerplexityConfig, TopKAccuracyConfig
-
-_NONE = -(2**31) - 1
-"""No token."""
+from .configs import (
+    NO_TARGET,
+    AccuracyConfig,
+    LearningRateConfig,
+    LossConfig,
+    PerplexityConfig,
+    TopKAccuracyConfig,
+)
 
 
 class Loss(MeanMetric[LossConfig], of=LossConfig):
@@ -56,9 +60,10 @@ class _ShareOfTargets(MeanMetric[Ranked]):
     """
 
     unit = "%"
+    knows_logits = True
 
-    def update(self, predictions: Tensor, targets: Tensor) -> None:
-        scores, classes = scores_and_classes(self, predictions, targets, self.config.class_dim)
+    def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:
+        scores, classes = scores_and_classes(self, predictions, targets, self.config.class_dim, logits=logits)
         k = self.config.k if isinstance(self.config, TopKAccuracyConfig) else None
         if k is not None and scores.shape[1] < k:
             raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (k), got {scores.shape[1]}")
@@ -67,7 +72,7 @@ class _ShareOfTargets(MeanMetric[Ranked]):
         best = scores.max(dim=1, keepdim=True) if k is None else scores.topk(k, dim=1)
         is_right = (best.indices == classes.unsqueeze(1)).any(dim=1)
         pad = self.config.pad_token
-        counts = torch.ones_like(is_right) if pad is None else classes != pad
+        counts = classes != NO_TARGET if pad is None else (classes != pad) & (classes != NO_TARGET)
         right = (is_right & counts).sum(dtype=torch.float64)
         self.add(torch.where(best.values.isnan().any(), torch.nan, right), counts.sum(dtype=torch.float64))
 
@@ -98,15 +103,18 @@ class Perplexity(MeanMetric[PerplexityConfig], of=PerplexityConfig):
     """
 
     title = "Perplexity"
+    knows_logits = True
 
-    def update(self, predictions: Tensor, targets: Tensor) -> None:
-        logits, classes = scores_and_classes(self, predictions, targets, self.config.class_dim, least=1)
+    def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:
+        scores, classes = scores_and_classes(self, predictions, targets, self.config.class_dim, 1, logits=logits)
         self.follow(predictions)
-        pad = _NONE if self.config.pad_token is None else self.config.pad_token
-        if logits.dtype in (torch.bfloat16, torch.float16):
-            logits = logits.float()
-        losses = cross_entropy(logits.detach(), classes.long(), ignore_index=pad, reduction="none")
-        self.add(losses.sum(dtype=torch.float64), (classes != pad).sum(dtype=torch.float64))
+        classes = classes.long()
+        if self.config.pad_token is not None:
+            classes = classes.masked_fill(classes == self.config.pad_token, NO_TARGET)
+        if scores.dtype in (torch.bfloat16, torch.float16):
+            scores = scores.float()
+        losses = cross_entropy(scores.detach(), classes, ignore_index=NO_TARGET, reduction="none")
+        self.add(losses.sum(dtype=torch.float64), (classes != NO_TARGET).sum(dtype=torch.float64))
 
     def compute(self) -> Tensor:
         return super().compute().exp()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import torch
@@ -9,7 +10,15 @@ from torch import Tensor
 from torchmetrics.text import BLEUScore, ROUGEScore, WordErrorRate as TorchWordErrorRate
 
 from .base import ConfiguredMetric, expect, shape_error
-from .configs import BleuConfig, CharErrorRateConfig, RougeLConfig, RougeNConfig, WordErrorRateConfig, _TokensConfig
+from .configs import (
+    NO_TARGET,
+    BleuConfig,
+    CharErrorRateConfig,
+    RougeLConfig,
+    RougeNConfig,
+    WordErrorRateConfig,
+    _TokensConfig,
+)
 
 Sequences = list[list[int]]
 Tokens = TypeVar("Tokens", bound=_TokensConfig[Any])
@@ -26,7 +35,7 @@ class TokenMetric(ConfiguredMetric[Tokens]):
 
     def __init__(self, config: Tokens | None = None) -> None:
         super().__init__(config)
-        self.pad_token = self.config.pad_token
+        self.padding = {NO_TARGET, self.config.pad_token}
         self.add_list("tokens", torch.int64)
 
     def update(self, predictions: Tensor, targets: Tensor) -> None:
@@ -41,7 +50,7 @@ class TokenMetric(ConfiguredMetric[Tokens]):
 
     def kept(self, tokens: list[int]) -> list[int]:
         """A sequence without padding: here what is before the first pad token."""
-        return tokens[: tokens.index(self.pad_token)] if self.pad_token in tokens else tokens
+        return [*takewhile(lambda token: token not in self.padding, tokens)]
 
     def batches(self) -> Iterator[tuple[Sequences, Sequences]]:
         """The predicted and the true sequences of each batch, without padding."""
@@ -72,7 +81,7 @@ class _ErrorRate(TokenMetric[Tokens]):
     """
 
     def kept(self, tokens: list[int]) -> list[int]:
-        return [token for token in tokens if token != self.pad_token]
+        return [token for token in tokens if token not in self.padding]
 
     def compute(self) -> Tensor:
         """The rate in percent, a float64 scalar; NaN if the targets are empty."""

@@ -1,5 +1,6 @@
 """Tasks with targets: classes of items or pixels, numbers, and models that give their loss."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -8,16 +9,19 @@ from torch.nn import functional
 from ...errors import ShapeError
 from ...ops import cross_entropy
 from ..learner.steps import StepOutput
+from ..metrics.configs import NO_TARGET
+from ..metrics.logits import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
-from .task import SmoothedTask, Task, call, inputs_and_targets, logits_of
+from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
 
 
 class Classification(SmoothedTask):
-    """Cross-entropy of `[n, classes]` logits with `[n]` int64 classes; with several labels, binary cross-entropy with
-    `[n, classes]` zeros and ones.
+    """Cross-entropy of `[n, classes]` logits with `[n]` int64 classes, or `[n, classes]` shares of classes as MixUp
+    gives them; with several labels, binary cross-entropy with `[n, classes]` zeros and ones.
 
-    Batches are `(inputs, targets)`, or mappings with `labels`, whose other entries are the model's arguments. Metrics
-    get the logits and the targets.
+    Logits of a single column say how likely class 1 of two is. Batches are `(inputs, targets)`, or mappings with
+    `labels`, whose other entries are the model's arguments. Metrics get the logits and the targets, of shares the class
+    with the largest.
     """
 
     def __init__(self, config: ClassificationConfig | None = None) -> None:
@@ -26,29 +30,59 @@ class Classification(SmoothedTask):
     def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
         inputs, targets = inputs_and_targets(batch)
         logits = logits_of(call(model, inputs))
-        expected = logits.shape if self.config.multi_label else logits.shape[:1]
-        if logits.dim() != 2 or targets.shape != expected:
-            kind = "[n, classes] zeros and ones" if self.config.multi_label else "[n] classes"
+        several = self.config.multi_label
+        scores = logits if several or logits.dim() != 2 else with_both_classes(logits)
+        are_shares = not several and targets.is_floating_point() and targets.shape == scores.shape
+        if logits.dim() != 2 or targets.shape != (scores.shape if several or are_shares else logits.shape[:1]):
+            kind = "[n, classes] zeros and ones" if several else "[n] classes"
             raise ShapeError(
                 f"Classification: expected [n, classes] logits and {kind} for targets, got logits of"
                 f" {list(logits.shape)} and targets of {list(targets.shape)}"
             )
-        if self.config.multi_label:
+        if several:
             goal = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
             loss = functional.binary_cross_entropy_with_logits(logits, goal)
+        elif are_shares:
+            loss = functional.cross_entropy(scores, targets.to(scores.dtype), label_smoothing=smoothing)
+            targets = targets.argmax(1)
         else:
-            loss = cross_entropy(logits, targets, label_smoothing=smoothing)
-        return StepOutput(loss, len(targets), logits.detach(), targets)
+            loss = cross_entropy(scores, targets, label_smoothing=smoothing)
+        return StepOutput(loss, len(targets), logits.detach(), targets, logits=True)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The `class` of each item with its `probability`, and those of all classes; or the `labels` above 0.5."""
+        logits = logits_of(call(model, inputs_of(batch))).double()
+        if self.config.multi_label:
+            return [_labels(row, facts) for row in logits.sigmoid().tolist()]
+        return [_best(row, facts) for row in with_both_classes(logits).softmax(1).tolist()]
 
 
-_NONE = -100
+def _labels(probabilities: Sequence[float], facts: Mapping[str, Any]) -> dict[str, Any]:
+    names = class_names(facts, len(probabilities))
+    labels = [name for name, it in zip(names, probabilities, strict=True) if it > 0.5]
+    return {"labels": labels, **{f"probabilities.{it}": p for it, p in zip(names, probabilities, strict=True)}}
+
+
+def _best(probabilities: Sequence[float], facts: Mapping[str, Any]) -> dict[str, Any]:
+    names = class_names(facts, len(probabilities))
+    best = max(range(len(names)), key=probabilities.__getitem__)
+    every = {f"probabilities.{name}": it for name, it in zip(names, probabilities, strict=True)}
+    return {"class": names[best], "probability": probabilities[best], **every}
+
+
+def class_names(facts: Mapping[str, Any], count: int) -> list[str]:
+    """The names of so many classes: those of the data, and numbers for others."""
+    known = list(facts.get("classes") or ())[:count]
+    return [*map(str, known), *map(str, range(len(known), count))]
 
 
 class Segmentation(SmoothedTask):
     """Cross-entropy of `[n, classes, height, width]` logits with `[n, height, width]` int64 classes.
 
-    Batches are `(inputs, targets)`, or mappings with `labels`. Metrics get the logits and the targets. The mean is over
-    all pixels that count.
+    Logits of a single channel say how likely class 1 of two is. Those of models of transformers, which are smaller than
+    the masks, are interpolated to their size first (bilinear), as these models do for their own loss. Batches are
+    `(inputs, targets)`, or mappings with `labels`. Metrics get the logits and the targets. The mean is over all pixels
+    that count.
     """
 
     unit = "pixels"
@@ -58,19 +92,34 @@ class Segmentation(SmoothedTask):
 
     def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
         inputs, targets = inputs_and_targets(batch)
-        logits = logits_of(call(model, inputs))
+        logits = _pixel_logits(model, inputs, targets)
         if logits.dim() < 3 or targets.shape != (logits.shape[0], *logits.shape[2:]):
             raise ShapeError(
                 "Segmentation: expected [n, classes, height, width] logits and [n, height, width] classes for targets,"
                 f" got logits of {list(logits.shape)} and targets of {list(targets.shape)}"
             )
         ignored = self.config.ignore_index
-        rows = logits.movedim(1, -1).flatten(0, -2)
-        loss = cross_entropy(
-            rows, targets.flatten(), ignore_index=_NONE if ignored is None else ignored, label_smoothing=smoothing
-        )
-        size = targets.numel() if ignored is None else int((targets != ignored).sum())
-        return StepOutput(loss, size, logits.detach(), targets)
+        rows = with_both_classes(logits.movedim(1, -1).flatten(0, -2))
+        counted = targets if ignored is None else targets.long().masked_fill(targets == ignored, NO_TARGET)
+        loss = cross_entropy(rows, counted.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
+        size = targets.numel() if ignored is None else int((counted != NO_TARGET).sum())
+        return StepOutput(loss, size, logits.detach(), counted, logits=True)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The `mask` of each image, `[height, width]` int64 classes, in the size that the model is shown."""
+        logits = _pixel_logits(model, *inputs_and_targets(batch))
+        masks = logits[:, 0] > 0 if logits.shape[1] == 1 else logits.argmax(1)
+        return [{"mask": mask.long().cpu()} for mask in masks]
+
+
+def _pixel_logits(model: nn.Module, inputs: Any, targets: Tensor) -> Tensor:
+    output = call(model, inputs)
+    logits = logits_of(output)
+    size, own = targets.shape[1:], logits.shape[2:]
+    is_smaller = len(own) == len(size) == 2 and own != size and own[0] <= size[0] and own[1] <= size[1]
+    if isinstance(output, Tensor) or not is_smaller:
+        return logits
+    return functional.interpolate(logits, size=size, mode="bilinear", align_corners=False)
 
 
 _LOSSES = {"mse": functional.mse_loss, "mae": functional.l1_loss, "huber": functional.huber_loss}
@@ -99,6 +148,14 @@ class Regression(Task):
             )
         loss = _LOSSES[self.config.loss](predictions, targets.to(predictions.dtype))
         return StepOutput(loss, len(targets), predictions.detach(), targets)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The number of each item by the name of its target, as the data has it (`targets` of the facts)."""
+        rows = logits_of(call(model, inputs_of(batch))).double().flatten(1)
+        names = [*(facts.get("targets") or ())]
+        if len(names) != rows.shape[1]:
+            names = ["value"] if rows.shape[1] == 1 else [f"value.{it}" for it in range(rows.shape[1])]
+        return [dict(zip(names, row, strict=True)) for row in rows.tolist()]
 
 
 class ModelLoss(Task):

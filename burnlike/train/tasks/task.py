@@ -93,6 +93,13 @@ def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
     return inputs, targets
 
 
+def inputs_of(batch: Any, target: str = "labels") -> Any:
+    """The model's arguments of a batch, of which the target is a placeholder or missing."""
+    if isinstance(batch, Mapping) and target not in batch:
+        return dict(batch)
+    return inputs_and_targets(batch, target)[0]
+
+
 def call(model: nn.Module, inputs: Any) -> Any:
     """The model's result: a mapping becomes keyword arguments, a tuple several arguments."""
     named = inputs if isinstance(inputs, Mapping) else {"": inputs}

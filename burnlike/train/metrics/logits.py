@@ -1,0 +1,9 @@
+"""What logits of classes mean, for tasks and for metrics."""
+
+from torch import Tensor
+from torch.nn import functional
+
+
+def with_both_classes(logits: Tensor) -> Tensor:
+    """Logits `[n, classes]`; a single column says how likely class 1 is, beside class 0 with a logit of 0: `[n, 2]`."""
+    return functional.pad(logits, (1, 0)) if logits.shape[1] == 1 else logits
