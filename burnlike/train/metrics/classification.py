@@ -30,7 +30,7 @@ class ClassCounts(ConfiguredMetric[Counted]):
         self.add_sum("counts", 4, 1)
 
     def chosen(self, scores: Tensor) -> Tensor | None:
-        """Which of `[n, classes]` scores are predicted by the config, bool of this shape; None where it does not say."""
+        """Which of `[n, classes]` scores the config says to predict, bool of their shape; None: it does not say."""
         raise NotImplementedError(f"{type(self).__name__} does not define chosen(scores)")
 
     def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:

@@ -90,7 +90,8 @@ def next_token_loss(model: nn.Module, batch: Tensor) -> StepOutput:
     else:
         logits = logits_of(model(batch[:, :-1]))
     loss = cross_entropy(logits.flatten(0, 1), targets.flatten())
-    return StepOutput(loss if balance is None else loss + balance, targets.numel(), logits.detach(), targets, logits=True)
+    loss = loss if balance is None else loss + balance
+    return StepOutput(loss, targets.numel(), logits.detach(), targets, logits=True)
 
 
 ALPHAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
