@@ -171,7 +171,8 @@ def _summary(config: TrainConfig, task: "Task", directory: "RunDir", result: "Ru
     learning = result.learning
     size = directory.model.stat().st_size / 1e6
     lines = ["", f"run              {directory.path}"]
-    lines.append(f"model            {directory.model} ({config.output.precision}, {size:.2f} MB)")
+    which = f"{result.weights} weights, step {result.step}"
+    lines.append(f"model            {directory.model} ({which}, {config.output.precision}, {size:.2f} MB)")
     if learning.checkpoint is not None:
         lines.append(f"last checkpoint  {learning.checkpoint.path} (step {learning.checkpoint.step}, full precision)")
     if learning.train_loss is not None:

@@ -66,7 +66,7 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     values = learner.evaluate(loader)
     items = len(parts[name]) - loader.skipped
     file = _free(run.path / EVALUATIONS, f"{name}-step-{run.step:08d}")
-    facts = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": time.perf_counter() - started}
+    facts = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "seconds": time.perf_counter() - started}
     about = {"step": run.step, "weights": run.weights, "split": name, "items": items, **said}
     write_json(file, {**facts, **about, "values": values})
     return Evaluation(name, items, values, file)

@@ -1,0 +1,197 @@
+"""The weights that a run leaves, and the model of a run as programs and commands use it."""
+
+import io
+import json
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from burnlike.cli.main import main
+from burnlike.errors import CheckpointError, ConfigError, DataError, RunDirError
+from burnlike.record import open_record
+from burnlike.train import Job, LoadedRun, PlainRenderer, RunDir, TrainConfig, load_run, read_run
+from burnlike.train.job.evaluation import evaluate_run
+
+YAML = """
+data: {type: Csv, path: rows.csv, target: kind, validation_fraction: 0.3}
+model:
+  type: Sequential
+  layers: [{type: Linear, d_input: 2, d_output: 8}, {type: Relu}, {type: Linear, d_input: 8, d_output: 3}]
+task: {type: Classification}
+metrics: [{type: Accuracy}]
+optimizer: {type: Sgd, momentum: {momentum: 0.9}}
+lr_scheduler: {type: ConstantLr, lr: 0.9}
+training: {epochs: 6, batch_size: 20, keep_checkpoints: 6, keep_best: {metric: loss}}
+output: {precision: float32}
+device: cpu
+threads: 1
+"""
+KINDS = ("fish", "bird", "frog")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of rows, and a run whose best validation is not its last."""
+    place = tmp_path_factory.mktemp("runs")
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(120, 2, generator=generator)
+    classes = (points.sum(1) > 0).int() + (points[:, 0] > 1).int()
+    rows = [f"{x:.4f},{y:.4f},{KINDS[kind]}" for (x, y), kind in zip(points.tolist(), classes.tolist(), strict=True)]
+    (place / "rows.csv").write_text("\n".join(["x,y,kind", *rows, ""]))
+    train(place, "run")
+    return place
+
+
+def train(place: Path, name: str, *overrides: str) -> Any:
+    config = TrainConfig.from_yaml(YAML, "f.yaml", [f"data.path={place / 'rows.csv'}", *overrides])
+    with closing(RunDir.create(place / name)) as run:
+        return Job(config).run(run, PlainRenderer(io.StringIO()))
+
+
+@pytest.fixture(autouse=True)
+def there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def validations(run: Path) -> dict[int, float]:
+    return {line["step"]: line["loss"] for line in read_run(run).lines if line["split"] == "valid"}
+
+
+def result(run: Path) -> dict[str, Any]:
+    return json.loads((run / "results.json").read_text())
+
+
+def test_the_result_of_a_run_with_keep_best_is_its_best_validation(folder: Path) -> None:
+    run = folder / "run"
+    losses = validations(run)
+    best = min(losses, key=losses.__getitem__)
+    assert best != max(losses)
+    found = result(run)
+    assert (found["step"], found["weights"]) == (best, "best")
+    assert found["values"]["valid"]["loss"] == losses[best]
+    written = open_record(run / "model.safetensors").tensors
+    kept = open_record(run / f"checkpoints/step-{best:08d}/model.safetensors").tensors
+    assert all(torch.equal(written[name][...], kept[name][...]) for name in written)
+
+
+def test_load_run_gives_the_weights_that_were_asked_for(folder: Path) -> None:
+    losses = validations(folder / "run")
+    last, best = max(losses), min(losses, key=losses.__getitem__)
+    cases: list[tuple[dict[str, Any], int, str]] = [
+        ({}, best, "best"), ({"best": True}, best, "best"), ({"best": False}, last, "last"),
+        ({"step": last}, last, "checkpoint"),
+    ]  # fmt: skip
+    for asked, step, weights in cases:
+        run = load_run(folder / "run", **asked)
+        assert (run.step, run.weights) == (step, weights)
+        assert not run.model.training
+        assert run.classes == sorted(KINDS)
+        assert evaluate_run(run, "valid", said={}).values["loss"] == losses[step]
+    with pytest.raises(CheckpointError, match=r"no checkpoint of step 7, but of .*30"):
+        load_run(folder / "run", step=7)
+    with pytest.raises(CheckpointError, match="there is no run at nowhere"):
+        load_run("nowhere")
+
+
+def test_without_checkpoints_the_written_weights_are_loaded(folder: Path) -> None:
+    shutil.copytree(folder / "run", folder / "bare")
+    shutil.rmtree(folder / "bare" / "checkpoints")
+    run = load_run(folder / "bare")
+    assert run.step == result(folder / "run")["step"]
+    assert evaluate_run(run, "valid", said={}).values == result(folder / "run")["values"]["valid"]
+    (folder / "bare" / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="no checkpoint and no model"):
+        load_run(folder / "bare")
+
+
+def test_output_weights_says_which_are_written(folder: Path) -> None:
+    ema = "training.ema={decay: 0.9, warmup: false}"
+    for name, options, weights in (
+        ("last", ["output.weights=last", ema], "last"),
+        ("average", [ema, "~training.keep_best"], "ema"),
+        ("best-average", [ema], "best"),
+    ):
+        train(folder, name, *options)
+        found = result(folder / name)
+        run = load_run(folder / name)
+        assert (found["weights"], found["step"]) == (weights, run.step) == (run.weights, run.step)
+        measured = evaluate_run(run, "valid", said={}).values
+        assert measured == found["values"]["valid"]
+        is_validated = measured["loss"] == validations(folder / name)[run.step]
+        assert is_validated == (weights != "last")  # validations are with the average
+    raw = open_record(folder / "last/checkpoints/step-00000030/model.safetensors").tensors
+    assert all(
+        torch.equal(it[...], raw[name][...])
+        for name, it in open_record(folder / "last/model.safetensors").tensors.items()
+    )
+
+
+def test_output_weights_need_what_they_name() -> None:
+    for option, what in (("best", "training.keep_best"), ("ema", "training.ema")):
+        with pytest.raises(ConfigError, match=f"output.weights: expected {what}"):
+            TrainConfig.from_yaml(YAML, "f.yaml", ["~training.keep_best", f"output.weights={option}"])
+
+
+def test_evaluate_measures_a_part_and_keeps_what_came_of_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "run", "--split", "train", "--json", "--set", "training.batch_size=7"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    kept = json.loads(Path(said["file"]).read_text())
+    assert said["items"] == kept["items"] == 84
+    assert kept["set"] == ["training.batch_size=7"]
+    run: LoadedRun = load_run("run")
+    rows = [line.split(",") for line in (folder / "rows.csv").read_text().splitlines()[1:]]
+    logits = run.model(torch.tensor([[float(x), float(y)] for x, y, _ in rows])).detach().double()
+    targets = torch.tensor([sorted(KINDS).index(kind) for *_, kind in rows])
+    assert main(["evaluate", "run", "--split", "all", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)["values"]
+    assert values["loss"] == pytest.approx(torch.nn.functional.cross_entropy(logits, targets).item(), rel=1e-6)
+    assert values["accuracy"] == pytest.approx(100 * (logits.argmax(1) == targets).double().mean().item())
+    assert [it["split"] for it in read_run(Path("run")).evaluations[-2:]] == ["train", "all"]
+
+
+def test_evaluate_on_other_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = (folder / "rows.csv").read_text().splitlines()
+    (folder / "new.csv").write_text("\n".join(lines[:50]) + "\n")
+    (folder / "new.yaml").write_text("data: {type: Csv, path: new.csv, target: kind}")
+    assert main(["evaluate", "run", "--data", "new.yaml", "--split", "all"]) == 0
+    assert "49 items of all" in capsys.readouterr().out
+    (folder / "new.csv").write_text("x,y,kind\n0,0,fish\n1,1,bird\n1,2,cow\n")
+    assert main(["evaluate", "run", "--data", "new.yaml"]) == 2
+    assert "cow" in capsys.readouterr().err
+    (folder / "new.yaml").write_text("optimizer: {type: AdamW}")
+    assert main(["evaluate", "run", "--data", "new.yaml"]) == 2
+    assert main(["evaluate", "run", "--split", "tests"]) == 2
+    assert "--split tests: expected one of train, valid, all" in capsys.readouterr().err
+
+
+def test_a_run_whose_facts_are_damaged_says_so(folder: Path) -> None:
+    shutil.copytree(folder / "run", folder / "damaged")
+    (folder / "damaged" / "data.json").write_text("{")
+    with pytest.raises(RunDirError, match="can't be read"):
+        load_run("damaged")
+    (folder / "damaged" / "data.json").write_text(json.dumps({"classes": ["a", "b", "c"], "facts": {}}))
+    with pytest.raises(DataError, match="expected the classes of the run damaged, a, b, c"):
+        evaluate_run(load_run("damaged"), said={})
+
+
+def test_runs_are_compared_and_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(folder / "run", folder / "runs" / "copy")
+    assert main(["runs", "--compare", "copy", "last"]) == 0
+    out = capsys.readouterr().out
+    assert "output.weights" in out
+    assert "best valid loss (epoch)" in out
+    assert main(["runs", "--remove", "copy"]) == 2  # nobody can be asked
+    lock = RunDir.open(folder / "runs" / "copy")
+    assert main(["runs", "--remove", "copy", "--yes"]) == 2
+    assert "is working on" in capsys.readouterr().err
+    lock.close()
+    assert main(["runs", "--remove", "copy", "--yes"]) == 0
+    assert not (folder / "runs" / "copy").exists()
+    (folder / "runs" / "other").mkdir()
+    (folder / "runs" / "other" / "mine.txt").touch()
+    assert main(["runs", "--remove", "other", "--yes"]) == 2
+    assert (folder / "runs" / "other" / "mine.txt").exists()
