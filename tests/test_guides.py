@@ -16,6 +16,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 GUIDES = [
     "training",
+    "after_training",
     "metrics",
     "modules",
     "nn",
