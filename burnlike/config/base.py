@@ -145,6 +145,14 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         """
         return ()
 
+    def file_problems(self) -> Iterable[tuple[str, str]]:
+        """Mistakes in the files and directories that fields name, for subclasses to define: `(path, message)` as of
+        `validate`.
+
+        `burnlike check` and sweeps ask for them, without torch. That a file is missing is said of every `FilePath`.
+        """
+        return ()
+
     @classmethod
     def load(cls, path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Self:
         """Read a YAML file, UTF-8, of at most 4 MiB, with `a.b=c` each put into it, as `--set` takes them.

@@ -18,8 +18,18 @@ FilePath = Annotated[str, Meta(extra={_MARK: True})]
 
 
 def missing_files(config: Any) -> Iterator[tuple[str, str]]:
-    """The path of each field whose file or directory is missing, and what is wrong."""
+    """The path of each field whose file or directory is missing or not what it should be, and what is wrong."""
     yield from ((path, problem) for path, value in file_fields(config) if (problem := _problem(value)))
+    yield from _own_problems(config, "")
+
+
+def _own_problems(config: Any, path: str) -> Iterator[tuple[str, str]]:
+    """What configs say themselves of the files that they name, by `file_problems`."""
+    own: Any = getattr(type(config), "file_problems", None)
+    yield from ((f"{path}{field}", problem) for field, problem in (own(config) if own else ()))
+    for key, value, wanted in parts_of(config):
+        is_inlined = wanted and key == inlined_in(type(config))
+        yield from _own_problems(value, path if is_inlined else f"{path}{key}.")
 
 
 def file_fields(config: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -90,9 +90,15 @@ class ModuleConfig(Config, Builds[Built]):
         """The config completed by what a task needs: its `head` (see `TaskConfig.head`) and the classes of the data."""
         return self
 
-    def without_weights(self, directory: "Path") -> "ModuleConfig":
-        """The config of a model whose weights a run has: it reads none elsewhere, and other files from `directory`,
-        where the run keeps those of its data, if they are there.
+    def description(self) -> "Mapping[str, bytes]":
+        """Files that a run keeps, by their names in its directory, so that `without_weights` can build the model where
+        those that the config names are gone.
+        """
+        return {}
+
+    def without_weights(self, run: "Path") -> "ModuleConfig":
+        """The config of a model whose weights a run has, by its directory: it reads none elsewhere, and other files
+        from there if they are there: those of `description`, and those of the data in `data/`.
         """
         return self
 

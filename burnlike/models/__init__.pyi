@@ -1,6 +1,8 @@
 """The public names of `burnlike.models`: each is imported from where it is defined, at its first use."""
 
 from ..nn.tensor_source import TensorSource as TensorSource
+from .by_path.configs import PretrainedConfig as PretrainedConfig
+from .by_path.saving import save_for_transformers as save_for_transformers
 from .conversion import record_from as record_from, record_to as record_to
 from .convolutional.configs import (
     ConvNextConfig as ConvNextConfig,

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from ..config import ModuleConfig
-from ..errors import BurnlikeError, ConfigError, DTypeError, RecordIOError
+from ..errors import BurnlikeError, ConfigError, DTypeError
 from ..nn.padding import each
 from ..record import Record, init_from, open_record
-from ..record.files.sharded import INDEX_SUFFIX
+from ..record.files.sharded import SINGLE_NAME
 from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.recorder import recorder_for
+from .by_path.directory import weights_of
 from .conversion import converted, record_to
 from .encoders.configs import VisionTransformerConfig
 from .pretrained_description import DTYPES, Description, describe
 from .weights.table import WeightTable, weight_table
 
-_WEIGHTS_NAME, _OLD_WEIGHTS_NAME = "model.safetensors", "pytorch_model.bin"
 _TENSORS_OF_ONE = 4
 """More of ours than are made of one of theirs; GPT-2's query, key and value are one."""
 _MOST_TABLES = 2**28
@@ -83,7 +83,7 @@ def load_pretrained(
         raise DTypeError(f"dtype: expected one of {', '.join(map(str, DTYPES.values()))}, got {dtype!r}")
     found = describe(directory, architecture)
     chosen = config or found.config
-    record = _record_for(chosen, found, open_record(_weights_of(directory)))
+    record = _record_for(chosen, found, open_record(weights_of(directory)))
     record = replace(record, tensors=_typed(record.tensors, dtype, found.dtype))
     # No initializer runs on the meta device, and tables that are computed later stay float32.
     with _built_for(found.path):
@@ -102,7 +102,7 @@ def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table:
     """
     record = record_to(weight_table(table), module)
     os.makedirs(directory, exist_ok=True)
-    path = os.path.join(directory, _WEIGHTS_NAME)
+    path = os.path.join(directory, SINGLE_NAME)
     return recorder_for(path, None).save(record, path)
 
 
@@ -143,16 +143,6 @@ def _typed(
         return described if own == max(sizes, key=sizes.__getitem__) else torch.promote_types(own, described)
 
     return {**tensors, **{name: it.to(type_of(it.dtype)) for name, it in floating.items()}}
-
-
-def _weights_of(directory: str | os.PathLike[str]) -> str:
-    """The file or index of the weights, those of safetensors first."""
-    names = [f"{name}{suffix}" for name in (_WEIGHTS_NAME, _OLD_WEIGHTS_NAME) for suffix in ("", INDEX_SUFFIX)]
-    for name in names:
-        if os.path.exists(path := os.path.join(directory, name)):
-            return path
-    there = f"{os.fspath(directory)}: expected the weights of a model"
-    raise RecordIOError(f"{there}, got a directory without {', '.join(names[:-1])} and {names[-1]}")
 
 
 def _on_meta(config: ModuleConfig, weights: Record, path: str) -> nn.Module:

@@ -1,6 +1,5 @@
 """What a `config.json` says of the weights beside it: whose they are, and of which model."""
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,14 +8,12 @@ from typing import Any
 
 import torch
 
-from .._regular_file import read_regular
 from ..config import ModuleConfig
-from ..errors import ConfigError, ConfigIOError, RecordError, nearest
+from ..errors import ConfigError, RecordError, nearest
+from .by_path.directory import CONFIG_NAME, read_description
 from .weights.options import KEYS, Options, is_backbone, refuse_others, shown
 from .weights.table import WeightTable, weight_tables
 
-_NAME = "config.json"
-_MOST_BYTES = 16 * 2**20
 DTYPES = {name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64")}
 """Types of a model, by their names in a `config.json`."""
 
@@ -34,13 +31,8 @@ class Description:
 
 def describe(directory: str | os.PathLike[str], architecture: str | None = None) -> Description:
     """Read the `config.json` of a directory; see `burnlike.models.pretrained_config`."""
-    path = os.path.join(directory, _NAME)
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise ConfigIOError(
-            f"{os.fspath(directory)}: expected a directory with the config.json of a model and its weights, found none;"
-            " one of the Hugging Face Hub is fetched by huggingface_hub.snapshot_download(...)"
-        )
-    values = _read(path)
+    path = os.path.join(directory, CONFIG_NAME)
+    values = read_description(directory)
     table = _table_of(values, path)
     with _naming(path, table):
         chosen = [_architecture(table, values.get("architectures"), architecture)]
@@ -113,22 +105,3 @@ def _naming(path: str, table: WeightTable) -> Iterator[None]:
         raise ConfigError(f"{path}: {error}") from error
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ConfigError(f"{path}: a value is none that a {table.name} can have: {error}") from error
-
-
-def _read(path: str) -> Mapping[str, Any]:
-    what = f"{path}: expected the config.json of a model"
-    try:
-        data = read_regular(path, _MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise ConfigIOError(f"{what}, got more than {_MOST_BYTES // 2**20} MiB")
-        found = json.loads(data.decode())
-    except ConfigIOError:
-        raise
-    except RecursionError as error:
-        raise ConfigIOError(f"{what}, which can't be read: it is nested too deeply") from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigIOError(f"{what}, which can't be read: {reason}") from error
-    if not isinstance(found, dict):
-        raise ConfigIOError(f"{path}: expected a mapping, got {type(found).__name__}")
-    return found

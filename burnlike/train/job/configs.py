@@ -30,6 +30,7 @@ from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
 from ..tasks.configs import LanguageModelConfig
+from .record_paths import record_problem
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
 _OTHER_VALUES = ("step", "epoch", "split", "loss", "lr", "time")
@@ -56,7 +57,7 @@ class InitFromConfig(Config):
     Patterns are regular expressions of Python's `re`, found anywhere in a path unless they are anchored by `^` and `$`.
 
     Attributes:
-        path: of the record.
+        path: of the record: a file, a checkpoint, the directory of a run (its result), or one of weights.
         strict: whether it is an error if the record lacks a parameter of the model, or has one more. Parameters that it
             lacks keep what their initializers drew.
         rename: pattern in a name of the record -> what stands for it in the model's path, one after the other; `\\1` is
@@ -83,7 +84,8 @@ class TrainConfig(Config):
         data: the dataset.
         transforms: what is made of it, one after the other.
         model: the module.
-        init_from: a record that the model's parameters are read from, its path or more about it; None draws them.
+        init_from: a record that the model's parameters are read from, its path or more about it; None draws them, or
+            reads those of a `Pretrained` model.
         freeze: patterns, regular expressions found in the paths of parameters that are not trained.
         trainable: patterns of parameters that are trained: exceptions from `freeze`, or without it all that are.
         task: what the model is trained for.
@@ -149,6 +151,11 @@ class TrainConfig(Config):
         if self.output.weights is not None:
             return self.output.weights
         return "best" if self.training.keep_best is not None else "last" if self.training.ema is None else "ema"
+
+    def file_problems(self) -> Iterable[tuple[str, str]]:
+        source = self.init_from.path if isinstance(self.init_from, InitFromConfig) else self.init_from
+        if source is not None and (problem := record_problem(source)):
+            yield "init_from.path" if isinstance(self.init_from, InitFromConfig) else "init_from", problem
 
     def metric_names(self) -> list[str]:
         """What each metric is called in lines of metrics: its name, or its type as in `top_k_accuracy`."""

@@ -15,7 +15,7 @@ from ..checkpoint.checkpointer import Checkpointer
 from ..learner.learner import Learner, LearningResult
 from ..learner.stopping import Interrupter
 from ..parallel.distributed import make_parallel
-from ..runs.data_facts import keep_facts
+from ..runs.data_facts import keep_description, keep_facts
 from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir
 from ..state.small_parts import seed_random
@@ -73,7 +73,7 @@ class Job:
             check_batch(config, self.data, module)
         seed_random(config.seed)
         seed_param_ids(config.seed)
-        first, self.weights = first_model(config, self.model_config)
+        first, self.said = first_model(config, self.model_config)
         self.model = self.task.prepare(first).to(self.device)
         choose_trained(self.model, config)
         training = config.training
@@ -101,7 +101,7 @@ class Job:
         n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
         lines.append(f"model     {own_class(self.model).__name__}, {n_params:,} parameters")
-        lines += [f"weights   {self.weights}"] if self.weights else []
+        lines += self.said
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
         training = self.config.training
         factors = (training.accumulation_steps, self.parallel.world_size)
@@ -192,6 +192,7 @@ class Job:
             MetricsLog(run.metrics).cut_back(self.learner.step)
             self.config.save(run.config)
             keep_facts(run.path, self.classes, getattr(self.data, "facts", {}), getattr(self.data, "files", {}))
+            keep_description(run.path, self.model_config.description())
 
     def _finish(self, run: RunDir, learning: LearningResult, renderer: Renderer, interrupter: Interrupter) -> RunResult:
         """Measure on all of the validation data, write the record, and read it back for what the task says."""
@@ -207,7 +208,7 @@ class Job:
         said: Mapping[str, Any] = {}
         if self.parallel.is_main:
             if self.parallel.is_sharded:
-                written = self.task.prepare(self.model_config.init("cpu")).to(self.device)
+                written = self.task.prepare(self.model_config.without_weights(run.path).init("cpu")).to(self.device)
             else:
                 written = copy.deepcopy(model)
             read_weights(written, run.path)

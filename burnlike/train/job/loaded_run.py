@@ -96,7 +96,7 @@ def load_run(
     wanted: Weights = config.final_weights if best is None else "best" if best else "last"
     checkpoint, weights = _choose(run, config, wanted, step)
     task: Task = config.task.init()
-    structure = model_config(config, facts["classes"]).without_weights(run / FOLDER)
+    structure = model_config(config, facts["classes"]).without_weights(run)
     model = task.prepare(structure.init("cpu"))
     if checkpoint.path == run:
         read_weights(model, run)
@@ -106,6 +106,16 @@ def load_run(
             average = Ema(model, config.training.ema).load_record(checkpoint.part("ema"))
             average.swap()
     return LoadedRun(run, config, model.to(place).eval(), task, facts, checkpoint.step, weights, place)
+
+
+def model_of_run(path: str, device: torch.device) -> nn.Module:
+    """The model of a run, in training mode, on `device`; on the meta device without its weights."""
+    if device.type != "meta":
+        return load_run(path, device=device).model.train()
+    run = Path(path)
+    config = TrainConfig.load(config_of(run))
+    structure = model_config(config, kept_facts(run)["classes"]).without_weights(run)
+    return config.task.init().prepare(structure.init("meta"))
 
 
 def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -> tuple[Checkpoint, str]:

@@ -14,6 +14,7 @@ from ...record.loading.load_into import prepare
 from ...record.loading.load_options import LoadOptions
 from ...record.shortcuts import open_for
 from .configs import InitFromConfig, TrainConfig
+from .record_paths import record_at
 
 _SHOWN = 5
 
@@ -23,23 +24,31 @@ def model_config(config: TrainConfig, classes: Sequence[str] | None) -> ModuleCo
     return config.model.for_task(config.task.head, classes)
 
 
-def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, str]:
-    """The model of the config `chosen`, on the CPU, so that initial values do not depend on the device; and where its
-    values come from, for the user: empty if all were drawn.
+def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, list[str]]:
+    """The model of the config `chosen`, on the CPU, so that initial values do not depend on the device; and lines for
+    the user about it, such as where its values come from: none if all were drawn.
     """
     source = config.init_from
     if source is None:
-        return chosen.init("cpu"), ""
+        model = chosen.init("cpu")
+        return model, said_of(model)
     if isinstance(source, str):
-        return chosen.init_from(source, "cpu"), source
+        model = chosen.init_from(record_at(source), "cpu")
+        return model, [*said_of(model), f"weights   {source}"]
     model = chosen.init("cpu")
-    report = load(model, source.path, **_load_options(source))
+    report = load(model, record_at(source.path), **_load_options(source))
     for path, message in _wrong_with(report, source):
         raise ConfigError(f"{path}: {message}")
     loaded = {*report.applied}
     drawn = [it.path for it in params(model) if it.path not in loaded]
     rest = f"; drawn: {_listed(drawn)}" if drawn else ""
-    return model, f"{len(loaded)} of {len(loaded) + len(drawn)} tensors of {source.path}{rest}"
+    said = f"weights   {len(loaded)} of {len(loaded) + len(drawn)} tensors of {source.path}{rest}"
+    return model, [*said_of(model), said]
+
+
+def said_of(model: nn.Module) -> list[str]:
+    """What the parts of a model say of where they come from, as those of a directory do (`burnlike_origin`)."""
+    return [line for module in model.modules() for line in vars(module).get("burnlike_origin", ())]
 
 
 def record_problems(config: TrainConfig, model: nn.Module) -> Iterator[tuple[str, str]]:
@@ -48,7 +57,7 @@ def record_problems(config: TrainConfig, model: nn.Module) -> Iterator[tuple[str
         return
     source = InitFromConfig(path=config.init_from) if isinstance(config.init_from, str) else config.init_from
     try:
-        prepared = prepare(open_for(model, source.path), model, LoadOptions(**_load_options(source)))
+        prepared = prepare(open_for(model, record_at(source.path)), model, LoadOptions(**_load_options(source)))
     except RecordError as error:
         yield "init_from", " ".join(str(error).split())
         return

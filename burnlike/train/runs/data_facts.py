@@ -33,6 +33,16 @@ def keep_facts(run: Path, classes: Sequence[str] | None, facts: Mapping[str, Any
         raise RunDirError(f"{run}: what is kept of the data can't be written: {error}") from error
 
 
+def keep_description(run: Path, files: Mapping[str, bytes]) -> None:
+    """Write what a run keeps of its model (`ModuleConfig.description`); files that are there already stay."""
+    try:
+        for name, content in files.items():
+            if not (run / name).exists():
+                replace_file(run / name, content)
+    except OSError as error:
+        raise RunDirError(f"{run}: what is kept of the model can't be written: {error}") from error
+
+
 def kept_facts(run: Path) -> dict[str, Any]:
     """The facts of the data of a run, with its `classes` (None: it has none); a RunDirError if they can't be read."""
     path = run / NAME

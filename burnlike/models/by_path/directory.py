@@ -1,0 +1,159 @@
+"""What lies in the directory of a model, and what is wrong with it. Imports no torch."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from ..._regular_file import read_regular
+from ...errors import BurnlikeError, ConfigError, ConfigIOError, RecordIOError, nearest
+from ...record.files.reading import read_outline
+from ...record.files.sharded import INDEX_SUFFIX, SINGLE_NAME, is_distributed_record, listed_names
+from ..weights.options import shown
+from .catalog import Catalog, catalog
+
+if TYPE_CHECKING:
+    from .configs import PretrainedConfig
+
+CONFIG_NAME, OWN_NAME, RUN_NAME, ADAPTER_NAME = "config.json", "model.yaml", "config.yaml", "adapter_config.json"
+_WEIGHTS = [f"{name}{suffix}" for name in (SINGLE_NAME, "pytorch_model.bin") for suffix in ("", INDEX_SUFFIX)]
+_MOST_BYTES = 16 * 2**20
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_OTHER_KINDS = {
+    "SequenceClassification": ("ImageClassification", "AudioClassification", "VideoClassification"),
+    "CausalLM": ("ImageTextToText",),
+}
+"""What a task that needs a head also takes, of models that read no text or more than that."""
+
+
+def read_description(directory: str | os.PathLike[str]) -> Mapping[str, Any]:
+    """The content of the `config.json` of a directory; a ConfigIOError if it can't be read."""
+    path = os.path.join(directory, CONFIG_NAME)
+    what = f"{path}: expected the config.json of a model"
+    if not os.path.isdir(directory):
+        raise ConfigIOError(
+            f"{os.fspath(directory)}: expected a directory with the config.json of a model and its weights, found none;"
+            " one of the Hugging Face Hub is fetched by huggingface_hub.snapshot_download(...)"
+        )
+    try:
+        data = read_regular(path, _MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise ConfigIOError(f"{what}, got more than {_MOST_BYTES // 2**20} MiB")
+        if data.startswith(_POINTER):
+            raise ConfigIOError(f"{what}, got {pointer_problem(path)}")
+        found = json.loads(data.decode())
+    except ConfigIOError:
+        raise
+    except RecursionError as error:
+        raise ConfigIOError(f"{what}, which can't be read: it is nested too deeply") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigIOError(f"{what}, which can't be read: {reason}") from error
+    if not isinstance(found, dict):
+        raise ConfigIOError(f"{path}: expected a mapping, got {type(found).__name__}")
+    return found
+
+
+def weights_of(directory: str | os.PathLike[str]) -> str:
+    """The file or index of the weights, those of safetensors first; a RecordIOError if there are none."""
+    if is_distributed_record(directory):
+        return os.fspath(directory)
+    for name in _WEIGHTS:
+        if os.path.exists(path := os.path.join(directory, name)):
+            return path
+    there = f"{os.fspath(directory)}: expected the weights of a model"
+    raise RecordIOError(f"{there}, got a directory without {', '.join(_WEIGHTS[:-1])} and {_WEIGHTS[-1]}")
+
+
+def weights_problem(path: str) -> str:
+    """What is wrong with the weights at a path, but for their values; empty if nothing is."""
+    if os.path.isdir(path):  # several processes wrote it
+        return ""
+    try:
+        read_outline(path)
+    except (BurnlikeError, OSError) as error:
+        with suppress(OSError):
+            names = listed_names(read_regular(path, _MOST_BYTES)) if path.endswith(INDEX_SUFFIX) else None
+            for file in (path, *(os.path.join(os.path.dirname(path), name) for name in sorted(names or ()))):
+                if os.path.exists(file) and read_regular(file, len(_POINTER)) == _POINTER:
+                    return f"{file} is {pointer_problem(file)}"
+        return " ".join(str(error).split())
+    return ""
+
+
+def pointer_problem(path: str) -> str:
+    """What a file is that only stands for one of git's large file storage."""
+    return f"a pointer of git-lfs in place of {os.path.basename(path)}; run `git lfs pull` in its repository"
+
+
+def directory_problems(config: "PretrainedConfig") -> Iterator[tuple[str, str]]:
+    """The field of a Pretrained, and what is wrong with the directory that it names, as far as no torch is needed."""
+    directory = os.path.expanduser(config.path)
+    if not os.path.exists(directory):
+        return  # which is said of every path
+    try:
+        if is_run(directory):
+            if config.weights == "read":
+                weights_of(directory)
+            return
+        values = read_description(directory)
+        if config.library == "transformers":
+            model_classes(config, values)
+    except (BurnlikeError, OSError) as error:
+        yield "path", str(error)
+        return
+    if config.weights == "random":
+        return
+    try:
+        problem = weights_problem(weights_of(directory))
+    except RecordIOError as error:
+        problem = f"{error}; `weights: random` draws them for the model that config.json describes"
+    if problem:
+        yield "path", problem
+
+
+def is_run(directory: str | os.PathLike[str]) -> bool:
+    """Whether a directory is a run of burnlike whose model is not one of transformers."""
+    return not os.path.exists(os.path.join(directory, CONFIG_NAME)) and os.path.exists(
+        os.path.join(directory, RUN_NAME)
+    )
+
+
+def model_classes(config: "PretrainedConfig", values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The classes of transformers, of which one is meant; a ConfigError if it has none for the directory."""
+    path, known = os.path.join(config.path, CONFIG_NAME), catalog()
+    kind = values.get("model_type")
+    if not isinstance(kind, str):
+        raise ConfigError(f"{path}: expected a `model_type`, which tells transformers what model it is")
+    if kind not in known.model_types:
+        code = ""
+        if values.get("auto_map"):
+            code = "; it asks for code of its own (`auto_map`), and no code in a directory is run"
+        hint = nearest(kind[:80], sorted(known.model_types))
+        raise ConfigError(f"{path}: this transformers has no models of the model_type {shown(kind)}{hint}{code}")
+    if values.get("quantization_config") is not None:
+        raise ConfigError(
+            f"{path}: quantization_config: the weights are quantized, and can't be trained; take those that they were"
+            " made of"
+        )
+    return _with_head(config, values, kind, known, path)
+
+
+def _with_head(
+    config: "PretrainedConfig", values: Mapping[str, Any], kind: str, known: Catalog, path: str
+) -> tuple[str, ...]:
+    if config.head is None:
+        named = values.get("architectures") or ()
+        own = [name for name in named if isinstance(name, str) and name in known.classes_of(kind)]
+        if own or kind in known.heads[""]:
+            return tuple(own[:1]) or known.heads[""][kind]
+    for head in (config.head or "", *_OTHER_KINDS.get(config.head or "", ())):
+        if found := known.heads.get(head, {}).get(kind):
+            return found
+    there = known.heads_of(kind)
+    if config.head is not None and config.head not in known.heads:
+        hint = nearest(config.head, list(known.heads))
+        raise ConfigError(f"{path}: transformers knows no head {config.head}{hint}")
+    has = f"it has {', '.join(there)}" if there else "it is a part of others, or has none"
+    raise ConfigError(f"{path}: transformers has no {config.head} of the model_type '{kind}': {has}")

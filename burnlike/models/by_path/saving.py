@@ -1,0 +1,67 @@
+"""What transformers needs to read a model again: `config.json` with the names of the classes, weights, tokenizer."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ...errors import ConfigError, RecordIOError
+from .build import class_of, described, keep_cache, own_config, quiet
+from .configs import PretrainedConfig
+from .directory import CONFIG_NAME, OWN_NAME, is_run, read_description
+
+_GENERATION = "generation_config.json"
+
+
+def description_files(config: PretrainedConfig) -> Mapping[str, bytes]:
+    """The files from which `config.without_weights` builds the model, by name; of one of transformers its `config.json`
+    as it is after the training, so that transformers reads the run's directory, too.
+    """
+    directory = os.path.expanduser(config.path)
+    if is_run(directory):
+        own = Path(directory) / OWN_NAME
+        return {OWN_NAME: own.read_bytes()} if own.exists() else {}
+    if config.library == "burnlike":
+        return {OWN_NAME: own_config(config, directory).to_yaml().encode()}
+    values = read_description(directory)
+    with quiet():
+        found = described(config, values)
+        found.architectures = [class_of(config, values).__name__]
+        found.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
+        files = {CONFIG_NAME: found.to_json_string().encode()}
+    generation = Path(directory) / _GENERATION
+    return files | ({_GENERATION: generation.read_bytes()} if generation.is_file() else {})
+
+
+def save_for_transformers(
+    module: nn.Module, directory: str | os.PathLike[str], files: Sequence[str | os.PathLike[str]] = ()
+) -> None:
+    """Write a model of transformers so that `AutoModel....from_pretrained(directory)` gives the same logits.
+
+    The directory gets `config.json` with the names of the classes, `model.safetensors` (in several files above 50 GB)
+    in the names that transformers has on disk, and copies of `files`, such as those of a tokenizer; of a directory
+    among them what is in it.
+
+    Raises:
+        ConfigError: the model is not one of transformers.
+        RecordIOError: a file can't be written.
+    """
+    model: Any = module
+    if not (callable(getattr(model, "save_pretrained", None)) and hasattr(model, "config")):
+        raise ConfigError(f"expected a model of transformers, got {type(module).__name__}")
+    try:
+        os.makedirs(directory, exist_ok=True)
+        with quiet():
+            keep_cache(model, True)  # as nearly every model has it
+            model.save_pretrained(directory)
+        for source in map(Path, files):
+            for file in sorted(source.iterdir()) if source.is_dir() else [source]:
+                if file.is_file():
+                    shutil.copyfile(file, Path(directory) / file.name)
+    except OSError as error:
+        raise RecordIOError(f"{os.fspath(directory)}: the model can't be written: {error}") from error
+    finally:
+        keep_cache(model, False)
