@@ -22,6 +22,9 @@ from .sources.images import ImageFolderDataset as ImageFolderDataset
 from .sources.splits import Splits as Splits
 from .sources.tables import Table as Table
 from .sources.tokens import MappedTokens as MappedTokens, TokenFile as TokenFile
+from .streams.configs import StreamConfig as StreamConfig, StreamSourceConfig as StreamSourceConfig
+from .streams.parts import StreamDataset as StreamDataset
+from .streams.stream import Stream as Stream
 from .text import TextCorpus as TextCorpus, TokenBatcher as TokenBatcher, TokenWindows as TokenWindows
 from .transforms.configs import (
     NormalizeConfig as NormalizeConfig,

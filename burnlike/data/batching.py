@@ -18,6 +18,8 @@ from ..errors import DataError
 OnBadItem = Literal["raise", "skip"]
 """What becomes of an item that can't be read."""
 
+MEND = "Mend the data, or leave such items out by on_bad_item='skip' (training.on_bad_item in YAML)"
+
 _CPU = torch.device("cpu")
 
 
@@ -193,7 +195,7 @@ def bad_batch(made: Made) -> DataError:
     remedy = (
         "A batch is of items of one shape and type: pad or cut them, or give a batcher of your own"
         if made.is_whole
-        else "Mend the data, or leave such items out by on_bad_item='skip' (training.on_bad_item in YAML)"
+        else MEND
     )
     return DataError(
         f"{made.error.rstrip()}. {remedy}" if "\n" not in made.error else f"{made.error.rstrip()}\n{remedy}"

@@ -38,6 +38,12 @@ class TextCodec:
             return self._tokenizer.encode(text).long()
         return torch.tensor(list(text.encode()), dtype=torch.int64)
 
+    def encode_all(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        """The tokens of each of several texts, by all cores where a tokenizer makes them."""
+        if self._tokenizer is not None:
+            return self._tokenizer.encode_all(texts)
+        return [text.encode() for text in texts]
+
     def decode(self, tokens: Tensor) -> str:
         """The text of tokens `[n]`; bytes that are not UTF-8 show as the replacement character.
 

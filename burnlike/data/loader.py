@@ -1,14 +1,15 @@
 """DataLoader: batches in an order that depends on seed and epoch only, and a position that can be saved."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader as TorchLoader
 
 from ..errors import BatchSizeError, DataError
-from .batching import BatchMaker, Made, OnBadItem, Request, bad_batch, copied_ahead, to_device
+from .batching import MEND, BatchMaker, Made, OnBadItem, Request, bad_batch, copied_ahead, to_device
 from .dataset import Batcher, Dataset
 
 Item = TypeVar("Item")
@@ -115,9 +116,9 @@ class DataLoader(Generic[Item, Batch]):
         self.fingerprint = fingerprint
         self.epoch = 0
         self.position = 0
-        self.skipped = 0
+        self.skipped = self._damaged()
         self.is_padding = False
-        self._passes: dict[tuple[int | None, int, int], list[int]] = {}
+        self._passes: dict[tuple[int | None, int, int], Tensor] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The content of copies and pickles: everything but the orders of passes, which are made again."""
@@ -156,17 +157,25 @@ class DataLoader(Generic[Item, Batch]):
     def _joined_indices(self, epoch: int, step: int) -> list[int]:
         n_items, size = len(self.dataset), self._joined
         if self.steps_per_epoch is None:
-            return self._order(epoch, n_items)[step * size : (step + 1) * size]
+            return self._taken(epoch, step * size, min((step + 1) * size, n_items))
         taken: list[int] = []
         first = (epoch * self.steps_per_epoch + step) * size
         while len(taken) < size:
             number, start = divmod(first + len(taken), n_items)
-            taken += self._order(number, n_items)[start : start + size - len(taken)]
+            taken += self._taken(number, start, min(start + size - len(taken), n_items))
         return taken
 
     def _request(self, epoch: int, step: int) -> Request:
         own = self.indices(epoch, step)
         return Request(epoch, step, own or self._joined_indices(epoch, step)[:1])
+
+    def _damaged(self) -> int:
+        """How many items the dataset has left out already, as it could not read them; where one may be left out."""
+        damage: Sequence[str] = getattr(self.dataset, "damage", ())
+        if damage and self.on_bad_item == "raise":
+            more = f" (and {len(damage) - 1} more)" if len(damage) > 1 else ""
+            raise DataError(f"{damage[0]}{more}. {MEND}")
+        return len(damage)
 
     def rewind(self) -> None:
         """Go back to the beginning of epoch 0."""
@@ -199,9 +208,10 @@ class DataLoader(Generic[Item, Batch]):
         old_data, data = ([it.get(name) for name in ("num_items", "fingerprint")] for it in (before, now))
         if old_data != data:
             shown = [f"{count} items with the fingerprint {hash_!s:.12}" for count, hash_ in (old_data, data)]
+            explained: Any = getattr(self.dataset, "change_since", None)
             raise DataError(
                 "the saved loader position is one of other data: the content of its files, or what is taken of them,"
-                f" was {shown[0]}, is {shown[1]} now"
+                f" was {shown[0]}, is {shown[1]} now{explained(old_data[1]) if explained else ''}"
             )
         for name, value in now.items():
             if before.get(name) != value:
@@ -258,15 +268,18 @@ class DataLoader(Generic[Item, Batch]):
             self.epoch, self.position = self.epoch + 1, 0
         return made.batch
 
-    def _order(self, number: int, n_items: int) -> list[int]:
-        """The order of the items in one pass; that of the last two passes is kept."""
-        key = (self.seed, n_items, number)
+    def _taken(self, number: int, start: int, stop: int) -> list[int]:
+        """The indices at these positions of one pass; the order of the last two passes is kept."""
+        own: Any = getattr(self.dataset, "order", None)
+        if own is not None:
+            return own(self.seed, number, start, stop)
+        key = (self.seed, len(self.dataset), number)
         order = self._passes.get(key)
         if order is None:
             order = _permutation(*key)
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
-        return order
+        return order[start:stop].tolist()
 
 
 def _by_steps(identity: Mapping[str, Any], accumulation_steps: int) -> dict[str, Any]:
@@ -276,12 +289,12 @@ def _by_steps(identity: Mapping[str, Any], accumulation_steps: int) -> dict[str,
     return {**identity, "batch_size": items * accumulation_steps, "steps_per_epoch": steps}
 
 
-def _permutation(seed: int | None, n_items: int, number: int) -> list[int]:
+def _permutation(seed: int | None, n_items: int, number: int) -> Tensor:
     if seed is None:
-        return list(range(n_items))
+        return torch.arange(n_items)
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
-    return torch.randperm(n_items, generator=generator).tolist()
+    return torch.randperm(n_items, generator=generator)
 
 
 def _same(made: Made) -> Made:

@@ -1,6 +1,6 @@
 """Byte-pair tokens of text, by the package `tokenizers`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,15 @@ class TextTokenizer:
         """The tokens `[n]` int32 of a text."""
         pieces = self._tokenizer.encode_batch(list(pieces_of(text)), add_special_tokens=False)
         return torch.tensor([token for piece in pieces for token in piece.ids], dtype=torch.int32)
+
+    def encode_all(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        """The tokens of each of several texts."""
+        pieces = [(number, piece) for number, text in enumerate(texts) for piece in pieces_of(text)]
+        tokens: list[list[int]] = [[] for _ in texts]
+        found = self._tokenizer.encode_batch([piece for _, piece in pieces], add_special_tokens=False)
+        for (number, _), it in zip(pieces, found, strict=True):
+            tokens[number] += it.ids
+        return [*tokens]
 
     def decode(self, tokens: Tensor) -> str:
         """The text of tokens `[n]`."""

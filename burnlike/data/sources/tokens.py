@@ -49,7 +49,7 @@ class MappedTokens(Fingerprinted):
         Raises:
             DataError: it is no such file, or too short for one window.
         """
-        self.tokens = _mapped(path, dtype)[start:end]
+        self.tokens = mapped(path, dtype)[start:end]
         self.path, self.length, self.start = path, length, start
         self.vocab_size: int | None = None
         if len(self.tokens) < length + 1:
@@ -99,7 +99,7 @@ class TokenFile(Fingerprinted):
         if config.validation_path is not None:
             files["valid"] = existing(config.validation_path, "data.validation_path", "file")
         else:
-            cut = round(len(_mapped(files["train"], dtype)) * (1 - config.validation_fraction))
+            cut = round(len(mapped(files["train"], dtype)) * (1 - config.validation_fraction))
         self.fingerprint = FileFingerprint(files, dtype, length, cut)
         self.train = MappedTokens(files["train"], dtype, length, end=cut, fingerprint=self._fingerprint)
         last = files.get("valid", files["train"])
@@ -110,7 +110,8 @@ class TokenFile(Fingerprinted):
         self.train.vocab_size = self.valid.vocab_size = size
 
 
-def _mapped(path: Path, dtype: str) -> Any:
+def mapped(path: Path, dtype: str) -> Any:
+    """The numbers of a file, memory-mapped: `.npy`, or bare ones of this type in little endian."""
     import numpy
 
     try:

@@ -244,6 +244,16 @@ class MapperDataset(Generic[Item, Mapped]):
         """That of the dataset."""
         return getattr(self.dataset, "fingerprint", None)
 
+    @property
+    def order(self) -> Any:
+        """That of the dataset; None where the loader makes it."""
+        return getattr(self.dataset, "order", None)
+
+    @property
+    def damage(self) -> Sequence[str]:
+        """What the dataset could not read."""
+        return getattr(self.dataset, "damage", ())
+
     def __len__(self) -> int:
         return len(self.dataset)
 

@@ -1,0 +1,82 @@
+"""What is computed of a file once and kept in the user's cache directory."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ..._atomic import AtomicDirectory, replace_file
+from ..._env import cache_dir
+from ..._regular_file import read_regular
+from ...errors import DataError
+
+_SETTLED_S = 2.0
+"""Two changes of a file within this time may leave the same time in a coarse file system."""
+
+_SHORT = 200
+
+
+def remembered(path: Path, compute: Callable[[], str]) -> str:
+    """A short text about a file's content; kept for as long as the file has the same size and times."""
+    before = _identity(path)
+    place = _place("known", before)
+    with contextlib.suppress(OSError):
+        return read_regular(place, _SHORT).decode()
+    value = compute()
+    latest = max(before[2:4]) / 1e9
+    if _identity(path) == before and time.time() - latest > _SETTLED_S:
+        with contextlib.suppress(OSError):  # a cache that can't be written costs time only
+            place.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(place, value.encode())
+    return value
+
+
+def made(what: str, facts: object, make: Callable[[Path], None]) -> Path:
+    """The directory that `make` fills, whole or not at all; one that was made before for the same facts is taken.
+
+    Of several processes that ask at once, one makes it and the others wait.
+
+    Raises:
+        DataError: the cache can't be written.
+    """
+    place = _place(what, facts)
+    if place.is_dir():
+        return place
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(place.with_suffix(".lock")):
+            if not place.is_dir():
+                with AtomicDirectory(place) as directory:
+                    make(directory.path)
+                    with contextlib.suppress(FileExistsError):  # where there are no locks: another was faster
+                        directory.commit()
+    except OSError as error:
+        raise DataError(
+            f"{cache_dir()} can't be written: {error.strerror}; what is made of the data is kept there: make room, or"
+            " set XDG_CACHE_HOME to another place"
+        ) from error
+    return place
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks: then both make it
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _place(what: str, facts: object) -> Path:
+    key = hashlib.sha256(repr(facts).encode()).hexdigest()
+    return cache_dir() / "streams" / what / key[:2] / key[:40]
+
+
+def _identity(path: Path) -> tuple[str, int, int, int, int]:
+    it = os.stat(path)
+    return str(path.absolute()), it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino

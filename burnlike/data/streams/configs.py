@@ -1,0 +1,107 @@
+"""Config of data that is larger than memory."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from ...config import Config, DatasetConfig, Meta
+from ...config.bounds import Count, Size, at_most
+from ...config.file_paths import FilePath
+
+if TYPE_CHECKING:
+    from ..codec import TextCodec
+    from .stream import Stream
+
+Name = Annotated[str, Meta(min_length=1)]
+_MIXED = at_most(65536, "more than 64 GiB that are mixed at a time is a shuffle of everything")
+
+
+class StreamSourceConfig(Config):
+    """Files of one kind: JSON lines, Parquet, or tokens.
+
+    Attributes:
+        path: a file, or a directory; it is read in the order of the names.
+        weight: how much of each stretch of a training comes from here, beside the weights of the others; None, for all
+            sources: every item once in a pass.
+        pattern: which files of a directory are taken, as in `Path.glob`; hidden ones never are.
+    """
+
+    path: FilePath
+    weight: Annotated[float, Meta(gt=0, lt=1e9)] | None = None
+    pattern: Name = "**/*"
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if PurePosixPath(self.pattern).is_absolute() or ".." in PurePosixPath(self.pattern).parts:
+            yield "pattern", f"expected a pattern below the directory, such as '**/*.jsonl', got '{self.pattern}'"
+
+
+class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
+    """Shards of JSON lines (`.jsonl`), Parquet or tokens, which may be larger than memory, mixed by weights.
+
+    The order is a function of seed, epoch and position alone: rows are shuffled within windows of blocks, blocks over
+    everything. A run goes on in the middle by going to a place, with any number of workers and of processes.
+
+    Text becomes tokens once, before the first step, in `~/.cache/burnlike`. Batches are `[n, context_length + 1]`
+    int64; with `packing`, mappings of `input_ids`, `labels` and `position_ids`, `[n, context_length]` each; with
+    `columns`, mappings of the columns, or pairs of two.
+
+    Attributes:
+        sources: where the shards are.
+        text: the column of text, in JSON lines and Parquet.
+        tokens: a column of lists of tokens, in place of `text`.
+        columns: the columns that items are made of, in place of `text`: nothing becomes tokens.
+        tokenizer: a file that `burnlike tokenizer` has written; None takes the bytes for tokens.
+        separator: what stands after each text, such as `<|endoftext|>`.
+        context_length: tokens that the model sees at once.
+        packing: keep the documents of a window apart: positions begin at 0 with each, and no token is predicted from
+            the document before.
+        dtype: of bare numbers in `.bin` files; a `.npy` file, and a `.bin` with Megatron's `.idx`, says it itself.
+        validation_path: a file or directory for validation, of any of the kinds.
+        validation_items: how many of the first windows or rows of each source are kept for validation.
+        shuffle_window_mib: how much is mixed row by row at a time; of Parquet so much is in memory.
+
+    Raises:
+        DataError: by `init`: a shard is missing, damaged, empty or of another kind.
+    """
+
+    sources: Annotated[tuple[StreamSourceConfig, ...], Meta(min_length=1)]
+    text: Name = "text"
+    tokens: Name | None = None
+    columns: tuple[Name, ...] = ()
+    tokenizer: FilePath | None = None
+    separator: str = "\n\n"
+    context_length: Size = 128
+    packing: bool = False
+    dtype: Literal["uint8", "uint16", "uint32", "int32", "int64"] = "uint16"
+    validation_path: FilePath | None = None
+    validation_items: Count | None = None
+    shuffle_window_mib: Annotated[int, Meta(ge=1), _MIXED] = 64
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        weighted = [it.weight is not None for it in self.sources]
+        if any(weighted) and not all(weighted):
+            yield (
+                f"sources.{weighted.index(False)}.weight",
+                "expected a weight, as the other sources have one; or none for all",
+            )
+        if (self.validation_path is None) == (self.validation_items is None):
+            yield (
+                "validation_items",
+                "expected either validation_path, or validation_items: how many of the first windows or rows of each"
+                " source are kept for validation, such as 100",
+            )
+        for name in ("tokens", "tokenizer", "packing"):
+            if self.columns and getattr(self, name):
+                yield name, "expected none beside `columns`, whose rows stay as they are"
+        if self.tokens and self.tokenizer:
+            yield "tokenizer", "expected none beside `tokens`, a column that has tokens already"
+
+    @property
+    def vocab_size(self) -> int | None:
+        """Number of tokens: one for each byte; None where a tokenizer or the files have them."""
+        return None
+
+    def codec(self, facts: Mapping[str, Any], directory: Path) -> "TextCodec":
+        from .stream import codec
+
+        return codec(self, directory)

@@ -1,0 +1,182 @@
+"""Shards: the files of a stream, what they hold, and reading them by position with few open at a time."""
+
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..._regular_file import open_regular, regular_size
+from ...errors import DataError
+from .cache import remembered
+
+_MOST_OPEN = 64
+KINDS = {
+    ".jsonl": "rows",
+    ".ndjson": "rows",
+    ".jsonl.gz": "rows",
+    ".parquet": "parquet",
+    ".npy": "tokens",
+    ".bin": "tokens",
+}
+_DIGITS = 8
+_SHOWN = 5
+_REMEDIES = {".zst": "zstd -d", ".bz2": "bunzip2", ".xz": "unxz", ".gz": "gunzip"}
+
+
+class Shard(NamedTuple):
+    """A file of a stream.
+
+    Attributes:
+        name: below its source, which stays when the data moves.
+        status: size and time, by which a change while it is used is seen.
+    """
+
+    path: Path
+    name: str
+    kind: str
+    status: tuple[int, int]
+
+    def content(self) -> str:
+        """The hash of the content; kept for as long as the file has the same size and times."""
+        return remembered(self.path, lambda: _hash_of(self.path))
+
+
+def shards_of(path: str, pattern: str, field: str) -> list[Shard]:
+    """The shards of a file or a directory, by name; a DataError if there are none, or one is of no known kind."""
+    root = Path(path).expanduser()
+    if not root.exists():
+        raise DataError(f"{field}: there is no file or directory {root.absolute()}; check the path")
+    if root.is_dir():
+        found = sorted(it for it in root.glob(pattern) if _is_taken(it.relative_to(root)) and not it.is_dir())
+        found = [it for it in found if it.suffix != ".idx"]  # beside a .bin
+        if not found:
+            raise DataError(f"{field}: the directory {root} has no file that matches '{pattern}'")
+    else:
+        found = [root]
+    shards = [_shard(it, it.relative_to(root).as_posix() if it != root else it.name, field) for it in found]
+    kinds = {it.kind: it.path for it in shards}
+    if "tokens" in kinds and len(kinds) > 1:
+        one, other = kinds.pop("tokens"), next(iter(kinds.values()))
+        raise DataError(f"{field}: {root} has tokens ({one.name}) and rows ({other.name}); set `pattern` to one kind")
+    return shards
+
+
+def _is_taken(name: Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in name.parts)  # `_SUCCESS` and the like are no data
+
+
+def _shard(path: Path, name: str, field: str) -> Shard:
+    kind = next((it for end, it in KINDS.items() if path.name.lower().endswith(end)), None)
+    if kind is None:
+        remedy = _REMEDIES.get(path.suffix.lower())
+        known = "expected .jsonl, .jsonl.gz, .parquet, .npy or .bin"
+        raise DataError(
+            f"{field}: {path}: a compressed file has no places to go to; unpack it first: {remedy} '{path}'"
+            if remedy
+            else f"{field}: {path}: {known}; choose the files by `pattern`, such as '**/*.jsonl'"
+        )
+    try:
+        regular_size(path)
+        found = os.stat(path)
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}") from error
+    return Shard(path, name, kind, (found.st_size, found.st_mtime_ns))
+
+
+def _hash_of(path: Path) -> str:
+    try:
+        with open_regular(path) as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()  # pyright: ignore[reportArgumentType] - typeshed's
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}") from error
+
+
+def contents_of(shards: Sequence[Shard]) -> list[str]:
+    """The hash of each; by threads, as hashing releases the interpreter."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(Shard.content, shards))
+
+
+class OpenFiles:
+    """Reads files by position, of which a few stay open; each process that gets a copy opens its own."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def __reduce__(self) -> Any:
+        return OpenFiles, ()
+
+    def __del__(self) -> None:
+        for descriptor in self._open.values():
+            os.close(descriptor)
+
+    def read(self, path: Path, first: int, count: int, status: tuple[int, int] | None = None) -> bytes:
+        """So many bytes from the place `first`.
+
+        Raises:
+            DataError: the file can't be read, ends before, or has not the size and time of `status` any more.
+        """
+        try:
+            descriptor = self._open.get(path)
+            if descriptor is None:
+                descriptor = self._opened(path, status)
+            else:
+                self._open.move_to_end(path)
+            found = os.pread(descriptor, count, first)
+        except OSError as error:
+            raise DataError(f"{path} can't be read: {error.strerror}; put it back to go on") from error
+        if len(found) < count:
+            raise DataError(
+                f"{path} ends at byte {first + len(found)}, and had {first + count} at least: it has changed"
+            )
+        return found
+
+    def _opened(self, path: Path, status: tuple[int, int] | None) -> int:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        found = os.fstat(descriptor)
+        if status is not None and (found.st_size, found.st_mtime_ns) != status:
+            os.close(descriptor)
+            raise DataError(f"{path} has changed since the training began; put it back, or begin a new run")
+        if len(self._open) >= _MOST_OPEN:
+            os.close(self._open.popitem(last=False)[1])
+        self._open[path] = descriptor
+        return descriptor
+
+
+class Known:
+    """The fingerprint of a stream: a hash of all, and the beginning of that of each shard."""
+
+    def __init__(self, shards: Sequence[Shard], *facts: Any) -> None:
+        """Take shards; nothing is read until the fingerprint is asked for.
+
+        Args:
+            shards: in their order.
+            facts: what else belongs to the data, such as options, as plain values.
+        """
+        self._shards = shards
+        self._facts = repr(facts)
+        self._value: str | None = None
+
+    def __call__(self) -> str:
+        if self._value is None:
+            contents = contents_of(self._shards)
+            names = [it.name for it in self._shards]
+            total = hashlib.sha256(repr((self._facts, names, contents)).encode()).hexdigest()
+            self._value = f"{total}-{''.join(it[:_DIGITS] for it in contents)}"
+        return self._value
+
+    def change(self, before: object) -> str:
+        """What is otherwise than it was when the fingerprint was `before`, for the end of a sentence."""
+        old, new = (str(it).partition("-")[2] for it in (before, self()))
+        if len(old) != len(new):
+            return f": there were {len(old) // _DIGITS} shards, and there are {len(new) // _DIGITS}"
+        pieces = zip(self._shards, _digits(old), _digits(new), strict=True)
+        changed = [str(shard.path) for shard, was, now in pieces if was != now]
+        return f": changed are {', '.join(changed[:_SHOWN])}" if changed else ": a name or an option has changed"
+
+
+def _digits(text: str) -> list[str]:
+    return [text[place : place + _DIGITS] for place in range(0, len(text), _DIGITS)]

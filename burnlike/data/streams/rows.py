@@ -1,0 +1,101 @@
+"""Rows of JSON lines and of Parquet, one after the other."""
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..._regular_file import open_regular
+from ...errors import DataError, nearest
+from .files import Shard
+
+_LONGEST_LINE = 2**28
+_ROWS_AT_ONCE = 1024
+_decode = msgspec.json.Decoder().decode
+
+
+class Damaged(NamedTuple):
+    """What is wrong with a row, and in which column, if one is."""
+
+    message: str
+    column: str = ""
+
+    def said(self, place: str) -> str:
+        return f"{place}: {self.message}"
+
+
+def values_of(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
+    """The place of each row, `\\0` standing for the path, and its columns, or what is wrong with it."""
+    return _parquet_values(shard, columns) if shard.kind == "parquet" else _json_values(shard, columns)
+
+
+def _json_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
+    number = 0
+    try:
+        with open_regular(shard.path) as file:
+            opened: Any = gzip.GzipFile(fileobj=file) if shard.path.suffix == ".gz" else file
+            while line := opened.readline(_LONGEST_LINE):
+                number += 1
+                if len(line) == _LONGEST_LINE:
+                    raise DataError(f"{shard.path}:{number}: expected lines of less than {_LONGEST_LINE >> 20} MiB")
+                if not line.isspace():
+                    yield f"\0:{number}", object_of(line, columns)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"{shard.path}:{number + 1}: the compressed file is damaged or ends in the middle: {error}"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{shard.path} can't be read: {error.strerror}") from error
+
+
+def object_of(line: bytes, columns: Sequence[str] | None) -> Any:
+    try:
+        row = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Damaged(f"expected one JSON object a line: {error}")
+    if not isinstance(row, dict):
+        return Damaged(f"expected a JSON object, got {type(row).__name__}")
+    for name in columns or ():
+        if name not in row:
+            return Damaged(f"expected the key '{name}'{_hint(name, [*row])}")
+    return row
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    return nearest(name, known) or f"; there are {', '.join(known[:20])}"
+
+
+def _parquet_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
+    file = parquet_file(shard.path)
+    names = known_columns(shard.path, file, columns)
+    row = 0
+    try:
+        for piece in file.iter_batches(_ROWS_AT_ONCE, columns=names):
+            for value in piece.to_pylist():
+                row += 1
+                yield f"\0: row {row}", value
+    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        raise DataError(f"{shard.path}: row {row + 1} can't be read: {error}") from error
+
+
+def parquet_file(path: Path) -> Any:
+    """A Parquet file, of which only the end has been read."""
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise DataError(f"{path}: Parquet needs the package pyarrow: pip install 'burnlike[parquet]'") from error
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: expected a whole Parquet file: {error}") from error
+
+
+def known_columns(path: Path, file: Any, columns: Sequence[str] | None) -> list[str] | None:
+    names = file.schema_arrow.names
+    missing = next((it for it in columns or () if it not in names), None)
+    if missing is not None:
+        raise DataError(f"{path}: there is no column '{missing}'{_hint(missing, names)}")
+    return None if columns is None else list(columns)

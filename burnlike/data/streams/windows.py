@@ -1,0 +1,126 @@
+"""Windows of the tokens of several files, as one long row of them."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from ...errors import DataError
+from .files import OpenFiles
+
+BEGINS, COUNTS = 1, 2
+"""Marks of a token: it is the first of its document; it is predicted."""
+
+IGNORED = -100
+_BLOCK_BYTES = 2**17
+
+
+class Numbers(NamedTuple):
+    """Whole numbers in a file.
+
+    Attributes:
+        start: byte of the first.
+        marks: a file with a byte for each, of `BEGINS` and `COUNTS`; None where there are no documents.
+        status: size and time of the file; None where it does not change.
+    """
+
+    path: Path
+    dtype: str
+    start: int
+    count: int
+    marks: Path | None = None
+    status: tuple[int, int] | None = None
+
+
+class WindowSource:
+    """Windows of `size` tokens that begin at every `stride`-th, through all files.
+
+    Items are `[size]` int64 tokens; with marks mappings of `input_ids`, `labels` and `position_ids`, `[size]` int64.
+
+    Attributes:
+        vocab_size: a token that is not below it is an error; None leaves that to the model.
+    """
+
+    def __init__(self, files: Sequence[Numbers], size: int, stride: int, *, has_marks: bool, name: str) -> None:
+        """Raise DataError if there are too few tokens for one window."""
+        self.files = [it for it in files if it.count]
+        self.size, self.stride, self.has_marks = size, stride, has_marks
+        self.vocab_size: int | None = None
+        self._ends = [*accumulate(it.count for it in self.files)]
+        self._open = OpenFiles()
+        if not self._ends or self._ends[-1] < size:
+            count = self._ends[-1] if self._ends else 0
+            raise DataError(f"{name}: expected at least {size} tokens for one window, got {count}")
+
+    def __len__(self) -> int:
+        return (self._ends[-1] - self.size) // self.stride + 1
+
+    def blocks(self, first: int, last: int) -> tuple[Tensor, Tensor]:
+        import numpy
+
+        window_bytes = self.stride * numpy.dtype(self.files[0].dtype).itemsize
+        count = max(1, _BLOCK_BYTES // window_bytes)
+        edges = torch.tensor([*range(first, last, count), last])
+        return edges, edges.diff() * window_bytes
+
+    def read(self, indices: Sequence[int]) -> list[Any]:
+        return [self._window(index * self.stride) for index in indices]
+
+    def item(self, row: Any) -> Any:
+        return row
+
+    def collate(self, rows: Sequence[Any]) -> Any:
+        return default_collate(rows)
+
+    def _window(self, first: int) -> Any:
+        tokens, marks = [], []
+        place, start, left = bisect_right(self._ends, first), first, self.size
+        while left:
+            file = self.files[place]
+            inside = start - (self._ends[place] - file.count)
+            count = min(left, file.count - inside)
+            tokens.append(self._numbers(file, inside, count))
+            if self.has_marks:
+                marks.append(torch.frombuffer(bytearray(self._open.read(file.marks, inside, count)), dtype=torch.uint8))  # pyright: ignore[reportArgumentType]
+            place, start, left = place + 1, start + count, left - count
+        found = torch.cat(tokens)
+        return packed(found, torch.cat(marks)) if self.has_marks else found
+
+    def _numbers(self, file: Numbers, first: int, count: int) -> Tensor:
+        import numpy
+
+        dtype = numpy.dtype(file.dtype)
+        data = self._open.read(file.path, file.start + first * dtype.itemsize, count * dtype.itemsize, file.status)
+        found = torch.from_numpy(numpy.frombuffer(data, dtype).astype("int64"))
+        if self.vocab_size is not None:
+            wrong = ((found < 0) | (found >= self.vocab_size)).nonzero().flatten().tolist()
+            if wrong:
+                raise DataError(
+                    f"{file.path}: expected tokens in 0..{self.vocab_size - 1} (model.vocab_size), got"
+                    f" {found[wrong[0]].item()} as token {first + wrong[0]} of the file, counted from 0"
+                )
+        return found
+
+
+def packed(tokens: Tensor, marks: Tensor) -> dict[str, Tensor]:
+    """A window whose documents are kept apart.
+
+    Args:
+        tokens: `[n]` int64.
+        marks: `[n]` uint8.
+
+    Returns:
+        `input_ids`; `labels`, which are `IGNORED` where a document begins and where nothing is predicted; and
+        `position_ids`, from 0 in each document. `[n]` int64 each.
+    """
+    begins = (marks & BEGINS).bool()
+    begins[0] = True
+    places = torch.arange(len(tokens))
+    starts = torch.where(begins, places, 0).cummax(0).values
+    labels = torch.where(begins | ((marks & COUNTS) == 0), IGNORED, tokens)
+    return {"input_ids": tokens, "labels": labels, "position_ids": places - starts}
