@@ -44,5 +44,13 @@ from .transforms.datasets import (
     SelectionDataset as SelectionDataset,
     ShuffledDataset as ShuffledDataset,
     WindowsDataset as WindowsDataset,
-    transformed as transformed,
 )
+from .transforms.image_configs import (
+    CenterCropConfig as CenterCropConfig,
+    ColorJitterConfig as ColorJitterConfig,
+    CutMixConfig as CutMixConfig,
+    MixUpConfig as MixUpConfig,
+    RandomResizedCropConfig as RandomResizedCropConfig,
+    ResizeConfig as ResizeConfig,
+)
+from .transforms.transformed import transformed as transformed

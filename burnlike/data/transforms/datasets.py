@@ -2,13 +2,12 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, Generic, Self, TypeVar
 
 import torch
 
-from ...config import TransformConfig
 from ...errors import ArgumentError
 from ..dataset import Dataset
 
@@ -259,45 +258,3 @@ class MapperDataset(Generic[Item, Mapped]):
 
     def __getitem__(self, index: int, /) -> Mapped:
         return self.function(self.dataset[index])
-
-
-class TransformedData:
-    """A data set whose parts were changed; everything else is as it was.
-
-    Attributes:
-        train: the items to train on.
-        valid: the items to validate on.
-        splits: further parts by name.
-    """
-
-    def __init__(self, data: Any, transforms: Sequence[TransformConfig]) -> None:
-        self._data = data
-        self.train = _changed(data.train, transforms, "train")
-        self.valid = _changed(data.valid, transforms, "valid")
-        parts: Mapping[str, Dataset[Any]] = getattr(data, "splits", {})
-        self.splits = {name: _changed(part, transforms, "valid") for name, part in parts.items()}
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_data":  # of a copy that is being made
-            raise AttributeError(name)
-        return getattr(self._data, name)
-
-
-def transformed(data: Any, transforms: Sequence[TransformConfig]) -> Any:
-    """What a data set's config has made, with transforms applied in their order.
-
-    Args:
-        data: has `train` and `valid`, and may have `splits`.
-        transforms: each for the parts that it names.
-
-    Raises:
-        BurnlikeError: one does not fit the data.
-    """
-    return TransformedData(data, transforms) if transforms else data
-
-
-def _changed(dataset: Any, transforms: Sequence[TransformConfig], part: str) -> Any:
-    for transform in transforms:
-        if part in transform.parts:
-            dataset = transform.init(dataset)
-    return dataset
