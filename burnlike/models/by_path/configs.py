@@ -66,6 +66,11 @@ class PretrainedConfig(ModuleConfig["nn.Module"], tag="Pretrained", builds=".bui
 
         yield from directory_problems(self)
 
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        from .directory import example_inputs
+
+        return example_inputs(self)
+
     def description(self) -> Mapping[str, bytes]:
         from .saving import description_files
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CONFIG_NAME, OWN_NAME, RUN_NAME, ADAPTER_NAME = "config.json", "model.yaml", "config.yaml", "adapter_config.json"
 _WEIGHTS = [f"{name}{suffix}" for name in (SINGLE_NAME, "pytorch_model.bin") for suffix in ("", INDEX_SUFFIX)]
+_EXAMPLE = 16
 _MOST_BYTES = 16 * 2**20
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _OTHER_KINDS = {
@@ -111,6 +112,21 @@ def directory_problems(config: "PretrainedConfig") -> Iterator[tuple[str, str]]:
         problem = f"{error}; `weights: random` draws them for the model that config.json describes"
     if problem:
         yield "path", problem
+
+
+def example_inputs(config: "PretrainedConfig") -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Inputs that the model of a directory takes, if its `config.json` says what they are: text or images."""
+    try:
+        values = read_description(os.path.expanduser(config.path))
+        heads = catalog().heads_of(str(values.get("model_type")))
+    except ConfigError:
+        return {}
+    size, channels, longest = (values.get(it) for it in ("image_size", "num_channels", "max_position_embeddings"))
+    if "ImageClassification" in heads and isinstance(size, int):
+        return {"pixel_values": ("float32", (1, channels if isinstance(channels, int) else 3, size, size))}
+    if not {"CausalLM", "MaskedLM", "SequenceClassification", "Seq2SeqLM"} & {*heads}:
+        return {}
+    return {"input_ids": ("int64", (1, min(longest if isinstance(longest, int) else _EXAMPLE, _EXAMPLE)))}
 
 
 def is_run(directory: str | os.PathLike[str]) -> bool:

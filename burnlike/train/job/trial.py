@@ -1,6 +1,6 @@
 """What torch says of a config: one training step on the meta device, groups, patterns, the shapes of the layers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,8 +20,9 @@ from ...module.groups.param_matchers import MatchIds
 from ..learner.steps import StepOutput, output_of, update_metrics
 from ..tasks.task import Task
 from .configs import TrainConfig
+from .coverage import class_problems, tensors_in, token_problem
 from .device import build_on_meta
-from .starting import record_problems, untrained_problems
+from .starting import model_config, record_problems, untrained_problems
 
 _DIFFERENT_ITEMS = 4
 _OF_FLOATS = ("activation", "conv", "linear", "norm", "recurrent")
@@ -51,6 +52,9 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
         return
     yield from untrained_problems(model, config)
     batch = first_batch(config, data)
+    if problem := token_problem(module, batch, data):
+        yield "model", problem
+        return
     running: list[str] = []
     hooks = [hook for path, child in model.named_modules() for hook in _noted(child, path, running)]
     try:
@@ -66,7 +70,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
         for hook in hooks:
             hook.remove()
     if isinstance(output, StepOutput):
-        yield from _class_problems(config, output, batch, data)
+        yield from class_problems(config, output, batch, data)
         yield from _metric_problems(config, task, model.eval(), to_device(batch, _META))
 
 
@@ -149,25 +153,6 @@ def _expect_floats(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         )
 
 
-def _class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: Any) -> Iterator[tuple[str, str]]:
-    """Fewer classes among the logits than in the data, by its names, its vocabulary and its first targets."""
-    logits, targets = output.predictions, output.targets
-    if not (isinstance(logits, Tensor) and isinstance(targets, Tensor)):
-        return
-    if targets.is_floating_point() or logits.dim() != targets.dim() + 1:
-        return
-    given = logits.shape[-1 if logits.shape[:-1] == targets.shape else 1]
-    needed = max(getattr(data, "vocab_size", None) or 0, len(classes_of(data) or ()))
-    task: Any = config.task
-    ignored = getattr(getattr(task, "task", task), "ignore_index", None)
-    for tensor in _tensors(batch):
-        if tensor.shape == targets.shape and tensor.dtype == targets.dtype and tensor.numel():
-            counted = tensor if ignored is None else tensor[tensor != ignored]
-            needed = max(needed, int(counted.max()) + 1 if counted.numel() else 0)
-    if given < needed:
-        yield ("model", f"gives logits of {given} classes, and the data has {needed} at least")
-
-
 def _metric_problems(config: TrainConfig, task: Task, model: nn.Module, batch: Any) -> Iterator[tuple[str, str]]:
     if not config.metrics:
         return
@@ -184,16 +169,8 @@ def _metric_problems(config: TrainConfig, task: Task, model: nn.Module, batch: A
             yield from _told(error, f"metrics.{place}")
 
 
-def _tensors(batch: Any) -> Iterator[Tensor]:
-    if isinstance(batch, Tensor):
-        yield batch
-    elif isinstance(batch, dict | list | tuple):
-        for it in batch.values() if isinstance(batch, dict) else batch:
-            yield from _tensors(it)
-
-
 def _shapes(batch: Any) -> str:
-    shown = (f"{str(it.dtype).removeprefix('torch.')}{list(it.shape)}" for it in _tensors(batch))
+    shown = (f"{str(it.dtype).removeprefix('torch.')}{list(it.shape)}" for it in tensors_in(batch))
     return ", ".join(shown) or type(batch).__name__
 
 
@@ -201,31 +178,40 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
     """The paths in a config of a training, and what is wrong there; its data may be left unread."""
     if not (isinstance(config, TrainConfig) and isinstance(config.model, ModuleConfig)):
         return []
-    try:
-        module = build_on_meta(config.model)
-    except (BurnlikeError, RuntimeError, NotImplementedError) as error:
-        return [] if needs_values(error) else [("model", said(error))]
-    found = [*unmatched_groups(config, module)]
     if not data:
-        return [*found, *untrained_problems(module, config)]
-    return [*found, *record_problems(config, module), *_data_problems(config, module)]
-
-
-def _data_problems(config: Any, module: Any) -> list[tuple[str, str]]:
+        return [*_model_problems(config, None, lambda module: untrained_problems(module, config))]
     try:
-        data = transformed(config.data.init(), config.transforms)
-        batches = -(-len(data.train) // config.training.batch_size)
+        read = transformed(config.data.init(), config.transforms)
+        batches = -(-len(read.train) // config.training.batch_size)
     except Exception as error:  # of a class of one's own, anything
-        return [("data", said(error))]
-    found: list[tuple[str, str]] = []
+        return [*_model_problems(config, None, lambda module: record_problems(config, module)), ("data", said(error))]
+    return [*_model_problems(config, classes_of(read), lambda module: _data_problems(config, read, batches, module))]
+
+
+def _model_problems(
+    config: Any, classes: list[str] | None, more: Callable[[nn.Module], Iterable[tuple[str, str]]]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with the model for such classes, or `more` that is wrong with it if it can be built."""
+    try:
+        module = build_on_meta(model_config(config, classes))
+    except (BurnlikeError, RuntimeError, NotImplementedError) as error:
+        if not needs_values(error):
+            yield "model", said(error)
+        return
+    yield from unmatched_groups(config, module)
+    yield from more(module)
+
+
+def _data_problems(config: Any, data: Any, batches: int, module: Any) -> Iterator[tuple[str, str]]:
+    yield from record_problems(config, module)
     if config.training.steps_per_epoch is None:
         steps = config.training.epochs * config.training.steps_of(batches)
         reason = f"training.epochs times the batches of {len(data.train)} items"
-        found += config.schedule_problems(steps, reason)
+        yield from config.schedule_problems(steps, reason)
     try:
-        return [*found, *batch_problems(config, data, module)]
+        yield from batch_problems(config, data, module)
     except BurnlikeError as error:
-        return [*found, ("data", said(error))]
+        yield "data", said(error)
 
 
 def unmatched_groups(config: Any, module: Any) -> Iterator[tuple[str, str]]:
@@ -251,7 +237,7 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
     if not isinstance(model, ModuleConfig):
         raise ConfigError(f"--shapes: {type(config).__name__} has no model")
     place = find(tree, path).place
-    given = inputs or _implied(config, model, tree)
+    given = inputs or implied_inputs(config, model, tree)
     try:
         module = build_on_meta(model)
     except (BurnlikeError, RuntimeError, NotImplementedError) as error:
@@ -266,9 +252,9 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
     return found, [find(tree, path).place.problem(path, f"{rest}: {message}" if rest else message)]
 
 
-def _implied(config: Any, model: ModuleConfig, tree: Node) -> list[Input]:
+def implied_inputs(config: Any, model: ModuleConfig, tree: Node | None = None) -> list[Input]:
     """The inputs that a config implies: its `inputs:`, tokens or images of its data, or what the model's class says."""
-    if config is model and (said := inputs_of(tree, ModuleConfig)):
+    if config is model and tree is not None and (said := inputs_of(tree, ModuleConfig)):
         return said
     data = getattr(config, "data", None)
     length, shape = getattr(data, "context_length", None), getattr(data, "item_shape", None)
@@ -281,7 +267,7 @@ def _implied(config: Any, model: ModuleConfig, tree: Node) -> list[Input]:
     found = [Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items()]
     if not found:
         raise ConfigError(
-            "--shapes: the config does not say what the model's inputs are; give them by --input, such as"
+            "the config does not say what the model's inputs are; give them by --input, such as"
             " --input 8,3,32,32 or --input tokens=int64:8,128, or as `inputs: [8, 3, 32, 32]` in the file of a model"
         )
     return found

@@ -24,6 +24,7 @@ class LanguageModelConfig(TaskConfig["LanguageModel"], tag="LanguageModel", buil
         temperature: of the sampling; 0 always takes the likeliest token.
     """
 
+    head = "CausalLM"
     prompt: Annotated[str, Meta(min_length=1)] = "\n"
     sample_length: Annotated[int, Meta(ge=0), _SAMPLE] = 400
     temperature: NotNegative = 0.8
@@ -37,6 +38,7 @@ class ClassificationConfig(TaskConfig["Classification"], tag="Classification", b
         label_smoothing: share of the target that is spread over all classes.
     """
 
+    head = "SequenceClassification"
     multi_label: bool = False
     label_smoothing: Smoothing = 0.0
 
@@ -49,6 +51,7 @@ class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=
         label_smoothing: share of the target that is spread over all classes.
     """
 
+    head = "SemanticSegmentation"
     ignore_index: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     label_smoothing: Smoothing = 0.0
 
@@ -60,6 +63,7 @@ class RegressionConfig(TaskConfig["Regression"], tag="Regression", builds=".supe
         loss: `mse` (squared error), `mae` (absolute error) or `huber` (squared below 1, linear above).
     """
 
+    head = "SequenceClassification"
     loss: Literal["mse", "mae", "huber"] = "mse"
 
 
@@ -85,3 +89,7 @@ class LoraFineTuningConfig(TaskConfig["LoraFineTuning"], tag="LoraFineTuning", b
     task: TaskConfig
     lora: LoraConfig
     merge: bool = False
+
+    @property
+    def head(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.task.head
