@@ -63,12 +63,9 @@ class HuggingFaceDataset(Fingerprinted):
 
 def hugging_face(config: HuggingFaceConfig) -> Splits:
     path = existing(config.path, "data.path", "directory")
-    try:
-        import datasets
-    except ImportError as error:
-        raise DataError("type: HuggingFace needs the package datasets: pip install 'burnlike[datasets]'") from error
-    found = _opened(datasets, path)
-    parts = {"": found} if isinstance(found, datasets.Dataset) else {str(name): it for name, it in found.items()}
+    found = opened(path)
+    is_one = not isinstance(found, dict)
+    parts = {"": found} if is_one else {str(name): it for name, it in found.items()}
     files = {
         f"{name}/{place}": Path(it["filename"])
         for name, part in parts.items()
@@ -77,7 +74,7 @@ def hugging_face(config: HuggingFaceConfig) -> Splits:
     facts = {name: value for name, value in config.to_dict().items() if name != "path"}
     fingerprint = FileFingerprint(files, facts)
     parts = {name: _part(path, name, it, config.columns, fingerprint) for name, it in parts.items()}
-    if isinstance(found, datasets.Dataset):
+    if is_one:
         train, valid = split(parts[""], config.validation_fraction, config.split_seed, config.path)
         return Splits(train, valid, fingerprint=fingerprint)
     if config.train_split not in parts:
@@ -97,8 +94,14 @@ def _part(path: Path, name: str, dataset: Any, columns: Sequence[str], fingerpri
         raise DataError(f"{path / name}: {error}") from error
 
 
-def _opened(datasets: Any, path: Path) -> Any:
-    """What `save_to_disk` has written."""
+def opened(path: Path) -> Any:
+    """What `save_to_disk` has written: a `Dataset`, or a `DatasetDict`, which is a dict of them."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError(
+            f"{path}: data of Hugging Face needs the package datasets: pip install 'burnlike[datasets]'"
+        ) from error
     try:
         for file in path.rglob("*"):
             if not file.is_dir():

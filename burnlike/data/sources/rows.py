@@ -1,12 +1,13 @@
-"""Rows of CSV and of JSON lines, and the places that their values stand at."""
+"""Rows of CSV, of JSON lines, of Parquet and of Hugging Face's data sets, and the places that their values stand at."""
 
 import csv
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..._regular_file import open_regular
 from ...errors import DataError
@@ -14,12 +15,27 @@ from ...errors import DataError
 Row = Mapping[str, Any]
 
 
+class Dialect(NamedTuple):
+    """How a CSV file is written.
+
+    Attributes:
+        delimiter: between the fields of a row.
+        quote: around fields that have delimiters or ends of lines.
+        encoding: `utf-8`, with or without a byte order mark, `latin-1` or `cp1252`.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    encoding: str = "utf-8"
+
+
+CSV, TABS = Dialect(), Dialect("\t")
+
+
 class RowFile(Protocol):
     """A file of rows: iterating gives the line that each begins in, and its values by column."""
 
     path: Path
-
-    def __init__(self, path: Path) -> None: ...
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         """Read the file."""
@@ -31,14 +47,20 @@ class RowFile(Protocol):
 
 
 class CsvFile:
-    """CSV with a first line of names, in UTF-8."""
+    """CSV with a first line of names; of a stream, `content` is what it had."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, dialect: Dialect = CSV, content: Sequence[bytes] | None = None) -> None:
         self.path = path
+        self._dialect = dialect
+        self._content = content
         self._head: list[str] = []
 
+    def _lines(self) -> Iterator[str]:
+        return _lines(self.path, self._content, splits_returns=True, encoding=self._dialect.encoding)
+
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        reader = csv.reader(_lines(self.path, splits_returns=True), strict=True)
+        dialect = self._dialect
+        reader = csv.reader(self._lines(), delimiter=dialect.delimiter, quotechar=dialect.quote, strict=True)
         line = 1
         try:
             self._head = head = next(reader, [])
@@ -67,18 +89,19 @@ class CsvFile:
         return self._at(line, self._head.index(column)) if column in self._head else f"{self.path}:1:1"
 
     def _at(self, line: int, index: int) -> str:
-        below, column = _field(islice(_lines(self.path, splits_returns=True), line - 1, None), index)
+        below, column = _field(islice(self._lines(), line - 1, None), index, self._dialect)
         return f"{self.path}:{line + below}:{column}"
 
 
 class JsonLinesFile:
-    """One JSON object a line."""
+    """One JSON object a line; of a stream, `content` is what it had."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: Sequence[bytes] | None = None) -> None:
         self.path = path
+        self._content = content
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        for number, line in enumerate(_lines(self.path), start=1):
+        for number, line in enumerate(_lines(self.path, self._content), start=1):
             if not line.strip():
                 continue
             try:
@@ -96,7 +119,7 @@ class JsonLinesFile:
             yield number, row
 
     def place(self, line: int, column: str) -> str:
-        text = next(islice(_lines(self.path), line - 1, None), "")
+        text = next(islice(_lines(self.path, self._content), line - 1, None), "")
         return f"{self.path}:{line}:{_value(text, column)}"
 
 
@@ -113,47 +136,52 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _lines(path: Path, *, splits_returns: bool = False) -> Iterator[str]:
-    """The lines of UTF-8 text with their ends, without a byte order mark.
+def _lines(
+    path: Path, content: Sequence[bytes] | None, *, splits_returns: bool = False, encoding: str = "utf-8"
+) -> Iterator[str]:
+    """The lines of text with their ends, without a byte order mark.
 
     Args:
+        content: what stands for the file, if that has been read.
         splits_returns: whether a lone carriage return ends a line.
 
     Raises:
         DataError: the file can't be read, is not regular, or is not UTF-8.
     """
     try:
-        with open_regular(path) as file:
+        with open_regular(path) if content is None else nullcontext(content) as file:
             number = 0
             for raw in file:
                 splits = splits_returns and b"\r" in raw[:-2]
                 for line in re.findall(rb"[^\r]*\r\n?|[^\r]+", raw) if splits else [raw]:
                     number += 1
-                    yield _decoded(line, path, number)
+                    yield _decoded(line, path, number, encoding)
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}") from error
 
 
-def _decoded(line: bytes, path: Path, number: int) -> str:
+def _decoded(line: bytes, path: Path, number: int, encoding: str) -> str:
+    is_utf_8 = encoding == "utf-8"
     try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+        return line.decode("utf-8-sig" if is_utf_8 and number == 1 else encoding)
     except UnicodeDecodeError as error:
         byte = line[error.start]
         raise DataError(
-            f"{path}:{number}:{error.start + 1}: expected UTF-8, got the byte 0x{byte:02x}; convert the file"
+            f"{path}:{number}:{error.start + 1}: expected {'UTF-8' if is_utf_8 else encoding}, got the byte"
+            f" 0x{byte:02x}; convert the file"
         ) from error
 
 
-def _field(lines: Iterable[str], index: int) -> tuple[int, int]:
+def _field(lines: Iterable[str], index: int, dialect: Dialect) -> tuple[int, int]:
     """Where the field at `index` begins: lines below the first, and the column from 1."""
     is_quoted, is_start, below, column = False, True, 0, 1
     for below, line in enumerate(lines):
         for column, character in enumerate(line, start=1):
             if index == 0:
                 return below, column
-            if character == '"' and (is_quoted or is_start):
+            if character == dialect.quote and (is_quoted or is_start):
                 is_quoted = not is_quoted
-            elif character == "," and not is_quoted:
+            elif character == dialect.delimiter and not is_quoted:
                 index -= 1
                 is_start = True
                 continue
