@@ -8,9 +8,13 @@ from ...config.bounds import Size
 from ...config.file_paths import FilePath
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
     from .splits import Splits
     from .tables import Table
     from .tokens import TokenFile
+    from .unlabeled import Unlabeled
 
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Seed = Annotated[int, Meta(ge=0, lt=2**32)]
@@ -117,6 +121,11 @@ class ImageFolderConfig(DatasetConfig["Splits"], tag="ImageFolder", builds=".ima
     def item_shape(self) -> tuple[int, ...] | None:
         """Shape of an image; None where the files say it."""
         return None if self.size is None else (3 if self.mode == "RGB" else 1, *self.size)
+
+    def unlabeled(self, sources: "Sequence[Any]", facts: "Mapping[str, Any]", directory: "Path") -> "Unlabeled":
+        from .images import new_images
+
+        return new_images(self, sources)
 
 
 class TokensConfig(DatasetConfig["TokenFile"], tag="Tokens", builds=".tokens"):

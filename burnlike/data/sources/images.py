@@ -12,6 +12,7 @@ from ..dataset import FileFingerprint, Fingerprint, Fingerprinted, TensorDataset
 from .configs import DigitsConfig, ImageFolderConfig
 from .image_files import EXTENSIONS, read_image, read_mask
 from .splits import Splits, existing, split
+from .unlabeled import Unlabeled
 
 
 class ImageFolderDataset(Fingerprinted):
@@ -33,7 +34,7 @@ class ImageFolderDataset(Fingerprinted):
         augment: Callable[[Tensor], Tensor] | None = None,
         fingerprint: Fingerprint = None,
     ) -> None:
-        """Take the paths of images with their targets: a number, or the path of a mask."""
+        """Take the paths of images with their targets: a number, the path of a mask, or None for one that is empty."""
         self.items = list(items)
         self.mode = mode
         self.size = size
@@ -92,6 +93,8 @@ class ImageFolderDataset(Fingerprinted):
                     f" {list(mask.shape)}"
                 )
             target = mask
+        elif target is None:
+            target = torch.zeros(image.shape[1:], dtype=torch.int64)
         return (image if self.augment is None else self.augment(image)), target
 
 
@@ -139,6 +142,26 @@ def image_splits(config: ImageFolderConfig) -> Splits:
             f"{config.validation_path}: expected the classes of the training, {whole.classes}, got {valid.classes}"
         )
     return Splits(whole, valid, fingerprint=fingerprint)
+
+
+def new_images(config: ImageFolderConfig, sources: Sequence[Any]) -> Unlabeled:
+    """Images without targets, read as those of the training: files, all in folders, and those that a text stream names,
+    one a line; a DataError if there is no such file.
+    """
+    paths: list[Path] = []
+    for source in sources:
+        if not isinstance(source, Path):
+            named = [Path(line.strip()).expanduser() for line in source if line.strip()]
+        else:
+            named = images_in(source) if source.is_dir() else [source]
+            if not named:
+                raise DataError(f"{source}: expected images ({', '.join(EXTENSIONS)}), got none")
+        paths += named
+    for path in paths:
+        existing(str(path), "an image", "file")
+    target = 0 if config.masks is None else None
+    dataset = ImageFolderDataset([(it, target) for it in paths], mode=config.mode, size=config.size)
+    return Unlabeled(dataset, [*map(str, paths)])
 
 
 def digits(config: DigitsConfig) -> Splits:

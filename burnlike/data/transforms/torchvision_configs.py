@@ -22,6 +22,7 @@ Border = Literal["constant", "edge", "reflect", "symmetric"]
 Jitter = NotNegative | Pair | None
 Policy = Literal["imagenet", "cifar10", "svhn"]
 Bits = Annotated[int, Meta(ge=0, le=8)]
+Depth = Annotated[int, Meta(ge=-1, le=16)]
 
 Fields = dict[str, tuple[Any, ...]]
 """The type of each argument, and its default if it has one."""
@@ -36,7 +37,7 @@ _PADDED: Fields = {**_ZERO, "padding_mode": (Border, "constant")}
 
 RANDOM: dict[str, Fields] = {
     "AugMix": {
-        "severity": (Count, 3), "mixture_width": (Count, 3), "chain_depth": (Annotated[int, Meta(ge=-1, le=16)], -1), "alpha": (Positive, 1.0),
+        "severity": (Count, 3), "mixture_width": (Count, 3), "chain_depth": (Depth, -1), "alpha": (Positive, 1.0),
         "all_ops": (bool, True), **_BILINEAR, "fill": (Fill, None),
     },
     "AutoAugment": {"policy": (Policy, "imagenet"), **_NEAREST, "fill": (Fill, None)},
