@@ -17,6 +17,9 @@ Batch = TypeVar("Batch")
 
 PREFETCHED_PER_WORKER = 2
 
+STEPS_OF_LIKE_LENGTHS = 64
+"""Among how many steps items with a length are sorted by it."""
+
 
 class DataLoader(Generic[Item, Batch]):
     """Hands out the batches of one epoch after the other; each `iter()` goes on where the last one stopped.
@@ -24,8 +27,9 @@ class DataLoader(Generic[Item, Batch]):
     The order is a pure function of `(seed, epoch)`: neither the number of workers nor what was read before plays a
     part. With `steps_per_epoch`, epochs are equal pieces of an endless row of passes, each pass a new permutation, so
     every item is seen equally often whatever the length of an epoch. Without it, an epoch is one pass, and its last
-    batch may be smaller. What a dataset draws from the global random generators, as augmentation does, depends on the
-    seed, the epoch and the step only.
+    batch may be smaller. Of a dataset that has `lengths`, a number for each item, the items of a step have like ones.
+    What a dataset draws from the global random generators, as augmentation does, depends on the seed, the epoch and the
+    step only.
 
     Several ranks, with a loader each, see together what one process with batches of `world_size * batch_size` sees.
     Each takes an equal share of such a batch; a last batch that can't be divided is split as evenly as possible.
@@ -116,7 +120,7 @@ class DataLoader(Generic[Item, Batch]):
         self.fingerprint = fingerprint
         self.epoch = 0
         self.position = 0
-        self.skipped = self._damaged()
+        self.skipped = self._unreadable()
         self.is_padding = False
         self._passes: dict[tuple[int | None, int, int], Tensor] = {}
 
@@ -169,13 +173,12 @@ class DataLoader(Generic[Item, Batch]):
         own = self.indices(epoch, step)
         return Request(epoch, step, own or self._joined_indices(epoch, step)[:1])
 
-    def _damaged(self) -> int:
-        """How many items the dataset has left out already, as it could not read them; where one may be left out."""
-        damage: Sequence[str] = getattr(self.dataset, "damage", ())
-        if damage and self.on_bad_item == "raise":
-            more = f" (and {len(damage) - 1} more)" if len(damage) > 1 else ""
-            raise DataError(f"{damage[0]}{more}. {MEND}")
-        return len(damage)
+    def _unreadable(self) -> int:
+        """How many rows the dataset has left out already, as it could not read them; a DataError if none may be."""
+        rows: Sequence[str] = getattr(self.dataset, "unreadable", ())
+        if rows and self.on_bad_item == "raise":
+            raise DataError(f"{rows[0]}{f' (and {len(rows) - 1} more)' if rows[1:] else ''}. {MEND}")
+        return len(rows)
 
     def rewind(self) -> None:
         """Go back to the beginning of epoch 0."""
@@ -208,7 +211,7 @@ class DataLoader(Generic[Item, Batch]):
         old_data, data = ([it.get(name) for name in ("num_items", "fingerprint")] for it in (before, now))
         if old_data != data:
             shown = [f"{count} items with the fingerprint {hash_!s:.12}" for count, hash_ in (old_data, data)]
-            explained: Any = getattr(self.dataset, "change_since", None)
+            explained: Any = getattr(self.dataset, "changes_since", None)
             raise DataError(
                 "the saved loader position is one of other data: the content of its files, or what is taken of them,"
                 f" was {shown[0]}, is {shown[1]} now{explained(old_data[1]) if explained else ''}"
@@ -270,13 +273,16 @@ class DataLoader(Generic[Item, Batch]):
 
     def _taken(self, number: int, start: int, stop: int) -> list[int]:
         """The indices at these positions of one pass; the order of the last two passes is kept."""
-        own: Any = getattr(self.dataset, "order", None)
+        own: Any = getattr(self.dataset, "order_of_pass", None)
         if own is not None:
             return own(self.seed, number, start, stop)
         key = (self.seed, len(self.dataset), number)
         order = self._passes.get(key)
         if order is None:
             order = _permutation(*key)
+            lengths: Any = getattr(self.dataset, "lengths", None)
+            if lengths is not None and self.seed is not None:
+                order = by_length(order, lengths, self._joined * self.accumulation_steps)
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
         return order[start:stop].tolist()
@@ -295,6 +301,29 @@ def _permutation(seed: int | None, n_items: int, number: int) -> Tensor:
     digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
     return torch.randperm(n_items, generator=generator)
+
+
+def by_length(order: Tensor, lengths: Any, step_size: int) -> Tensor:
+    """The order changed so that the items of an optimizer step have like lengths, which need little padding.
+
+    Items change places within windows of some steps only, and the steps of all windows are in a random order that
+    follows from the one that is given. What is left at the end of the items stays there.
+
+    Args:
+        order: int64 `[n]`, a random order of the items.
+        lengths: of the items, by their indices.
+        step_size: items of a step.
+    """
+    sizes = torch.as_tensor(lengths)
+    n_steps = len(order) // step_size
+    if n_steps == 0:
+        return order
+    steps: list[Tensor] = []
+    together = max(1, min(STEPS_OF_LIKE_LENGTHS, n_steps // 4))  # with few steps, else, the same items would meet again
+    for window in order[: n_steps * step_size].split(step_size * together):
+        steps += window[sizes[window].argsort(stable=True)].split(step_size)
+    places = order[:n_steps].argsort(stable=True).tolist()  # random, as the order is
+    return torch.cat([*(steps[place] for place in places), order[n_steps * step_size :]])
 
 
 def _same(made: Made) -> Made:

@@ -9,6 +9,7 @@ import torch
 
 from ...errors import DataError
 from ..dataset import Dataset, Fingerprint, Fingerprinted
+from ..describing import described, shown
 from ..transforms.datasets import ComposedDataset, SelectionDataset
 
 
@@ -52,6 +53,16 @@ class Splits(Fingerprinted):
             self.facts = facts
         if files is not None:
             self.files = files
+
+    def describe(self) -> list[str]:
+        """Lines for a person about the data, for `burnlike data`; a kind of data that knows more than the numbers of
+        items and of each class defines its own.
+        """
+        return described(self)
+
+    def examples(self, count: int) -> list[str]:
+        """The first items to train on, as text; parts without loss are between `MASKED` and `UNMASKED`."""
+        return [shown(self.train[index]) for index in range(min(count, len(self.train)))]
 
 
 def split(dataset: Any, fraction: float, seed: int, name: str) -> tuple[SelectionDataset[Any], SelectionDataset[Any]]:

@@ -1,0 +1,58 @@
+"""`burnlike data CONFIG`: what a training will read: numbers, lengths, classes, and the first examples."""
+
+import argparse
+import sys
+
+import burnlike.config.registry as registry
+from burnlike._terminal import harmless
+from burnlike.config.shipped import config_file
+from burnlike.errors import ArgumentError
+from burnlike.train.job.configs import TrainConfig
+
+from ..config_options import add_import_option, add_set_option
+from ..tables import say
+
+_GREY, _PLAIN = "\x1b[90m", "\x1b[0m"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "a YAML file of a training, or a shipped config"
+    parser.add_argument("file", type=config_file, metavar="CONFIG", help=text)
+    parser.add_argument("--first", type=int, default=5, metavar="N", help="how many examples to show (default: 5)")
+    add_set_option(parser)
+    add_import_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.first < 0:
+        raise ArgumentError(f"--first: expected 0 or more, got {args.first}")
+    registry.import_modules(args.imports)
+    config = TrainConfig.load(args.file, args.overrides)
+    from burnlike.data import transformed
+    from burnlike.data.describing import MASKED, UNMASKED, described, shown
+
+    data = config.data.init()
+    describe, examples = getattr(data, "describe", None), getattr(data, "examples", None)
+    for line in describe() if describe else described(data):
+        say(line)
+    if config.transforms:
+        changed = transformed(data, config.transforms)
+        say(f"transforms: {len(changed.train):,} items to train on, {len(changed.valid):,} to validate on")
+    some = range(min(args.first, len(data.train)))
+    for number, text in enumerate(examples(args.first) if examples else (shown(data.train[it]) for it in some), 1):
+        marks = (_GREY, _PLAIN) if sys.stdout.isatty() else ("[[", "]]")
+        pieces = (MASKED, marks[0]), (UNMASKED, marks[1])
+        print(f"\nexample {number}")
+        print(_marked(text, pieces))
+    return 0
+
+
+def _marked(text: str, marks: tuple[tuple[str, str], ...]) -> str:
+    """The text, safe for a terminal, with what stands for each mark."""
+    known = dict(marks)
+    pieces, begin = [], 0
+    for place, character in enumerate(text):
+        if character in known:
+            pieces += [harmless(text[begin:place]), known[character]]
+            begin = place + 1
+    return "".join([*pieces, harmless(text[begin:])])
