@@ -1,7 +1,7 @@
 """StreamDataset: items of several sources, in an order that is computed on demand."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
@@ -9,11 +9,18 @@ import torch
 from torch import Tensor
 
 from ..batching import to_device
+from .files import Known
 from .order import BlockOrder, Interleave
 
 
 class Source(Protocol):
-    """Items in files, by index."""
+    """Items in files, by index.
+
+    Attributes:
+        vocab_size: a token that is not below it is an error.
+    """
+
+    vocab_size: int | None
 
     def __len__(self) -> int: ...
 
@@ -43,7 +50,7 @@ class Part(NamedTuple):
 
 
 class StreamDataset:
-    """Items of several sources; an index counts through one after the other, `order` says which are at a position.
+    """Items of several sources; an index counts through one after the other. `order_of_pass` says which are where.
 
     With weights, a pass has as many items as the sources together, of which some come more often and others not at
     all; each source goes on in the next pass where it stopped, and every item of it has come before any comes again.
@@ -56,11 +63,20 @@ class StreamDataset:
         parts: Sequence[Part],
         weights: Sequence[float] | None,
         window_bytes: int,
-        fingerprint: Callable[[], str],
-        damage: Sequence[str] = (),
+        fingerprint: Known,
+        unreadable: Sequence[str] = (),
     ) -> None:
+        """Put sources together.
+
+        Args:
+            parts: of one kind.
+            weights: of each part; None for every item once in a pass.
+            window_bytes: how much is mixed item by item.
+            fingerprint: gives the hash of all shards.
+            unreadable: the places of damaged rows that were left out when tokens were made, and what is wrong there.
+        """
         self.parts = list(parts)
-        self.damage = tuple(damage)
+        self.unreadable = tuple(unreadable)
         self._first = self.parts[0].source
         self._sizes = [it.last - it.first for it in parts]
         self._ends = [*accumulate(self._sizes)]
@@ -82,13 +98,22 @@ class StreamDataset:
         """A hash of the content of the shards, by which a saved position knows them again."""
         return self._fingerprint()
 
+    def changes_since(self, fingerprint: object) -> str:
+        """What is otherwise than it was when the data had this fingerprint, for the end of a sentence."""
+        return self._fingerprint.change(fingerprint)
+
+    def expect_vocabulary(self, size: int) -> None:
+        """Make tokens that a model of so many doesn't know errors, which name their places."""
+        for part in self.parts:
+            part.source.vocab_size = size
+
     def __len__(self) -> int:
         return self._ends[-1]
 
     def __getitem__(self, index: int, /) -> Any:
         return self._first.item(self.read([index])[0])
 
-    def order(self, seed: int | None, number: int, start: int, stop: int) -> list[int]:
+    def order_of_pass(self, seed: int | None, number: int, start: int, stop: int) -> list[int]:
         """The indices at these positions of a pass."""
         if self._mixture is None:
             return self._orders[0].take(seed, number, start, stop).tolist()

@@ -28,6 +28,7 @@ class RowSource:
     def __init__(self, shards: Sequence[Shard], columns: Sequence[str], window_bytes: int) -> None:
         """Index the shards; a DataError if one can't be read."""
         self.columns = tuple(columns)
+        self.vocab_size: int | None = None  # rows have no tokens
         opened = OpenFiles()
         self._groups = _Groups(window_bytes)
         self._shards = [

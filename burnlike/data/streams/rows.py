@@ -65,7 +65,7 @@ def object_of(line: bytes, columns: Sequence[str] | None) -> Any:
 
 
 def _hint(name: str, known: Sequence[str]) -> str:
-    return nearest(name, known) or f"; there are {', '.join(known[:20])}"
+    return nearest(name, [*known]) or f"; there are {', '.join(known[:20])}"
 
 
 def _parquet_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:

@@ -31,7 +31,7 @@ class Stream(Splits):
         self._config = config
         self._codec = TextCodec(_tokenizer(config)) if not (config.columns or config.tokens) else None
         self._shards: list[Shard] = []
-        self._damage: list[str] = []
+        self._unreadable: list[str] = []
         self._sources = [
             self._source(it.path, it.pattern, f"data.sources.{place}.path") for place, it in enumerate(config.sources)
         ]
@@ -41,7 +41,7 @@ class Stream(Splits):
         known = Known(self._shards, facts, weights, _identity(config))
         window_bytes = (config.shuffle_window_mib << 20) // (len(train) if weights else 1)
         super().__init__(
-            StreamDataset(train, weights, window_bytes, known, self._damage),
+            StreamDataset(train, weights, window_bytes, known, self._unreadable),
             StreamDataset(valid, None, window_bytes, known),
             fingerprint=known,
             files={} if config.tokenizer is None else {"tokenizer.json": Path(config.tokenizer).expanduser()},
@@ -52,9 +52,9 @@ class Stream(Splits):
 
     def expect_vocabulary(self, size: int) -> None:
         """Make tokens that a model of so many doesn't know errors of the data, which name their places."""
-        for part in (*self.train.parts, *self.valid.parts):
-            if isinstance(part.source, WindowSource):
-                part.source.vocab_size = size
+        for dataset in (self.train, self.valid):
+            if isinstance(dataset, StreamDataset):
+                dataset.expect_vocabulary(size)
 
     def _parts(self) -> tuple[list[Part], list[Part]]:
         """What is trained on, and what is validated on."""
@@ -92,7 +92,7 @@ class Stream(Splits):
         else:
             encoder = TextEncoder(self._codec, config.text, config.separator, _identity(config))
         made = [tokenized(it, encoder, has_marks=config.packing) for it in shards]
-        self._damage += [text for it in made for text in it.damage]
+        self._unreadable += [text for it in made for text in it.unreadable]
         return [it.numbers for it in made]
 
 

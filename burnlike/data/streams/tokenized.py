@@ -17,9 +17,7 @@ from .windows import BEGINS, COUNTS, Numbers
 
 _VERSION = 1
 _ROWS_AT_ONCE = 512
-_SHOWN_DAMAGE = 20
 _QUIET_S = 5.0
-_MOST_BYTES = 2**20
 
 Value = TypeVar("Value")
 
@@ -50,11 +48,10 @@ class Encoder(Protocol):
 
 
 class Tokenized(NamedTuple):
-    """A shard as tokens; how many of its rows are damaged, and what the first of them are."""
+    """A shard as tokens, and for each row that is damaged its place and what is wrong."""
 
     numbers: Numbers
-    n_damaged: int
-    damage: list[str]
+    unreadable: list[str]
 
 
 def tokenized(shard: Shard, encoder: Encoder, *, has_marks: bool) -> Tokenized:
@@ -65,17 +62,16 @@ def tokenized(shard: Shard, encoder: Encoder, *, has_marks: bool) -> Tokenized:
     """
     facts = (_VERSION, shard.content(), shard.kind, encoder.facts, encoder.columns, has_marks)
     place = made("tokens", facts, lambda directory: _write(directory, shard, encoder, has_marks))
-    said = json.loads(read_regular(place / "facts.json", _MOST_BYTES))
+    said = json.loads(read_regular(place / "facts.json"))
     marks = place / "marks" if has_marks else None
-    damage = [it.replace("\0", str(shard.path)) for it in said["damage"]]
-    return Tokenized(Numbers(place / "tokens", encoder.dtype, 0, said["tokens"], marks), said["damaged"], damage)
+    unreadable = [it.replace("\0", str(shard.path)) for it in said["unreadable"]]
+    return Tokenized(Numbers(place / "tokens", encoder.dtype, 0, said["tokens"], marks), unreadable)
 
 
 def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool) -> None:
     import numpy
 
-    count, damage, n_damaged = 0, [], 0
-    said = time.monotonic()
+    count, unreadable, said = 0, [], time.monotonic()
     with (directory / "tokens").open("wb") as tokens_file, (directory / "marks").open("wb") as marks_file:
         for rows in _pieces(values_of(shard, encoder.columns), _ROWS_AT_ONCE):
             good = [it for it in rows if not isinstance(it[1], Damaged)]
@@ -83,8 +79,7 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool) -> 
             for place, value in rows:
                 it = value if isinstance(value, Damaged) else next(found)
                 if isinstance(it, Damaged):
-                    n_damaged += 1
-                    damage += [it.said(place)] if len(damage) < _SHOWN_DAMAGE else []
+                    unreadable.append(it.said(place))
                     continue
                 tokens_file.write(numpy.asarray(it.tokens, encoder.dtype).tobytes())
                 count += len(it.tokens)
@@ -96,8 +91,7 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool) -> 
         for file in (tokens_file, marks_file):
             file.flush()
             os.fsync(file.fileno())
-    facts = {"tokens": count, "damaged": n_damaged, "damage": damage}
-    (directory / "facts.json").write_text(json.dumps(facts))
+    (directory / "facts.json").write_text(json.dumps({"tokens": count, "unreadable": unreadable}))
 
 
 def _marks(row: Encoded) -> bytes:
@@ -118,13 +112,14 @@ class TextEncoder:
 
     def __init__(self, codec: Any, column: str, separator: str, identity: str) -> None:
         self._codec = codec
-        self.columns = (column,)
+        self.columns: tuple[str, ...] | None = (column,)
+        self._column = column
         self.dtype = dtype_for(codec.vocab_size)
-        self.facts = ("text", separator, identity)
+        self.facts: tuple[Any, ...] = ("text", separator, identity)
         self._separator = codec.encode(separator).tolist() if separator else []
 
     def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged]:
-        (column,) = self.columns
+        column = self._column
         texts = [it[column] if isinstance(it[column], str) else None for it in rows]
         tokens = iter(self._codec.encode_all([it for it in texts if it is not None]))
         return [
@@ -141,11 +136,12 @@ class ColumnEncoder:
     dtype = "uint32"
 
     def __init__(self, column: str) -> None:
-        self.columns = (column,)
-        self.facts = ("tokens",)
+        self.columns: tuple[str, ...] | None = (column,)
+        self._column = column
+        self.facts: tuple[Any, ...] = ("tokens",)
 
     def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged]:
-        (column,) = self.columns
+        column = self._column
         return [
             Encoded(it[column])
             if _are_tokens(it[column])

@@ -25,6 +25,7 @@ class Numbers(NamedTuple):
 
     Attributes:
         start: byte of the first.
+        length: how many there are.
         marks: a file with a byte for each, of `BEGINS` and `COUNTS`; None where there are no documents.
         status: size and time of the file; None where it does not change.
     """
@@ -32,7 +33,7 @@ class Numbers(NamedTuple):
     path: Path
     dtype: str
     start: int
-    count: int
+    length: int
     marks: Path | None = None
     status: tuple[int, int] | None = None
 
@@ -48,10 +49,10 @@ class WindowSource:
 
     def __init__(self, files: Sequence[Numbers], size: int, stride: int, *, has_marks: bool, name: str) -> None:
         """Raise DataError if there are too few tokens for one window."""
-        self.files = [it for it in files if it.count]
+        self.files = [it for it in files if it.length]
         self.size, self.stride, self.has_marks = size, stride, has_marks
         self.vocab_size: int | None = None
-        self._ends = [*accumulate(it.count for it in self.files)]
+        self._ends = [*accumulate(it.length for it in self.files)]
         self._open = OpenFiles()
         if not self._ends or self._ends[-1] < size:
             count = self._ends[-1] if self._ends else 0
@@ -65,7 +66,7 @@ class WindowSource:
 
         window_bytes = self.stride * numpy.dtype(self.files[0].dtype).itemsize
         count = max(1, _BLOCK_BYTES // window_bytes)
-        edges = torch.tensor([*range(first, last, count), last])
+        edges = torch.cat([torch.arange(first, last, count), torch.tensor([last])])
         return edges, edges.diff() * window_bytes
 
     def read(self, indices: Sequence[int]) -> list[Any]:
@@ -75,15 +76,15 @@ class WindowSource:
         return row
 
     def collate(self, rows: Sequence[Any]) -> Any:
-        return default_collate(rows)
+        return default_collate([*rows])
 
     def _window(self, first: int) -> Any:
         tokens, marks = [], []
         place, start, left = bisect_right(self._ends, first), first, self.size
         while left:
             file = self.files[place]
-            inside = start - (self._ends[place] - file.count)
-            count = min(left, file.count - inside)
+            inside = start - (self._ends[place] - file.length)
+            count = min(left, file.length - inside)
             tokens.append(self._numbers(file, inside, count))
             if self.has_marks:
                 marks.append(torch.frombuffer(bytearray(self._open.read(file.marks, inside, count)), dtype=torch.uint8))  # pyright: ignore[reportArgumentType]

@@ -244,14 +244,14 @@ class MapperDataset(Generic[Item, Mapped]):
         return getattr(self.dataset, "fingerprint", None)
 
     @property
-    def order(self) -> Any:
+    def order_of_pass(self) -> Any:
         """That of the dataset; None where the loader makes it."""
-        return getattr(self.dataset, "order", None)
+        return getattr(self.dataset, "order_of_pass", None)
 
     @property
-    def damage(self) -> Sequence[str]:
-        """What the dataset could not read."""
-        return getattr(self.dataset, "damage", ())
+    def unreadable(self) -> Sequence[str]:
+        """The rows that the dataset has left out already."""
+        return getattr(self.dataset, "unreadable", ())
 
     def __len__(self) -> int:
         return len(self.dataset)

@@ -63,8 +63,9 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     options: dict[str, Any] = {"device": run.device, "precision": training.precision}
     learner = Learner(run.model, SgdConfig().init(), 0.0, task=run.task, metrics=metrics, **options)
     learner.step = run.step
+    skipped_before = loader.skipped
     values = learner.evaluate(loader)
-    items = len(parts[name]) - loader.skipped
+    items = len(parts[name]) - (loader.skipped - skipped_before)
     file = _free(run.path / EVALUATIONS, f"{name}-step-{run.step:08d}")
     facts = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "seconds": time.perf_counter() - started}
     about = {"step": run.step, "weights": run.weights, "split": name, "items": items, **said}
