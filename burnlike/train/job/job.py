@@ -103,6 +103,8 @@ class Job:
         lines.append(f"model     {own_class(self.model).__name__}, {n_params:,} parameters")
         lines += self.said
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
+        if unreadable := getattr(self.data.train, "unreadable", ()):
+            lines.append(f"          {len(unreadable):,} rows that can't be read are left out, the first: {unreadable[0]}")
         training = self.config.training
         factors = (training.accumulation_steps, self.parallel.world_size)
         items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"
