@@ -8,6 +8,7 @@ from .dataset import (
     TensorDataset as TensorDataset,
 )
 from .loader import DataLoader as DataLoader
+from .resumable import Resumable as Resumable
 from .sources.configs import (
     ComposedConfig as ComposedConfig,
     CsvConfig as CsvConfig,

@@ -69,6 +69,7 @@ class DataLoader(Generic[Item, Batch]):
         world_size: int = 1,
         accumulation_steps: int = 1,
         fingerprint: str | None = None,
+        drop_last: bool = False,
     ) -> None:
         """Make a loader at the beginning of epoch 0.
 
@@ -88,9 +89,10 @@ class DataLoader(Generic[Item, Batch]):
             accumulation_steps: how many batches an optimizer step takes: a position saved at the end of a step is
                 also one of batches that are divided otherwise.
             fingerprint: a hash of the data, where the dataset has none.
+            drop_last: whether an epoch that is one pass leaves out a last batch that is smaller.
 
         Raises:
-            DataError: there are no items.
+            DataError: there are no items, or with drop_last not enough for a batch.
             ValueError: a number is out of range.
         """
         if len(dataset) == 0:
@@ -118,6 +120,9 @@ class DataLoader(Generic[Item, Batch]):
         self.world_size = world_size
         self.accumulation_steps = accumulation_steps
         self.fingerprint = fingerprint
+        self.drop_last = drop_last
+        if len(self) == 0:
+            raise DataError(f"drop_last leaves none of {len(dataset)} items in batches of {self._joined}")
         self.epoch = 0
         self.position = 0
         self.skipped = self._unreadable()
@@ -130,7 +135,10 @@ class DataLoader(Generic[Item, Batch]):
 
     def __len__(self) -> int:
         """Batches of an epoch."""
-        return self.steps_per_epoch or -(-len(self.dataset) // self._joined)
+        if self.steps_per_epoch:
+            return self.steps_per_epoch
+        count = len(self.dataset) // self._joined
+        return count if self.drop_last or count * self._joined == len(self.dataset) else count + 1
 
     @property
     def _joined(self) -> int:
@@ -147,7 +155,7 @@ class DataLoader(Generic[Item, Batch]):
         maker = BatchMaker(self.dataset, self.batcher, self.seed, self.on_bad_item)
         if self.num_workers == 0:
             for step in steps:
-                yield self._hand_out(step, maker.make(self._request(epoch, step), self.device))
+                yield self._hand_out(step, maker.make(self.request(epoch, step), self.device))
         else:
             for step, made in zip(steps, self._made_ahead(maker, epoch, steps), strict=True):
                 yield self._hand_out(step, made)
@@ -169,7 +177,8 @@ class DataLoader(Generic[Item, Batch]):
             taken += self._taken(number, start, min(start + size - len(taken), n_items))
         return taken
 
-    def _request(self, epoch: int, step: int) -> Request:
+    def request(self, epoch: int, step: int) -> Request:
+        """What a batch is made by; a rank that has no items of it gets one of another rank."""
         own = self.indices(epoch, step)
         return Request(epoch, step, own or self._joined_indices(epoch, step)[:1])
 
@@ -239,7 +248,7 @@ class DataLoader(Generic[Item, Batch]):
         """Batches from worker processes, in their order, on the device."""
         ahead = TorchLoader(
             maker,  # pyright: ignore[reportArgumentType] - a dataset whose indices are requests
-            sampler=(self._request(epoch, step) for step in steps),  # pyright: ignore[reportArgumentType] - read once
+            sampler=(self.request(epoch, step) for step in steps),  # pyright: ignore[reportArgumentType] - read once
             batch_size=None,
             num_workers=min(self.num_workers, len(steps)),
             collate_fn=_same,  # pyright: ignore[reportArgumentType] - what torch would convert stays as it is
