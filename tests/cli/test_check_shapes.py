@@ -133,7 +133,7 @@ def test_without_inputs_the_option_is_named(capsys: pytest.CaptureFixture[str]) 
     Path("rule.yaml").write_text("type: AdamW")
     status, out, _ = check(capsys, "graph.yaml", "rule.yaml", "resnet18_cifar", "--shapes")
     assert status == 2
-    assert "graph.yaml: --shapes: the config does not say what the model's inputs are; give them by --input" in out
+    assert "graph.yaml: the config does not say what the model's inputs are; give them by --input" in out
     assert "rule.yaml: --shapes: AdamWConfig has no model" in out
     assert "total: 11,173,962 parameters" in out  # the others are shown all the same
     assert out.endswith("2 mistakes in 2 files of 3\n")

@@ -1,5 +1,7 @@
-"""Each ready model exported to ONNX and run by onnxruntime."""
+"""Each ready model exported to ONNX and run by onnxruntime, and as a program of torch.export."""
 
+import inspect
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,39 +10,51 @@ import pytest
 import torch
 
 from burnlike import nn
+from burnlike.config.root_keys import Input
+from burnlike.errors import ConfigError
 from burnlike.models import Mlp
+from burnlike.train.export.exporting import export
+from burnlike.train.export.onnx import write_onnx
+from burnlike.train.export.program import program_of
+from burnlike.train.export.source import Source
+from burnlike.train.export.torch_program import write_program
 
-from ..nn.cases import tensors_of
 from .cases import CASES, ModelCase
-from .test_every_model import run
 
 
 def single(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def expect_same(model: torch.nn.Module, inputs: tuple[Any, ...], expected: object, file: Path) -> None:
-    program = torch.onnx.export(model, inputs, dynamo=True, verbose=False)
-    assert program is not None
-    program.save(file)
-    session = onnxruntime.InferenceSession(file)
-    given = {place.name: it.numpy() for place, it in zip(session.get_inputs(), tensors_of(inputs), strict=True)}
-    found, wanted = [torch.from_numpy(it) for it in session.run(None, given)], tensors_of(expected)
-    assert len(found) >= len(wanted)
-    for one, other in zip(found, wanted, strict=False):
-        torch.testing.assert_close(one, other.detach(), rtol=1e-4, atol=1e-5)
+def source_of(model: torch.nn.Module, config: Any) -> Source:
+    return Source(model, config, ["a", "b"], [], {})
 
 
 # The exporter asks torch's pytrees in an old way.
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(it, id=it.name, marks=[] if it.name == Mlp.__name__ else [pytest.mark.slow]) for it in CASES],
+    ("write", "case"),
+    [
+        pytest.param(write, it, id=f"{name}-{it.name}", marks=[] if it.name == Mlp.__name__ else [pytest.mark.slow])
+        for name, write in (("onnx", write_onnx), ("pt2", write_program))
+        for it in CASES
+        if name == "onnx" or it.name in ("Mlp", "DecoderLm", "EncoderDecoder", "LstmLm")
+    ],
 )
-def test_onnxruntime_computes_the_same(case: ModelCase, tmp_path: Path) -> None:
+def test_every_model_is_exported_for_other_sizes_of_batches_and_sequences(
+    write: Any, case: ModelCase, tmp_path: Path
+) -> None:
     model = case.model().float()
-    inputs = tuple(single(it) if isinstance(it, torch.Tensor) else it for it in case.drawn())
-    expect_same(model, inputs, run(model, case, single), tmp_path / "model.onnx")
+    names = [*inspect.signature(model.forward).parameters]
+    example = {name: single(it) for name, it in zip(names, case.drawn(), strict=False)}
+    lines = write(source_of(model, case.config), program_of(model, example), example, tmp_path / "model")
+    # The writers compare with the model themselves, and refuse what differs by more than rounding explains.
+    checked = [line for line in lines if line.startswith("checked")]
+    assert len(checked) == 2
+    batches = {f"[{2 if place == 0 else 3}," for place in range(2)}
+    assert all(any(it in line for it in batches) for line in checked)
+    fixed = [line for line in lines if line.startswith("fixed")]
+    assert fixed == [] or case.name == "LstmLm"  # torch writes its steps one by one
 
 
 @pytest.mark.slow
@@ -57,7 +71,41 @@ def test_onnxruntime_computes_the_same(case: ModelCase, tmp_path: Path) -> None:
 def test_two_directions(config: Any, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(config.init()).eval()  # also behind a prefix
-    x = torch.randn(2, 5, 3)
     names = [name for name, _ in model.named_parameters()]
-    expect_same(model, (x,), model(x), tmp_path / "model.onnx")
+    inputs = [Input((2, 5, 3), "float32")]
+    assert "checked" in " ".join(export(source_of(model, config), "onnx", tmp_path / "model.onnx", inputs=inputs))
     assert [name for name, _ in model.named_parameters()] == names
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+def test_a_file_says_what_its_user_needs(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = nn.LinearConfig(d_input=3, d_output=2)
+    source = Source(config.init(), config, ["cat", "dog"], [([0.5], [2.0])], {"step": 7})
+    expected = source.model((torch.ones(2, 3) - 0.5) / 2.0)
+    export(source, "onnx", tmp_path / "m.onnx", normalize=True, inputs=[Input((2, 3), "float32")])
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    said = session.get_modelmeta().custom_metadata_map
+    assert json.loads(said["classes"]) == ["cat", "dog"]
+    assert json.loads(said["normalize"]) == [{"mean": [0.5], "std": [2.0]}]
+    assert (said["normalized_in_the_model"], said["step"]) == ("true", "7")
+    assert ([it.name for it in session.get_inputs()], session.get_inputs()[0].shape) == (["x"], ["batch", 3])
+    (found,) = session.run(None, {"x": torch.ones(2, 3).numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), expected.detach())
+    assert [it.name for it in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_a_result_that_differs_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    class Forgetful(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x + self.calls
+
+    source = source_of(Forgetful(), None)
+    with pytest.raises(ConfigError, match="computes something else: output differs from the model's by"):
+        export(source, "pt2", tmp_path / "m.pt2", inputs=[Input((2, 3), "float32")])
+    assert [*tmp_path.iterdir()] == []

@@ -1,0 +1,78 @@
+"""`burnlike export RUN --to onnx`: the model of a run for other programs."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import burnlike.config.registry as registry
+from burnlike.config import ModuleConfig
+from burnlike.config.tree import read_tree
+from burnlike.errors import ArgumentError, ConfigError
+
+from ..config_options import add_input_option, root_class
+from ..run_options import add_run_options, opened, place_of
+from ..tables import say
+
+if TYPE_CHECKING:
+    from burnlike.train.export.source import Source
+
+_TARGETS = ("onnx", "pt2", "hf", "burn")
+_CONFIGS = (".yaml", ".yml")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_options(parser)
+    text = (
+        "onnx: for onnxruntime; pt2: a program of torch.export; hf: a directory that transformers loads; burn: a record"
+        " for Burn with the Rust of its struct"
+    )
+    parser.add_argument("--to", required=True, choices=_TARGETS, help=text)
+    text = "the file of onnx and pt2, the directory of hf and burn (default: in exports/ of the run)"
+    parser.add_argument("--out", type=Path, metavar="PATH", help=text)
+    parser.add_argument("--record", type=Path, metavar="FILE", help="where RUN is the YAML of a model: its weights")
+    text = "the type of the parameters (default: as they are)"
+    parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], help=text)
+    parser.add_argument("--quantize", choices=["int8"], help="round the weights of matrix products to 8 bits")
+    text = "put what `Normalize` of the data does into the model, which then takes images as they are read"
+    parser.add_argument("--with-normalize", action="store_true", help=text)
+    add_input_option(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    source = _of_config(args) if args.place.endswith(_CONFIGS) else _of_run(args)
+    from burnlike.train.export.exporting import NAMES, export
+
+    out = args.out
+    if out is None:
+        place = Path(args.place).parent if source.run is None else source.run.path
+        out = place / "exports" / NAMES[args.to]
+    options = {"dtype": args.dtype, "quantize": args.quantize, "normalize": args.with_normalize, "inputs": args.inputs}
+    for line in export(source, args.to, out, **options):
+        say(line)
+    return 0
+
+
+def _of_run(args: argparse.Namespace) -> "Source":
+    if args.record is not None:
+        raise ArgumentError(
+            f"--record is for the YAML of a model; {place_of(args.place)} is a run, which has its weights"
+        )
+    loaded = opened(args)
+    from burnlike.train.export.source import source_of_run
+
+    return source_of_run(loaded)
+
+
+def _of_config(args: argparse.Namespace) -> "Source":
+    if args.record is None:
+        raise ArgumentError(f"{args.place}: give the weights of this model by --record FILE, or name a run")
+    registry.import_modules(args.imports)
+    registry.load_built_in()
+    tree = read_tree(args.place, args.overrides)
+    config = root_class(tree.root).from_tree(tree)
+    config = getattr(config, "model", config)
+    if not isinstance(config, ModuleConfig):
+        raise ConfigError(f"{args.place}: expected the config of a model or of a training, got {type(config).__name__}")
+    from burnlike.train.export.source import source_of_config
+
+    return source_of_config(config, args.record)

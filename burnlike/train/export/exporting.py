@@ -1,0 +1,87 @@
+"""Exports of a model: what each target takes, and the call of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from ...config.root_keys import Input
+from ...errors import ArgumentError
+from .program import program_of
+from .source import Source, example_of
+
+Target = Literal["onnx", "pt2", "hf", "burn"]
+Dtype = Literal["float32", "float16", "bfloat16"]
+NAMES = {"onnx": "model.onnx", "pt2": "model.pt2", "hf": "huggingface", "burn": "burn"}
+"""The file, or the directory, that a target writes where `--out` says no other."""
+
+
+def export(
+    source: Source,
+    to: Target,
+    out: Path,
+    *,
+    dtype: Dtype | None = None,
+    quantize: Literal["int8"] | None = None,
+    normalize: bool = False,
+    inputs: Sequence[Input] = (),
+) -> list[str]:
+    """Write a model for other programs, and say what came of it.
+
+    Args:
+        to: `onnx`; `pt2`, a program of `torch.export`; `hf`, a directory that transformers loads; `burn`, a record and
+            the Rust of its struct.
+        out: the file of `onnx` and `pt2`, the directory of others.
+        dtype: of the parameters, and of floats that go in and out; None leaves it.
+        quantize: round weights of matrix products to 8 bits.
+        normalize: whether the model itself does what `Normalize` of the data's transforms did.
+        inputs: of the model, to export it with random values; none: items of the run's data, or what the config says.
+
+    Raises:
+        ArgumentError: an option that the target does not take.
+        ConfigError: the model can't be expressed there, a package is missing, or what was written computes something
+            else; nothing is written then.
+    """
+    if to not in get_args(Target):
+        raise ArgumentError(f"--to {to}: expected one of {', '.join(get_args(Target))}")
+    has_program = to in ("onnx", "pt2")
+    for name, given in (("--quantize", quantize), ("--with-normalize", normalize)):
+        if given and not has_program:
+            raise ArgumentError(f"{name} is for onnx and pt2; --to {to} writes the weights as they are")
+    if dtype == "bfloat16" and to == "onnx":
+        raise ArgumentError("--dtype bfloat16: onnxruntime computes in float32 and float16; take one of these")
+    if normalize and not source.normalize:
+        raise ArgumentError("--with-normalize: the run's transforms have no Normalize; leave it out")
+    if dtype is not None:
+        source.model.to(getattr(torch, dtype))
+    if to == "hf":
+        from .hugging_face import write_directory
+
+        return write_directory(source, out)
+    if to == "burn":
+        from .burn import write_burn
+
+        return write_burn(source, out)
+    return _program(source, to, out, quantize, normalize, inputs)
+
+
+def _program(
+    source: Source, to: Target, out: Path, quantize: str | None, normalize: bool, inputs: Sequence[Input]
+) -> list[str]:
+    example = example_of(source, inputs)
+    floats = next((it.dtype for it in source.model.parameters() if it.is_floating_point()), torch.float32)
+    given = {name: it.to(floats) if it.is_floating_point() else it for name, it in example.inputs.items()}
+    program = program_of(source.model, given, source.normalize if normalize else ())
+    lines = [f"example   {example.said}"]
+    if to == "onnx":
+        from .onnx import write_onnx
+
+        return lines + write_onnx(source, program, given, out, quantize)
+    from .torch_program import write_program
+
+    if quantize is not None:
+        from ...interop.quantize import quantize_
+
+        quantize_(source.model, quantize)
+    return lines + write_program(source, program, given, out, coarse=quantize is not None)

@@ -1,0 +1,163 @@
+"""The model that is exported, and an example of what it is called with."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ...config import ModuleConfig
+from ...config.registry import tag_of
+from ...config.root_keys import Input
+from ...data import transformed
+from ...errors import ArgumentError, BurnlikeError, ConfigError
+from ...record import load
+from ..job.loaded_run import LoadedRun
+from ..job.starting import model_config
+from ..job.trial import FirstItems, implied_inputs
+from ..tasks.task import Task
+
+_EXAMPLES = 2
+"""Items of the batch that a model is exported with; of one item, torch would take the number for fixed."""
+_NOT_FOR_USE = ("labels", "past_key_values", "use_cache", "return_dict")
+"""Arguments of transformers' models that belong to a training, or change only what a call gives beside its result."""
+
+
+class Source(NamedTuple):
+    """A model, in evaluation mode on the CPU, and what is known of it.
+
+    Attributes:
+        config: of the model, completed by its task and the classes.
+        classes: their names, by number.
+        normalize: the mean and the std of each `Normalize` that its inputs have gone through, in order.
+        about: plain values that say where it is from.
+        run: the run that it is of; None for one of a config and a record.
+    """
+
+    model: nn.Module
+    config: ModuleConfig
+    classes: Sequence[str] | None
+    normalize: Sequence[tuple[Sequence[float], Sequence[float]]]
+    about: Mapping[str, Any]
+    run: LoadedRun | None = None
+
+    @property
+    def task(self) -> Task | None:
+        return None if self.run is None else self.run.task
+
+
+class Example(NamedTuple):
+    """Tensors by the names of the model's arguments; and where they are from, for the user."""
+
+    inputs: dict[str, Tensor]
+    said: str
+
+
+def source_of_run(run: LoadedRun) -> Source:
+    """The model of a run as it is used: adapters are merged where the task says so."""
+    config = run.config
+    normalize = [(it.mean, it.std) for it in config.transforms if tag_of(type(it)) == "Normalize"]  # pyright: ignore[reportAttributeAccessIssue]
+    about = {"run": str(run.path), "step": run.step, "weights": run.weights, "facts": dict(run.facts)}
+    model = run.task.export(run.model).to("cpu").eval()
+    return Source(model, model_config(config, run.classes), run.classes, normalize, about, run)
+
+
+def source_of_config(config: ModuleConfig, record: Path) -> Source:
+    """The model of a config with the values of a record."""
+    model = config.init("cpu")
+    load(model, record)
+    return Source(model.eval(), config, None, (), {"record": str(record)})
+
+
+def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
+    """What the model is called with: `inputs` with random values, or else items of the run's validation data.
+
+    Raises:
+        ConfigError: neither the data nor the config says what the model takes.
+    """
+    reason = ""
+    if not inputs and source.run is not None:
+        try:
+            return Example(_called_with(source, _batch(source.run)), f"{_EXAMPLES} items of the validation data")
+        except (BurnlikeError, OSError) as error:  # the data may be gone
+            reason = f", as the data of the run can't be read ({' '.join(str(error).split())})"
+    config: Any = source.config if source.run is None else source.run.config
+    found = inputs or implied_inputs(config, source.config)
+    torch.manual_seed(0)
+    return Example(_named(source.model, [_random(it) for it in found]), f"random values{reason}")
+
+
+def _batch(run: LoadedRun) -> Any:
+    from ...data.batching import BatchMaker, Request, bad_batch
+
+    data = transformed(run.read_data(), run.config.transforms)
+    items = FirstItems(data.valid)
+    maker = BatchMaker(items, data.batcher, run.config.seed, run.config.training.on_bad_item)
+    numbers = [number % len(items) for number in range(_EXAMPLES)]
+    made = maker.make(Request(0, 0, numbers), torch.device("cpu"))
+    if made.batch is None:
+        raise bad_batch(made) from made.cause
+    return made.batch
+
+
+class _Called(Exception):
+    """The arguments of the first call of a model."""
+
+    def __init__(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        super().__init__()
+        self.arguments, self.keywords = arguments, keywords
+
+
+def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
+    """The tensors that the task calls the model with for a batch."""
+
+    def note(_: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        raise _Called(arguments, keywords)
+
+    handle = source.model.register_forward_pre_hook(note, with_kwargs=True)
+    try:
+        assert source.task is not None
+        source.task.valid_step(source.model, batch)
+    except _Called as call:
+        found = _bound(source.model, call.arguments, call.keywords)
+    else:
+        kind = type(source.model).__name__
+        raise ConfigError(f"the task never calls the forward of this {kind}: say by --input what it takes")
+    finally:
+        handle.remove()
+    others = {name for name, it in found.items() if it is not None and not isinstance(it, Tensor)} - {*_NOT_FOR_USE}
+    if others:
+        raise ConfigError(f"the task calls the model with {', '.join(sorted(others))}, which is no tensor")
+    return {name: it for name, it in found.items() if isinstance(it, Tensor) and name not in _NOT_FOR_USE}
+
+
+def _bound(model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by their names in the signature of the forward."""
+    signature = inspect.signature(model.forward)
+    try:
+        found = signature.bind(*arguments, **keywords).arguments
+    except TypeError as error:
+        raise ArgumentError(f"{type(model).__name__} can't be called so: {error}") from error
+    flat: dict[str, Any] = {}
+    for name, value in found.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            flat |= {f"{name}_{number}": it for number, it in enumerate(value)}
+        else:
+            flat |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+    return flat
+
+
+def _named(model: nn.Module, tensors: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    arguments = tuple(tensor for name, tensor in tensors if not name)
+    return _bound(model, arguments, {name: tensor for name, tensor in tensors if name})
+
+
+def _random(given: Input) -> tuple[str, Tensor]:
+    """Values of an input, for at least two items: normal numbers, or small integers, which any vocabulary has."""
+    dtype = getattr(torch, given.dtype)
+    shape = (max(given.shape[0], _EXAMPLES), *given.shape[1:]) if given.shape else ()
+    values = torch.randn(shape) if dtype.is_floating_point else torch.randint(0, 2, shape)
+    return given.name, values.to(dtype)

@@ -1,0 +1,52 @@
+"""Models as programs of `torch.export`, which run without burnlike: in Python, by AOTInductor and ExecuTorch."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError
+from ...ops._function import references
+from .files import placed
+from .program import Program, may_vary
+from .proof import metadata_of, proof, quiet, reason_of
+from .source import Source
+
+METADATA = "burnlike.json"
+
+
+def write_program(
+    source: Source, program: Program, example: Mapping[str, Tensor], out: Path, *, coarse: bool = False
+) -> list[str]:
+    """Write the model as `torch.export.save` does, read it back, compare its results, and say what came of it.
+
+    `torch.export.load(path, extra_files={"burnlike.json": ""})` also gives the metadata.
+
+    Raises:
+        ConfigError: torch can't export the model, or the program computes something else; there is no file then.
+    """
+    with quiet(), references(), torch.no_grad():
+        try:
+            exported = torch.export.export(program, (), dict(example), dynamic_shapes=may_vary(example))
+        except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+            kind = type(program.model).__name__
+            raise ConfigError(f"--to pt2: torch can't export {kind}: {reason_of(error)}") from error
+        with placed(out) as folder:
+            made = folder / out.name
+            torch.export.save(exported, made, extra_files={METADATA: json.dumps(metadata_of(source, program))})
+            loaded = torch.export.load(made)
+            shapes = {
+                it.name: it.meta["val"].shape
+                for it in loaded.graph.nodes
+                if it.op == "placeholder" and it.meta.get("val") is not None
+            }
+            vary = {
+                name: {at: size for at, size in enumerate(shapes.get(name, ())) if not isinstance(size, int)}
+                for name in example
+            }
+            lines = [f"pt2       {out}, call it with {', '.join(program.input_names)}"]
+            return lines + proof(
+                program, example, vary, lambda it: loaded.module()(**it), "torch.export.load", coarse=coarse
+            )
