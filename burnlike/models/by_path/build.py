@@ -20,6 +20,7 @@ from ...record.materialize import init_from
 from ..pretrained_description import DTYPES
 from .configs import PretrainedConfig
 from .directory import CONFIG_NAME, is_run, model_classes, read_description, weights_of
+from .of_tables import of_tables
 from .reading import dtype_of, read_model
 
 _CODE = ("auto_map", "fusion_config", "kernel_config", "transformers_weights")
@@ -32,9 +33,10 @@ def pretrained(config: PretrainedConfig, device: torch.device | str | None = Non
     target = find_device(device)
     directory = os.path.expanduser(config.path)
     if is_run(directory):
-        return _typed(resolve("burnlike.train.job.loaded_run:model_of_run")(directory, target), config)
+        model = resolve("burnlike.train.job.loaded_run:model_of_run")(directory, target)
+        return model if config.dtype is None else model.to(DTYPES[config.dtype])
     if config.library == "burnlike":
-        return _typed(_of_burnlike(config, directory, target), config)
+        return of_tables(config, directory, target)
     with quiet():
         return _fused(_of_transformers(config, directory, target), config)
 
@@ -99,16 +101,6 @@ def _of_transformers(config: PretrainedConfig, directory: str, target: torch.dev
     return model.train()
 
 
-def _of_burnlike(config: PretrainedConfig, directory: str, target: torch.device) -> nn.Module:
-    from ..pretrained import load_pretrained
-
-    own = own_config(config, directory)
-    if target.type == "meta" or config.weights == "random":
-        return own.init(target)
-    architecture = _architecture(config, directory)
-    return load_pretrained(directory, target, config=own, architecture=architecture).train()
-
-
 def keep_cache(model: Any, wanted: bool) -> None:
     """Say whether a model keeps the keys and values of earlier positions where a call does not say it.
 
@@ -118,24 +110,6 @@ def keep_cache(model: Any, wanted: bool) -> None:
     for part in (model.config, model.config.get_text_config()):
         if getattr(part, "use_cache", None) is not None:
             part.use_cache = wanted
-
-
-def own_config(config: PretrainedConfig, directory: str) -> Any:
-    """The config of burnlike's model for a directory of transformers."""
-    from ..pretrained import pretrained_config
-
-    return pretrained_config(directory, _architecture(config, directory))
-
-
-def _architecture(config: PretrainedConfig, directory: str) -> str | None:
-    """The architecture of the table that has the head, None for the one that the directory names."""
-    if config.head is None:
-        return None
-    return None
-
-
-def _typed(module: nn.Module, config: PretrainedConfig) -> nn.Module:
-    return module if config.dtype is None else module.to(DTYPES[config.dtype])
 
 
 def _fused(model: Any, config: PretrainedConfig) -> Any:

@@ -70,10 +70,12 @@ def read_model(
             f"{record.source}: the weights are not those of the {model_class.__name__} that config.json describes:"
             f" {_listed(wrong)}; with `strict: false` they are drawn, or left out"
         )
-    drawn, left = sorted({*missing, *mismatched}), unexpected
+    drawn, left = sorted({*missing, *mismatched}), Counter(_part(model, it)[1] for it in unexpected)
     text = f"weights   {len(read)} of {len(names)} tensors of {record.source}"
     text += f"; drawn: {_listed(drawn)}" if drawn else ""
-    model.burnlike_origin = (text + (f"; left out: {_listed(left)}" if left else ""),)
+    model.burnlike_origin = (
+        text + (f"; left out: {_listed([f'{it} ({count})' for it, count in left.items()])}" if left else ""),
+    )
     return model
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from torch import nn
 
 from ...errors import ConfigError, RecordIOError
-from .build import class_of, described, keep_cache, own_config, quiet
+from .build import class_of, described, keep_cache, quiet
 from .configs import PretrainedConfig
 from .directory import CONFIG_NAME, OWN_NAME, is_run, read_description
+from .of_tables import own_config
 
 _GENERATION = "generation_config.json"
 
