@@ -1,0 +1,271 @@
+"""type: Stream: what its items are, and that every one comes when it should."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from burnlike.data import StreamConfig
+from burnlike.data.streams import tokenized
+from burnlike.errors import ConfigError, DataError
+
+from .samples import loader, stream, text_of, write_lines, write_parquet
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def joined(numbers: range) -> bytes:
+    return "".join(text_of(it) + "\n\n" for it in numbers).encode()
+
+
+def numbers_of(data: Any, **options: Any) -> list[list[int]]:
+    return [batch["n"].tolist() for batch in loader(data, **options)]
+
+
+@pytest.mark.parametrize("kind", ["lines", "gzip", "parquet"])
+def test_windows_go_through_the_text_of_all_shards(kind: str, tmp_path: Path) -> None:
+    if kind == "parquet":
+        folder, numbers = write_parquet(tmp_path / "data"), range(1000, 1100)
+    else:
+        folder, numbers = write_lines(tmp_path / "data"), range(120)
+    if kind == "gzip":
+        for path in folder.iterdir():
+            path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+    data = stream(folder, context_length=10)
+    tokens = joined(numbers)
+    windows = [*(data.valid[it] for it in range(1)), *(data.train[it] for it in range(len(data.train)))]
+    assert [bytes(it.tolist()) for it in windows] == [tokens[it : it + 11] for it in range(0, len(tokens) - 10, 10)]
+    assert data.decode(windows[0]) == tokens[:11].decode()
+
+
+@pytest.mark.parametrize("kind", [".npy", ".bin", "lists"])
+def test_windows_go_through_tokens_that_others_have_made(kind: str, tmp_path: Path) -> None:
+    tokens = numpy.arange(1, 101)
+    for number, part in enumerate((tokens[:37], tokens[37:])):
+        if kind == "lists":
+            rows = [{"ids": part[it : it + 9].tolist()} for it in range(0, len(part), 9)]
+            (tmp_path / f"{number}.jsonl").write_text("".join(json.dumps(it) + "\n" for it in rows))
+        elif kind == ".npy":
+            numpy.save(tmp_path / f"{number}.npy", part.astype("int32"))
+        else:
+            part.astype("<u2").tofile(tmp_path / f"{number}.bin")
+    data = stream(tmp_path, context_length=5, **({"tokens": "ids"} if kind == "lists" else {}))
+    assert data.train[7].tolist() == [41, 42, 43, 44, 45, 46]
+    assert data.train[6].tolist() == [36, 37, 38, 39, 40, 41]
+    data.expect_vocabulary(80)
+    with pytest.raises(DataError, match=r"expected tokens in 0\.\.79 .*got 80 as token 42"):
+        data.train[14]
+
+
+def test_packed_documents_are_kept_apart(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "abc"}\n{"text": "defgh"}\n{"text": "ij"}\n')
+    data = stream(tmp_path, context_length=6, packing=True, separator=".")
+    first, second = data.valid[0], data.train[0]
+    assert bytes(first["input_ids"].tolist()) == b"abc.de"
+    assert first["position_ids"].tolist() == [0, 1, 2, 3, 0, 1]
+    assert first["labels"].tolist() == [-100, *b"bc.", -100, ord("e")]
+    assert bytes(second["input_ids"].tolist()) == b"efgh.i"
+    assert second["position_ids"].tolist() == [0, 1, 2, 3, 4, 0]
+    assert second["labels"].tolist() == [-100, *b"fgh.", -100]
+    assert loader(data, batch_size=1).dataset.batch([0], torch.device("cpu"))["labels"].shape == (1, 6)
+
+
+def test_a_pass_has_every_row_once_and_no_row_of_validation(tmp_path: Path) -> None:
+    data = stream(write_lines(tmp_path / "a"), write_parquet(tmp_path / "b"), columns=["n"], validation_items=5)
+    seen = [it for batch in numbers_of(data) for it in batch]
+    assert sorted(seen) == [*range(5, 120), *range(1005, 1100)]
+    assert seen != sorted(seen)
+    assert sorted(data.valid[it]["n"].item() for it in range(10)) == [*range(5), *range(1000, 1005)]
+
+
+def test_weights_say_how_much_of_a_training_each_source_is(tmp_path: Path) -> None:
+    data = stream((write_lines(tmp_path / "a"), 3), (write_parquet(tmp_path / "b"), 1), columns=["n"])
+    seen = torch.tensor(numbers_of(data, batch_size=20, steps_per_epoch=30)).flatten()
+    assert (seen < 1000).sum() == pytest.approx(450, abs=1)
+    counts = torch.bincount(seen[seen < 1000], minlength=120)[1:]
+    assert set(counts.tolist()) <= {3, 4}, "every row has come before any comes again"
+
+
+@pytest.mark.parametrize("packing", [True, False])
+def test_goes_on_in_the_middle_with_other_workers_and_processes(packing: bool, tmp_path: Path) -> None:
+    sources = (write_lines(tmp_path / "a"), 0.7), (write_parquet(tmp_path / "b"), 0.3)
+    options = {"context_length": 16, "packing": packing, "validation_items": 2}
+    whole = loader(stream(*sources, **options), batch_size=4)
+    batches = [*whole, *whole]
+    stopped = loader(stream(*sources, **options), batch_size=4, num_workers=2)
+    for number, _ in enumerate(stopped, start=1):
+        if number == 5:
+            break
+    state = stopped.state_dict()
+    ranks = [loader(stream(*sources, **options), batch_size=2, rank=it, world_size=2) for it in range(2)]
+    for it in ranks:
+        it.load_state_dict(state)
+    rest = [torch.cat([flat(it) for it in parts]) for parts in zip(*map(list, ranks), strict=True)]
+    assert [it.tolist() for it in rest] == [flat(it).tolist() for it in batches[5 : len(whole)]]
+
+
+def flat(batch: Any) -> torch.Tensor:
+    return batch if isinstance(batch, torch.Tensor) else torch.stack([*batch.values()], dim=1)
+
+
+def test_columns_become_tensors_and_text(tmp_path: Path) -> None:
+    table = pa.table({"x": [0.5, 1.5, 2.5], "v": [[1, 2], [3, 4], [5, 6]], "s": ["a", "b", "c"], "y": [0, 1, 2]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    data = stream(tmp_path, columns=["x", "v", "s"])
+    batch = data.train.batch([0, 1], torch.device("cpu"))
+    assert batch["x"].tolist() == [1.5, 2.5]
+    assert batch["x"].dtype == torch.float32
+    assert batch["v"].tolist() == [[3, 4], [5, 6]]
+    assert batch["s"] == ["b", "c"]
+    assert data.train[0]["v"].tolist() == [3, 4]
+    inputs, targets = stream(tmp_path, columns=["v", "y"]).train.batch([1], torch.device("cpu"))
+    assert (inputs.tolist(), targets.tolist()) == ([[5, 6]], [2])
+
+
+def test_text_becomes_tokens_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_lines(tmp_path / "data")
+    before = stream(folder).train[3]
+    monkeypatch.setattr(tokenized, "_write", lambda *_: pytest.fail("tokens were made again"))
+    assert torch.equal(stream(folder).train[3], before)
+
+
+def damage(folder: Path) -> Path:
+    write_lines(folder)
+    path = folder / "part-1.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    lines[6] = lines[6][:20] + "\n"
+    path.write_text("".join([*lines[:3], "\n", *lines[3:]]))
+    return path
+
+
+def test_a_damaged_line_is_named_before_a_training_or_left_out_and_counted(tmp_path: Path) -> None:
+    path = damage(tmp_path / "data")
+    data = stream(path.parent, context_length=10)
+    with pytest.raises(DataError, match=rf"{path}:8: expected one JSON object a line.* on_bad_item='skip'"):
+        loader(data)
+    assert loader(data, on_bad_item="skip").skipped == 1
+    text = b"".join(bytes(data.train[it][:-1].tolist()) for it in range(len(data.train)))
+    assert b"document 45" in text
+    assert b"document 46" not in text
+
+
+def test_a_damaged_row_is_named_when_it_is_read_or_left_out_and_counted(tmp_path: Path) -> None:
+    path = damage(tmp_path / "data")
+    data = stream(path.parent, columns=["n"])
+    with pytest.raises(DataError, match=rf"{path}:8: expected one JSON object a line"):
+        numbers_of(data)
+    skipping = loader(data, on_bad_item="skip", num_workers=1)
+    seen = sorted(it for batch in skipping for it in batch["n"].tolist())
+    assert seen == [it for it in range(1, 120) if it != 46]
+    assert skipping.skipped == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ('{"txt": "a"}', "expected the key 'text'; did you mean 'txt'"),
+        ('{"text": 5}', "expected text in 'text', got int '5'"),
+        ("[1]", "expected a JSON object, got list"),
+        ('{"text": null}', "expected text in 'text', got none"),
+    ],
+)
+def test_rows_without_text_are_named(row: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "long enough for some windows"}\n' + row + "\n")
+    with pytest.raises(DataError, match=rf"a.jsonl:2: {expected}"):
+        loader(stream(tmp_path, context_length=5))
+
+
+def test_a_shard_that_has_changed_or_is_gone_is_named_when_a_run_goes_on(tmp_path: Path) -> None:
+    folder = write_lines(tmp_path / "data")
+    state = loader(stream(folder, columns=["n"])).state_dict()
+    path = folder / "part-1.jsonl"
+    text = path.read_text()
+    path.write_text(text.replace("document 41", "document XX"))
+    with pytest.raises(DataError, match=rf"one of other data.*changed are {path}"):
+        loader(stream(folder, columns=["n"])).load_state_dict(state)
+    path.unlink()
+    with pytest.raises(DataError, match="there were 3 shards, and there are 2"):
+        loader(stream(folder, columns=["n"])).load_state_dict(state)
+    path.write_text(text)
+    loader(stream(folder.rename(tmp_path / "moved"), columns=["n"])).load_state_dict(state)
+
+
+@pytest.mark.parametrize("kind", ["lines", "parquet"])
+def test_a_shard_that_changes_while_it_is_read_is_an_error(kind: str, tmp_path: Path) -> None:
+    folder = (write_lines if kind == "lines" else write_parquet)(tmp_path / "data", 1)
+    data = stream(folder, columns=["n"])
+    (path,) = folder.iterdir()
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(DataError, match=rf"{path} has changed since the training began"):
+        data.train[3]
+    path.unlink()
+    with pytest.raises(DataError, match=rf"{path} can't be read|{path}: row group 0 can't be read"):
+        data.train[3]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl.zst", b"x", "unpack it first: zstd -d"),
+        ("a.csv", b"x", "expected .jsonl, .jsonl.gz, .parquet, .npy or .bin"),
+        ("a.parquet", b"PAR1 and no more", "expected a whole Parquet file"),
+        ("a.jsonl.gz", gzip.compress(b'{"text": "abc"}\n' * 9)[:-9], "is damaged or ends in the middle"),
+        ("a.jsonl", b"", "expected at least 129 tokens for one window, got 0"),
+        ("a.bin", b"123", r"expected numbers of 2 bytes \(uint16\), got 3 bytes"),
+        ("a.npy", b"\x93NUMPY\x01", "can't be read as tokens"),
+        ("_SUCCESS", b"", "has no file that matches"),
+    ],
+    ids=lambda it: it if isinstance(it, str) and it.startswith("a.") else "",
+)
+def test_shards_that_are_none_are_refused(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        stream(tmp_path)
+
+
+def test_other_wrong_sources_are_refused(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a")
+    numpy.save(tmp_path / "tokens.npy", numpy.arange(300))
+    with pytest.raises(DataError, match=r"has tokens .* and rows"):
+        stream(tmp_path)
+    with pytest.raises(DataError, match=r"there is no column 'x'|expected the key 'x'"):
+        stream(tmp_path / "a", columns=["x"]).train[0]
+    with pytest.raises(DataError, match=r"data.packing keeps documents apart"):
+        stream(tmp_path / "tokens.npy", packing=True)
+    with pytest.raises(DataError, match=r"has 120 items, expected more than the 120 of data.validation_items"):
+        stream(tmp_path / "a", columns=["n"], validation_items=120)
+    (tmp_path / "a" / "part-0.jsonl").rename(tmp_path / "b.jsonl.gz")
+    with pytest.raises(DataError, match=r"gunzip"):
+        stream(tmp_path / "b.jsonl.gz", columns=["n"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"validation_items": None}, "expected either validation_path, or validation_items"),
+        ({"sources": [{"path": "a", "weight": 1.0}, {"path": "b"}]}, "sources.1.weight: expected a weight"),
+        ({"columns": ["n"], "packing": True}, "packing: expected none beside `columns`"),
+        ({"sources": []}, "sources"),
+        ({"sources": [{"path": "a", "weight": 0}]}, "sources.0.weight: expected a number > 0"),
+        ({"sources": [{"path": "a", "pattern": "../*"}]}, "sources.0.pattern: expected a pattern below"),
+    ],
+)
+def test_wrong_configs_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        StreamConfig.from_dict({"sources": [{"path": "a"}], "validation_items": 1, **change})
+
+
+def test_validation_is_of_files_of_its_own(tmp_path: Path) -> None:
+    options = {"validation_path": str(write_parquet(tmp_path / "b")), "validation_items": None}
+    data = stream(write_lines(tmp_path / "a"), columns=["n"], **options)
+    assert (len(data.train), len(data.valid)) == (120, 100)
