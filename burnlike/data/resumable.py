@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader as TorchLoader, IterableDa
 from ..errors import ArgumentError
 from .batching import BatchMaker, Request, bad_batch, to_device
 from .dataset import Batcher
-from .loader import DataLoader
+from .loader import PREFETCHED_PER_WORKER, DataLoader
 
 Batch = TypeVar("Batch")
 
@@ -22,7 +22,8 @@ class Resumable(Generic[Batch]):
 
     After `load_state_dict`, batches are those of a loop that was not stopped, bit for bit: also with another number of
     workers, and of processes whose batches together have as many items. Each `iter` goes on where the last one
-    stopped; `epoch` and `position` say where that is. Going on costs no reading of what was before.
+    stopped; `epoch` and `position` say where that is. Going on costs no reading of what was before. A process for which
+    the last batch of an epoch has no item gets one of another, which `loader.is_padding` says.
 
     Example:
         >>> import torch
@@ -59,6 +60,7 @@ class Resumable(Generic[Batch]):
         Raises:
             ArgumentError: what the loader does can't be repeated, or not from the middle.
         """
+        self._is_divided = isinstance(loader, DataLoader) or world_size is not None
         if not isinstance(loader, DataLoader):
             loader = _of_torch(loader, seed, *_ranks(rank, world_size))
         self.loader = loader
@@ -66,6 +68,7 @@ class Resumable(Generic[Batch]):
         self.drop_last = loader.drop_last
         self.batch_size = loader.batch_size
         self.num_workers = loader.num_workers
+        self.prefetch_factor = PREFETCHED_PER_WORKER if loader.num_workers else None
         self.collate_fn: Callable[[Any], Any] = _only
         self.batch_sampler = _Batches(loader)
         self.sampler = None
@@ -84,6 +87,17 @@ class Resumable(Generic[Batch]):
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Batch]:
+        """The batches that are left of the current epoch.
+
+        Raises:
+            ArgumentError: other processes have joined since the loader was wrapped.
+        """
+        count = _ranks(None, None)[1]
+        if not self._is_divided and count != self.loader.world_size:
+            raise ArgumentError(
+                f"Resumable was made for {self.loader.world_size} processes, and there are {count}: make it after"
+                " torch.distributed.init_process_group, or give rank and world_size"
+            )
         return iter(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
