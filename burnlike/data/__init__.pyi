@@ -11,16 +11,20 @@ from .loader import DataLoader as DataLoader
 from .resumable import Resumable as Resumable
 from .sources.configs import (
     ComposedConfig as ComposedConfig,
-    CsvConfig as CsvConfig,
     DigitsConfig as DigitsConfig,
     HuggingFaceConfig as HuggingFaceConfig,
     ImageFolderConfig as ImageFolderConfig,
-    JsonLinesConfig as JsonLinesConfig,
     TokensConfig as TokensConfig,
 )
 from .sources.hugging_face import HuggingFaceDataset as HuggingFaceDataset
 from .sources.images import ImageFolderDataset as ImageFolderDataset
 from .sources.splits import Splits as Splits
+from .sources.table_configs import (
+    ColumnConfig as ColumnConfig,
+    CsvConfig as CsvConfig,
+    JsonLinesConfig as JsonLinesConfig,
+    ParquetConfig as ParquetConfig,
+)
 from .sources.tables import Table as Table
 from .sources.tokens import MappedTokens as MappedTokens, TokenFile as TokenFile
 from .streams.configs import StreamConfig as StreamConfig, StreamSourceConfig as StreamSourceConfig

@@ -12,53 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .splits import Splits
-    from .tables import Table
     from .tokens import TokenFile
     from .unlabeled import Unlabeled
 
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Seed = Annotated[int, Meta(ge=0, lt=2**32)]
 Name = Annotated[str, Meta(min_length=1)]
-
-
-class _TableConfig(DatasetConfig["Table"], builds=".tables"):
-    path: FilePath
-    target: Name
-    features: tuple[Name, ...] = ()
-    kind: Literal["classes", "numbers"] = "classes"
-    validation_path: FilePath | None = None
-    validation_fraction: Fraction = 0.1
-    split_seed: Seed = 0
-
-    def validate(self) -> Iterable[tuple[str, str]]:
-        if self.target in self.features:
-            yield "features", f"expected columns other than the target '{self.target}'"
-        if len(set(self.features)) < len(self.features):
-            yield "features", f"expected each column once, got {', '.join(self.features)}"
-
-
-class CsvConfig(_TableConfig, tag="Csv"):
-    """Rows of a CSV file whose first line has the names of the columns.
-
-    Batches are `(features [n, columns] float32, targets [n])`.
-
-    Attributes:
-        path: the file, UTF-8.
-        target: the column to predict.
-        features: the columns to predict it from, numbers; none: all others.
-        kind: whether targets are `classes`, which are numbered in the order of their names, or `numbers`.
-        validation_path: a file for validation; None takes a part of `path`.
-        validation_fraction: how large that part is.
-        split_seed: by which it is drawn.
-
-    Raises:
-        DataError: by `init`: a file is missing or damaged, a column is missing, or a value is not what it should be;
-            the message names line and column.
-    """
-
-
-class JsonLinesConfig(_TableConfig, tag="JsonLines"):
-    """Objects of JSON, one a line; the fields are those of `Csv`, and so are the errors."""
 
 
 class DigitsConfig(DatasetConfig["Splits"], tag="Digits", builds=".images:digits"):

@@ -1,172 +1,197 @@
-"""Rows of CSV and of JSON lines, with typed columns."""
+"""Tables: rows of CSV, JSON lines and Parquet as features and targets."""
 
 import hashlib
-import json
-import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...errors import DataError, nearest
+from ...errors import DataError
 from ..dataset import TensorDataset
-from .configs import CsvConfig, JsonLinesConfig
-from .rows import CsvFile, JsonLinesFile, Row, RowFile
+from ..transforms.datasets import SelectionDataset
+from .columns import Column, Rows
+from .row_files import KINDS, row_file, stream_rows
+from .rows import Dialect, RowFile
 from .splits import Splits, existing, split
+from .table_cells import cell, is_missing, shown, too_large
+from .table_configs import CsvConfig, JsonLinesConfig, TableConfig
+from .targets import Targets
+from .unlabeled import Unlabeled
 
 _EXACT = 2**24
 """Up to this float32 has every whole number."""
 
-_LARGEST = torch.finfo(torch.float32).max
-_SHOWN = 40
-
-_CLASSES = {str: "text", int: "a whole number", float: "a number with a fraction", bool: "a truth value"}
-"""What a class may be; all those of a table are of one kind."""
-
 
 class Table(Splits):
-    """Rows as numbers: `(features [n, columns] float32, targets [n])`; classes become 0, 1 and so on.
+    """Rows as numbers: `(features [n, columns] float32, targets)`; classes become 0, 1 and so on.
 
     Attributes:
-        features: names of the columns.
+        features: names of the columns of the features.
         classes: what the targets 0, 1, ... stand for, numbers by their size and then text; None where targets are
             numbers.
     """
 
-    def __init__(self, config: CsvConfig | JsonLinesConfig) -> None:
-        kind: type[RowFile] = CsvFile if isinstance(config, CsvConfig) else JsonLinesFile
-        target, fraction, seed = config.target, config.validation_fraction, config.split_seed
-        files = [kind(existing(config.path, "data.path", "file"))]
+    def __init__(self, config: TableConfig, known: Mapping[str, Any] | None = None) -> None:
+        """Read a table.
+
+        Args:
+            known: what a run has learned of its table, in place of what is learned of this one.
+        """
+        fraction, seed = config.validation_fraction, config.split_seed
+        files = [_file(config, existing(config.path, "data.path", "file"))]
         if config.validation_path is not None:
-            files.append(kind(existing(config.validation_path, "data.validation_path", "file")))
-        tables = [list(file) for file in files]
-        for file, rows in zip(files, tables, strict=True):
+            files.append(_file(config, existing(config.validation_path, "data.validation_path", "file")))
+        tables = [Rows(file, list(file)) for file in files]
+        for file, rows in tables:
             if not rows:
                 raise DataError(f"{file.path}: expected at least one row, got none")
-        _cell(files[0], *tables[0][0], target)
-        self.features = [*config.features] or [name for name in tables[0][0][1] if name != target]
-        if not self.features or "" in self.features:
-            raise DataError(
-                f"{files[0].path}: expected columns beside '{target}', each with a name, got {self.features}; pandas"
-                " writes its index without one: use to_csv(index=False), or say the columns in data.features"
-            )
-        said: set[str] = set()
-        inputs = [
-            torch.stack([_numbers(*part, name, said) for name in self.features], 1)
-            for part in zip(files, tables, strict=True)
-        ]
-        self.classes: Sequence[str] | None = None
-        if config.kind == "numbers":
-            targets = [_numbers(*part, target, said) for part in zip(files, tables, strict=True)]
+        columns = _columns(config, tables[0], known)
+        tables = [_kept(config, table, columns) for table in tables]
+        targets = Targets(config.targets, config.kind, config.separator, getattr(config, "decimal", "."))
+        classes, goals = targets.read(tables, None if known is None else known["classes"])
+        if known is None:
+            for column in columns:
+                if column.is_category:
+                    column.learn_categories(tables[0])
+        values = [[column.read(table) for column in columns] for table in tables]
+        chosen = None if len(tables) > 1 else split(tables[0].rows, fraction, seed, config.path)
+        if known is None:
+            taken = slice(None) if chosen is None else torch.tensor([*chosen[0].indices])
+            for column, found in zip(columns, values[0], strict=True):
+                column.learn(found[taken])
+        inputs = [_features(columns, *it) for it in zip(tables, values, strict=True)]
+        goals = [_rounded(config, *it) for it in zip(tables, goals, strict=True)]
+        self.features = [name for column in columns for name in column.features]
+        self.fingerprint = _hash((self.features, config.target, classes, fraction, seed, len(files)), *inputs, *goals)
+        made = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
+        parts = made if chosen is None else [SelectionDataset(made[0], it.indices) for it in chosen]
+        facts = {
+            "features": self.features,
+            "columns": {column.name: column.facts for column in columns},
+            "targets": [*config.targets] if config.kind == "numbers" else [],
+        }
+        super().__init__(*parts, fingerprint=self.fingerprint, classes=classes, facts=facts)
+
+
+def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, Any]) -> Unlabeled:
+    """New rows, whose targets are ignored; those of a stream are JSON lines if it begins with a brace."""
+    columns = [Column(name, config, own) for name, own in facts["columns"].items()]
+    features, names = [], []
+    for source in sources:
+        if isinstance(source, Path):
+            files = [source] if not source.is_dir() else sorted(it for it in source.iterdir() if it.suffix in KINDS)
+            opened = [_file(config, it, by_name=True) for it in files]
         else:
-            self.classes, targets = _classes(files, tables, target)
-        digest = hashlib.sha256(repr((self.features, target, self.classes, fraction, seed, len(files))).encode())
-        for tensor in (*inputs, *targets):
-            digest.update(tensor.numpy().data)
-        self.fingerprint = digest.hexdigest()
-        made = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, targets, strict=True)]
-        train, valid = made if len(made) == 2 else split(made[0], fraction, seed, config.path)
-        super().__init__(train, valid, fingerprint=self.fingerprint)
+            opened = [stream_rows(source, _dialect(config))]
+        for file in opened:
+            table = Rows(file, list(file))
+            values = [column.read(table) for column in columns]
+            for column, found in zip(columns, values, strict=True):
+                _expect_values(column, table, found)
+            features.append(_features(columns, table, values))
+            names += [f"{file.path}:{line}" for line, _ in table.rows]
+    inputs = torch.cat(features) if features else torch.zeros(0, len(facts["features"]))
+    targets = Targets(config.targets, config.kind).placeholder(len(inputs), facts)
+    return Unlabeled(TensorDataset(inputs, targets), names)
 
 
-def _numbers(file: RowFile, rows: Sequence[tuple[int, Row]], name: str, said: set[str]) -> Tensor:
-    """A column as `[n]` float32; it is said once where that is not what the file has."""
-    values = [_number(file, line, row, name) for line, row in rows]
-    exact = torch.tensor(values, dtype=torch.float64)
+def _dialect(config: TableConfig) -> Dialect | None:
+    return Dialect(config.delimiter, config.quote, config.encoding) if isinstance(config, CsvConfig) else None
+
+
+def _file(config: TableConfig, path: Path, *, by_name: bool = False) -> RowFile:
+    kind = "csv" if isinstance(config, CsvConfig) else "json" if isinstance(config, JsonLinesConfig) else "parquet"
+    is_other = by_name and path.suffix.lower() in KINDS and KINDS[path.suffix.lower()] != "tabs"
+    return row_file(path, _dialect(config), KINDS[path.suffix.lower()] if is_other else kind)
+
+
+def _columns(config: TableConfig, table: Rows, known: Mapping[str, Any] | None) -> list[Column]:
+    if known is not None:
+        return [Column(name, config, facts) for name, facts in known["columns"].items()]
+    (file, rows), targets = table, config.targets
+    line, row = rows[0]
+    for name in (*targets, *config.exclude, *config.columns, *config.categories):
+        cell(file, line, row, name)
+    names = [*config.features] or [name for name in row if name not in (*targets, *config.exclude)]
+    if not names or "" in names:
+        raise DataError(
+            f"{file.path}: expected columns beside '{', '.join(targets)}', each with a name, got {names}; pandas"
+            " writes its index without one: use to_csv(index=False), or say the columns in data.features"
+        )
+    return [Column(name, config) for name in names]
+
+
+def _kept(config: TableConfig, table: Rows, columns: Sequence[Column]) -> Rows:
+    """The rows without those that have a missing value in a column for which they are to be left out."""
+    names = [it.name for it in columns if it.rule.missing == "drop"]
+    names += [name for name in config.targets if name in config.columns]
+    if not names:
+        return table
+    (file, rows), absent = table, frozenset(config.missing_values)
+    kept = [(line, row) for line, row in rows if not any(is_missing(cell(file, line, row, it), absent) for it in names)]
+    if not kept:
+        raise DataError(f"{file.path}: each of its {len(rows)} rows lacks a value in one of {', '.join(names)}")
+    return Rows(file, kept)
+
+
+def _expect_values(column: Column, table: Rows, values: Tensor) -> None:
+    if column.rule.missing == "drop" and values.isnan().any():
+        line, _ = table.rows[int(values.isnan().any(1).int().argmax())]
+        raise DataError(
+            f"{table.file.place(line, column.name)}: '{column.name}': expected a value, got none; rows without one were"
+            " left out of the training (missing: drop), and can't be predicted"
+        )
+
+
+def _features(columns: Sequence[Column], table: Rows, values: Sequence[Tensor]) -> Tensor:
+    """`[n, features]` float32."""
+    found = []
+    for column, own in zip(columns, values, strict=True):
+        exact = column.encode(own)
+        found.append(_float32(column.name, table, exact, own[:, 0] if column.is_exact else None))
+    return torch.cat(found, 1)
+
+
+def _rounded(config: TableConfig, table: Rows, targets: Tensor) -> Tensor:
+    if targets.dtype != torch.float64:
+        return targets
+    each = targets.reshape(len(targets), -1).unbind(1)
+    made = [_float32(name, table, it[:, None], it) for name, it in zip(config.targets, each, strict=True)]
+    return torch.cat(made, 1).reshape(targets.shape)
+
+
+def _float32(name: str, table: Rows, exact: Tensor, raw: Tensor | None) -> Tensor:
+    """The values as float32; it is said once where that is not what the file has.
+
+    Args:
+        raw: `[n]`, the numbers of the file, where these are the values.
+    """
     rounded = exact.float()
-    if rounded.isinf().any():
-        line, row = rows[int(rounded.isinf().int().argmax())]
-        raise _too_large(file, line, row, name)
-    if name not in said:
-        for place in ((exact.abs() > _EXACT) | ((rounded == 0) & (exact != 0))).nonzero().flatten().tolist():
-            line, row = rows[place]
-            got = int(rounded[place].item())
-            if Decimal(str(row[name])) != got:
-                said.add(name)
-                warnings.warn(
-                    f"{file.place(line, name)}: '{name}': {_shown(row[name])} becomes {got}: tables are float32, of"
-                    f" about 7 digits, with whole numbers up to {_EXACT:,}. Subtract or divide, or leave the column out"
-                    " by data.features",
-                    stacklevel=2,
-                )
-                break
+    if (wrong := rounded.isinf().any(1)).any():
+        raise too_large(table.file, *table.rows[int(wrong.int().argmax())], name)
+    if raw is None:
+        return rounded
+    shown_as = raw.float()
+    for place in ((raw.abs() > _EXACT) | ((shown_as == 0) & (raw != 0))).nonzero().flatten().tolist():
+        line, row = table.rows[place]
+        got = int(shown_as[place].item())
+        if Decimal(str(row[name]).replace(",", ".")) != got:
+            warnings.warn(
+                f"{table.file.place(line, name)}: '{name}': {shown(row[name])} becomes {got}: tables are float32, of"
+                f" about 7 digits, with whole numbers up to {_EXACT:,}. Subtract or divide, standardize the column, or"
+                " leave it out by data.exclude",
+                stacklevel=2,
+            )
+            break
     return rounded
 
 
-def _number(file: RowFile, line: int, row: Row, name: str) -> float:
-    raw = _cell(file, line, row, name)
-    try:
-        value = float(raw) if "_" not in str(raw) else None  # 1_000 is a number for Python alone
-    except OverflowError as error:
-        raise _too_large(file, line, row, name) from error
-    except (TypeError, ValueError):
-        value = None
-    if value is None:
-        raise DataError(f"{file.place(line, name)}: '{name}': expected a number, got {_shown(raw)}")
-    if not math.isfinite(value):
-        raise DataError(f"{file.place(line, name)}: '{name}': expected a finite number, got {_shown(raw)}")
-    return value
-
-
-def _too_large(file: RowFile, line: int, row: Row, name: str) -> DataError:
-    return DataError(
-        f"{file.place(line, name)}: '{name}': expected a number up to {_LARGEST:.3g}, the largest of float32, got"
-        f" {_shown(row[name])}"
-    )
-
-
-def _classes(
-    files: Sequence[RowFile], tables: Sequence[Sequence[tuple[int, Row]]], target: str
-) -> tuple[list[str], list[Tensor]]:
-    """The classes of the first file in their order, and the number of that of each row, `[n]` int64 for each file."""
-    numbers: dict[str, int] = {}
-    first: tuple[type, str] | None = None
-    found = []
-    for file, rows in zip(files, tables, strict=True):
-        names = []
-        for line, row in rows:
-            raw = _cell(file, line, row, target)
-            is_missing = raw is None or raw != raw or (isinstance(raw, str) and not raw.strip())
-            if is_missing or type(raw) not in _CLASSES:
-                got = "none" if is_missing else _shown(raw)
-                raise DataError(f"{file.place(line, target)}: '{target}': expected a class, got {got}")
-            first = first or (type(raw), f"line {line} of {file.path}")
-            if type(raw) is not first[0]:
-                raise DataError(
-                    f"{file.place(line, target)}: '{target}': expected {_CLASSES[first[0]]}, as {first[1]} has, got"
-                    f" {_CLASSES[type(raw)]}, {_shown(raw)}"
-                )
-            names.append(str(raw))
-        if not found:
-            numbers = {name: number for number, name in enumerate(sorted(set(names), key=_order))}
-        for (line, _), name in zip(rows, names, strict=True):
-            if name not in numbers:
-                raise DataError(
-                    f"{file.place(line, target)}: '{target}' is '{name:.40}', a class that the training has not"
-                )
-        found.append(torch.tensor([numbers[name] for name in names]))
-    return [*numbers], found
-
-
-def _cell(file: RowFile, line: int, row: Row, name: str) -> Any:
-    if name not in row:
-        hint = nearest(name, [*row]) or f"; the columns are {', '.join(map(_shown, [*row][:8]))}"
-        raise DataError(f"{file.place(line, name)}: there is no column '{name}'{hint}")
-    return row[name]
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _order(name: str) -> tuple[int, float, str]:
-    """Numbers by their size, then text; `nan` and `inf` are text, as they have no order or no end."""
-    try:
-        number = float(name)
-    except ValueError:
-        number = math.nan
-    return (0, number, name) if math.isfinite(number) else (1, 0.0, name)
+def _hash(facts: Any, *tensors: Tensor) -> str:
+    digest = hashlib.sha256(repr(facts).encode())
+    for tensor in tensors:
+        digest.update(tensor.numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,265 @@
+"""Columns of a table as numbers: how cells are read, what is learned of those to train on, and the features."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...errors import DataError, nearest
+from .rows import Row, RowFile
+from .table_cells import cell, class_text, is_missing, number_of, order, shown, truth_of
+from .table_configs import ColumnConfig, TableConfig
+
+_MOST_CATEGORIES = 4096
+_UNKNOWN = -1.0
+_EPOCH = datetime(1970, 1, 1)
+_DAY_S = 86_400
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.mean())
+
+
+def _median(values: Tensor) -> float:
+    ordered, middle = values.sort().values, len(values) // 2
+    return float((ordered[middle] + ordered[-middle - 1]) / 2)
+
+
+def _mode(values: Tensor) -> float:
+    """The most frequent value, of several the smallest."""
+    found, counts = values.unique(return_counts=True)
+    return float(found[counts.argmax()])
+
+
+_STATISTICS: dict[str, Callable[[Tensor], float]] = {
+    "mean": _mean,
+    "flag": _mean,
+    "median": _median,
+    "mode": _mode,
+}
+
+
+class Rows(NamedTuple):
+    """Rows of a file, with the lines that they begin in."""
+
+    file: RowFile
+    rows: Sequence[tuple[int, Row]]
+
+
+class Column:
+    """A column that the model sees, by a rule; what is learned of it is in `facts`, as plain values.
+
+    Attributes:
+        name: of the column.
+        facts: `categories`; `fill`, what stands for missing values; `mean` and `std`. Lists, for each part of a date.
+    """
+
+    def __init__(self, name: str, config: TableConfig, facts: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.rule: ColumnConfig = config.rule(name)
+        self.facts: dict[str, Any] = dict(facts or {})
+        self._absent = frozenset(config.missing_values)
+        self._numbers: dict[str, float] = {}
+        self._decimal = getattr(config, "decimal", ".")
+        self._may_miss = self.rule.missing is not None or self.rule.fill is not None
+
+    @property
+    def is_category(self) -> bool:
+        return self.rule.kind == "category"
+
+    @property
+    def has_flag(self) -> bool:
+        return self.rule.missing == "flag"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the features are the numbers of the file as they are."""
+        return self.rule.kind == "number" and not self.rule.standardize
+
+    @property
+    def features(self) -> list[str]:
+        """The names of the features."""
+        name = self.name
+        flag = [f"{name}.missing"] if self.has_flag else []
+        if self.is_category:
+            if self.rule.encode == "index":
+                return [name]
+            unknown = [f"{name}.unknown"] if self.rule.unknown == "own" else []
+            return [*(f"{name}={it}" for it in self.facts["categories"]), *unknown, *flag]
+        parts = [f"{name}.{it}" for it in self.rule.parts] if self.rule.kind == "date" else [name]
+        return [*parts, *flag]
+
+    def learn_categories(self, part: Rows) -> None:
+        """The categories of a file, in their order."""
+        texts = {it for line, row in part.rows if (it := self._text(part.file, line, row)) is not None}
+        self.facts["categories"] = sorted(texts, key=order)
+        if len(texts) > _MOST_CATEGORIES and self.rule.encode == "one_hot":
+            raise DataError(
+                f"{part.file.path}: '{self.name}' has {len(texts):,} categories, expected at most"
+                f" {_MOST_CATEGORIES:,} with a column for each; say data.columns.{self.name}: {{kind: category,"
+                " encode: index}, or leave it out by data.exclude"
+            )
+
+    def read(self, part: Rows) -> Tensor:
+        """`[n, parts]` float64, NaN where a value is missing; of a category its number, -1 for an unknown one."""
+        readers: dict[str, Callable[[RowFile, int, Row], Sequence[float]]] = {
+            "number": lambda *at: [self._number(*at)],
+            "boolean": lambda *at: [self._truth(*at)],
+            "date": self._date,
+            "category": self._category,
+        }
+        read = readers[self.rule.kind]
+        return torch.tensor([read(part.file, line, row) for line, row in part.rows], dtype=torch.float64)
+
+    def learn(self, values: Tensor) -> None:
+        """What stands for missing values, and the means, of the values `[n, parts]` to train on."""
+        rule, width = self.rule, values.shape[1]
+        known = [column[~column.isnan()] for column in values.unbind(1)]
+        if self._may_miss and rule.missing not in (None, "drop") and not all(map(len, known)):
+            raise DataError(
+                f"'{self.name}': expected a value in the part to train on, of which to take the {rule.missing}, got"
+                f" none; leave it out by data.exclude, or say data.columns.{self.name}.fill"
+            )
+        if rule.fill is not None:
+            self.facts["fill"] = self._constant(width)
+        elif rule.missing == "flag" and rule.kind == "boolean":
+            self.facts["fill"] = [0.0]
+        elif rule.missing in _STATISTICS and not (rule.missing == "flag" and self.is_category):
+            self.facts["fill"] = [_STATISTICS[rule.missing](it) for it in known]
+        if rule.standardize:
+            filled = self._filled(values)
+            spread = filled.std(0, correction=0)
+            self.facts["mean"] = filled.mean(0).tolist()
+            self.facts["std"] = torch.where(spread > 0, spread, 1.0).tolist()
+
+    def _constant(self, width: int) -> list[float]:
+        fill, rule = self.rule.fill, self.rule
+        where = f"data.columns.{self.name}.fill"
+        if rule.kind == "category":
+            text, known = class_text(fill), self.facts["categories"]
+            if text not in known:
+                known.append(text)
+            return [float(known.index(text))]
+        if rule.kind == "date":
+            return self._parts(self._moment(fill, where))
+        if rule.kind == "boolean":
+            value = truth_of(fill)
+            if value is None:
+                raise DataError(f"{where}: expected true or false, got {shown(fill)}")
+            return [value]
+        assert isinstance(fill, int | float)
+        return [float(fill)] * width
+
+    def _filled(self, values: Tensor) -> Tensor:
+        if "fill" not in self.facts:
+            return values
+        return torch.where(values.isnan(), torch.tensor(self.facts["fill"], dtype=torch.float64), values)
+
+    def encode(self, values: Tensor) -> Tensor:
+        """The features `[n, features]` float64 of values that were read."""
+        absent = values.isnan().any(1, keepdim=True)
+        if self.is_category:
+            return self._encoded(values[:, 0], absent[:, 0])
+        found = self._filled(values)
+        if self.rule.standardize:
+            mean, std = (torch.tensor(self.facts[it], dtype=torch.float64) for it in ("mean", "std"))
+            found = (found - mean) / std
+        return torch.cat([found, absent.double()], 1) if self.has_flag else found
+
+    def _encoded(self, numbers: Tensor, absent: Tensor) -> Tensor:
+        count = len(self.facts["categories"])
+        own_unknown = self.rule.unknown == "own"
+        if not self.has_flag:
+            numbers = self._filled(numbers[:, None])[:, 0]
+        numbers = torch.where(numbers == _UNKNOWN, float(count), numbers)
+        if self.has_flag:
+            numbers = torch.where(absent, float(count + own_unknown), numbers)
+        if self.rule.encode == "index":
+            return numbers[:, None]
+        return torch.nn.functional.one_hot(numbers.long(), count + own_unknown + self.has_flag).double()
+
+    def _missing(self, file: RowFile, line: int, raw: Any, wanted: str) -> DataError:
+        kinds = "mean, median, flag or drop" if self.rule.kind == "number" else "mode, flag or drop"
+        return DataError(
+            f"{file.place(line, self.name)}: '{self.name}': expected {wanted}, got {shown(raw)}; for missing values say"
+            f" data.columns.{self.name}.missing: {kinds}, or a value by `fill`"
+        )
+
+    def _raw(self, file: RowFile, line: int, row: Row, wanted: str) -> Any:
+        """The cell; None where it is missing and may be."""
+        raw = cell(file, line, row, self.name)
+        if not is_missing(raw, self._absent):
+            return raw
+        if self._may_miss:
+            return None
+        is_nan = isinstance(raw, float) and self.rule.kind == "number"
+        raise self._missing(file, line, raw, "a finite number" if is_nan else wanted)
+
+    def _number(self, file: RowFile, line: int, row: Row) -> float:
+        raw = self._raw(file, line, row, "a number")
+        if raw is None:
+            return math.nan
+        return number_of(file, line, row, self.name, self._decimal)
+
+    def _truth(self, file: RowFile, line: int, row: Row) -> float:
+        raw = self._raw(file, line, row, "a truth value, such as true and false")
+        if raw is None:
+            return math.nan
+        value = truth_of(raw)
+        if value is None:
+            raise DataError(
+                f"{file.place(line, self.name)}: '{self.name}': expected a truth value (true, false, yes, no, 1, 0),"
+                f" got {shown(raw)}"
+            )
+        return value
+
+    def _text(self, file: RowFile, line: int, row: Row) -> str | None:
+        raw = self._raw(file, line, row, "a category")
+        if isinstance(raw, list | dict):
+            raise DataError(f"{file.place(line, self.name)}: '{self.name}': expected a category, got {shown(raw)}")
+        return None if raw is None else class_text(raw)
+
+    def _category(self, file: RowFile, line: int, row: Row) -> list[float]:
+        text = self._text(file, line, row)
+        if text is None:
+            return [math.nan]
+        if not self._numbers:
+            self._numbers = {it: float(place) for place, it in enumerate(self.facts["categories"])}
+        if (found := self._numbers.get(text)) is not None:
+            return [found]
+        if self.rule.unknown == "own":
+            return [_UNKNOWN]
+        raise DataError(
+            f"{file.place(line, self.name)}: '{self.name}' is {shown(text)}, a category that the training has not"
+            f"{nearest(text, self.facts['categories'][:1000])}; say data.columns.{self.name}.unknown: own, for a"
+            " feature of all such, and train again"
+        )
+
+    def _date(self, file: RowFile, line: int, row: Row) -> list[float]:
+        raw = self._raw(file, line, row, "a date")
+        if raw is None:
+            return [math.nan] * len(self.rule.parts)
+        return self._parts(self._moment(raw, lambda: f"{file.place(line, self.name)}: '{self.name}'"))
+
+    def _moment(self, raw: Any, where: str | Callable[[], str]) -> datetime:
+        if isinstance(raw, date):
+            return raw if isinstance(raw, datetime) else datetime(raw.year, raw.month, raw.day)
+        try:
+            text = str(raw).strip()
+            return datetime.strptime(text, self.rule.format) if self.rule.format else datetime.fromisoformat(text)
+        except ValueError as error:
+            wanted = self.rule.format or "ISO 8601, such as 2024-01-31"
+            remedy = "" if self.rule.format else f"; say data.columns.{self.name}.format, such as '%d.%m.%Y'"
+            place = where if isinstance(where, str) else where()
+            raise DataError(f"{place}: expected a date ({wanted}), got {shown(raw)}{remedy}") from error
+
+    def _parts(self, moment: datetime) -> list[float]:
+        known: dict[str, Callable[[], float]] = {
+            "weekday": moment.weekday,
+            "day_of_year": lambda: moment.timetuple().tm_yday,
+            "days": lambda: (moment.replace(tzinfo=None) - _EPOCH).total_seconds() / _DAY_S,
+        }
+        return [float(known[it]() if it in known else getattr(moment, it)) for it in self.rule.parts]
