@@ -229,6 +229,10 @@ class MetricConfig(Config, Builds[Built]):
     higher_is_better: ClassVar[bool | None] = None
     name: Annotated[str, Meta(min_length=1)] | None = None
 
+    def for_classes(self, classes: "Sequence[str] | None") -> "MetricConfig":
+        """The config completed by the names of the data's classes; here they do not matter."""
+        return self
+
     def init(self) -> Built:
         """Build the metric, a `torchmetrics.Metric` that has seen no batch."""
         return built(self, "init()")

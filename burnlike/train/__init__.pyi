@@ -8,8 +8,8 @@ from .checkpoint.strategies import (
     MetricCheckpointingStrategy as MetricCheckpointingStrategy,
 )
 from .job.configs import InitFromConfig as InitFromConfig, OutputConfig as OutputConfig, TrainConfig as TrainConfig
-from .job.loaded_run import LoadedRun as LoadedRun, load_run as load_run
 from .job.job import Job as Job, RunResult as RunResult
+from .job.loaded_run import LoadedRun as LoadedRun, load_run as load_run
 from .learner.configs import (
     BestMetricConfig as BestMetricConfig,
     EarlyStoppingConfig as EarlyStoppingConfig,
@@ -51,9 +51,12 @@ from .tasks.configs import (
     ClassificationConfig as ClassificationConfig,
     LanguageModelConfig as LanguageModelConfig,
     LoraFineTuningConfig as LoraFineTuningConfig,
+    MaskedLanguageModelConfig as MaskedLanguageModelConfig,
     ModelLossConfig as ModelLossConfig,
     RegressionConfig as RegressionConfig,
     SegmentationConfig as SegmentationConfig,
+    SequenceToSequenceConfig as SequenceToSequenceConfig,
+    TokenClassificationConfig as TokenClassificationConfig,
 )
 from .tasks.language_model import (
     LanguageModel as LanguageModel,
@@ -68,6 +71,11 @@ from .tasks.supervised import (
     Segmentation as Segmentation,
 )
 from .tasks.task import LoraFineTuning as LoraFineTuning, Task as Task
+from .tasks.tokens import (
+    MaskedLanguageModel as MaskedLanguageModel,
+    SequenceToSequence as SequenceToSequence,
+    TokenClassification as TokenClassification,
+)
 from .view.callback import Callback as Callback, RunLog as RunLog
 from .view.live import RichRenderer as RichRenderer
 from .view.loggers.configs import (

@@ -161,6 +161,11 @@ class TrainConfig(Config):
         """What each metric is called in lines of metrics: its name, or its type as in `top_k_accuracy`."""
         return [it.name or re.sub(r"(?<!^)(?=[A-Z])", "_", tag_of(type(it)) or "").lower() for it in self.metrics]
 
+    def init_metrics(self, classes: Sequence[str] | None) -> dict[str, Any]:
+        """The metrics by their names, for data with these classes."""
+        made = (it.for_classes(classes).init() for it in self.metrics)
+        return dict(zip(self.metric_names(), made, strict=True))
+
     def _validate_metrics(self) -> Iterable[tuple[str, str]]:
         names = self.metric_names()
         for place, (metric, name) in enumerate(zip(self.metrics, names, strict=True)):

@@ -59,7 +59,7 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
         on_bad_item=training.on_bad_item,
     )
     config = run.config
-    metrics = {name: it.init() for name, it in zip(config.metric_names(), config.metrics, strict=True)}
+    metrics = config.init_metrics(run.classes)
     options: dict[str, Any] = {"device": run.device, "precision": training.precision}
     learner = Learner(run.model, SgdConfig().init(), 0.0, task=run.task, metrics=metrics, **options)
     learner.step = run.step

@@ -64,6 +64,7 @@ class Job:
         if self.model_config != known:
             module = check_fits(self.model_config, self.device)
         self.task: Task = config.task.init()
+        self.task.take_facts({**getattr(self.data, "facts", {}), "classes": self.classes})
         own, needed = (getattr(it, "vocab_size", None) for it in (config.model, self.data))
         if own is not None and needed is not None and own < needed:
             raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")
@@ -88,7 +89,7 @@ class Job:
             config.optimizer.init(),
             config.lr_scheduler.init(num_iters=self.total_steps),
             task=self.task,
-            metrics={name: it.init() for name, it in zip(config.metric_names(), config.metrics, strict=True)},
+            metrics=config.init_metrics(self.classes),
             device=self.device,
             precision=training.precision,
             ema=training.ema,

@@ -96,6 +96,7 @@ def load_run(
     wanted: Weights = config.final_weights if best is None else "best" if best else "last"
     checkpoint, weights = _choose(run, config, wanted, step)
     task: Task = config.task.init()
+    task.take_facts(facts)
     structure = model_config(config, facts["classes"]).without_weights(run)
     model = task.prepare(structure.init("cpu"))
     if checkpoint.path == run:

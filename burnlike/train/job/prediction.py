@@ -7,7 +7,7 @@ import torch
 
 from ...data import DataLoader, transformed
 from ...data.sources.splits import Splits
-from ...errors import DataError
+from ...errors import ConfigError, DataError
 from .loaded_run import LoadedRun
 
 
@@ -37,7 +37,7 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
             " part `valid`, or set `transforms` anew by --set"
         )
     size = batch_size or config.training.batch_size
-    names = iter(inputs.names)
+    names, facts = iter(inputs.names), {**run.facts, "decode": _decoder(run)}
     autocast = torch.autocast(
         run.device.type,
         getattr(torch, config.training.precision),
@@ -45,6 +45,14 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
     )
     for batch in DataLoader(dataset, inputs.batcher, batch_size=size, device=run.device):
         with autocast:
-            rows = run.task.predict(run.model, batch, run.facts)
+            rows = run.task.predict(run.model, batch, facts)
         for row in rows:
             yield {"name": next(names), **row}
+
+
+def _decoder(run: LoadedRun) -> Any:
+    """What turns tokens of the run's data into text; None where they are none."""
+    try:
+        return run.config.data.codec(run.facts, run.directory).decode
+    except ConfigError:
+        return None

@@ -25,6 +25,7 @@ from .device import build_on_meta
 from .starting import model_config, record_problems, untrained_problems
 
 _DIFFERENT_ITEMS = 4
+_SHOWN_FEATURES = 20
 _OF_FLOATS = ("activation", "conv", "linear", "norm", "recurrent")
 _CPU, _META = torch.device("cpu"), torch.device("meta")
 
@@ -45,6 +46,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     `config.model`, is on the meta device and is changed.
     """
     task: Task = config.task.init()
+    task.take_facts({**getattr(data, "facts", {}), "classes": classes_of(data)})
     try:
         model = task.prepare(module)
     except WRONG as error:
@@ -64,14 +66,14 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
         where, rest = config_path(config.model, running[-1]) if running else ("", "")
         place = ".".join(it for it in ("model", where) if it) if running else "task"
         inside = f"{rest}: " if rest else ""
-        yield from _told(error, place, inside, f" (with a batch of {_shapes(batch)} from the data)")
+        yield from _told(error, place, inside, f" (with a batch of {_shapes(batch)} from the data{_features(data)})")
         return
     finally:
         for hook in hooks:
             hook.remove()
     if isinstance(output, StepOutput):
         yield from class_problems(config, output, batch, data)
-        yield from _metric_problems(config, task, model.eval(), to_device(batch, _META))
+        yield from _metric_problems(config, task, model.eval(), to_device(batch, _META), classes_of(data))
 
 
 def first_batch(config: TrainConfig, data: Any) -> Any:
@@ -111,6 +113,13 @@ def config_path(config: ModuleConfig, module_path: str) -> tuple[str, str]:
         places += [place] if place else []
         del names[0]
     return ".".join(places), ".".join(names)
+
+
+def _features(data: Any) -> str:
+    """The number and the names of the features of a table."""
+    names: Sequence[str] = getattr(data, "facts", {}).get("features", ())
+    shown = ", ".join(names[:_SHOWN_FEATURES]) + (", ..." if len(names) > _SHOWN_FEATURES else "")
+    return f", {len(names)} features: {shown}" if names else ""
 
 
 def said(error: Exception) -> str:
@@ -153,7 +162,9 @@ def _expect_floats(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         )
 
 
-def _metric_problems(config: TrainConfig, task: Task, model: nn.Module, batch: Any) -> Iterator[tuple[str, str]]:
+def _metric_problems(
+    config: TrainConfig, task: Task, model: nn.Module, batch: Any, classes: Sequence[str] | None
+) -> Iterator[tuple[str, str]]:
     if not config.metrics:
         return
     try:
@@ -164,7 +175,7 @@ def _metric_problems(config: TrainConfig, task: Task, model: nn.Module, batch: A
         return
     for place, (name, it) in enumerate(zip(config.metric_names(), config.metrics, strict=True)):
         try:
-            update_metrics({name: it.init()}, output)
+            update_metrics({name: it.for_classes(classes).init()}, output)
         except WRONG as error:
             yield from _told(error, f"metrics.{place}")
 

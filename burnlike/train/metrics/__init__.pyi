@@ -34,6 +34,7 @@ from .configs import (
     RecallConfig as RecallConfig,
     RougeLConfig as RougeLConfig,
     RougeNConfig as RougeNConfig,
+    SpanF1Config as SpanF1Config,
     SsimConfig as SsimConfig,
     TopKAccuracyConfig as TopKAccuracyConfig,
     WordErrorRateConfig as WordErrorRateConfig,
@@ -53,6 +54,7 @@ from .sequences import (
     RougeN as RougeN,
     WordErrorRate as WordErrorRate,
 )
+from .spans import SpanF1 as SpanF1, spans_of as spans_of
 from .system import (
     CpuMemory as CpuMemory,
     CpuUse as CpuUse,

@@ -1,6 +1,6 @@
 """Configs of the metrics."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ...config import Meta, MetricConfig
@@ -8,7 +8,7 @@ from ...config.bounds import Count, Finite, NotNegative, Positive, Size, at_most
 from ...config.roles import Built
 
 if TYPE_CHECKING:
-    from . import classification, images, means, sequences, system
+    from . import classification, images, means, sequences, spans, system
 
 
 NO_TARGET = -100
@@ -207,6 +207,20 @@ class RougeNConfig(_TokensConfig["sequences.RougeN"], tag="RougeN"):
 
     higher_is_better = True
     n: NGram = 1
+
+
+class SpanF1Config(MetricConfig["spans.SpanF1"], tag="SpanF1"):
+    """How many spans of tagged tokens are found, such as names of persons.
+
+    Attributes:
+        classes: the tags by their numbers, such as O, B-person, I-person; None takes the classes of the data.
+    """
+
+    higher_is_better = True
+    classes: tuple[str, ...] | None = None
+
+    def for_classes(self, classes: Sequence[str] | None) -> "SpanF1Config":
+        return self if self.classes is not None or classes is None else self.replace(classes=tuple(classes))
 
 
 class IterationSpeedConfig(MetricConfig["system.IterationSpeed"], tag="IterationSpeed"):

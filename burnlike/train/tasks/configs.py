@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from .language_model import LanguageModel
     from .supervised import Classification, ModelLoss, Regression, Segmentation
     from .task import LoraFineTuning
+    from .tokens import MaskedLanguageModel, SequenceToSequence, TokenClassification
 
 _SAMPLE = at_most(1_000_000, "each token is a pass through the model")
+Token = Annotated[int, Meta(ge=0, lt=2**31)]
 Smoothing = Annotated[float, Meta(ge=0, lt=1)]
 
 
@@ -65,6 +67,52 @@ class RegressionConfig(TaskConfig["Regression"], tag="Regression", builds=".supe
 
     head = "SequenceClassification"
     loss: Literal["mse", "mae", "huber"] = "mse"
+
+
+class TokenClassificationConfig(TaskConfig["TokenClassification"], tag="TokenClassification", builds=".tokens"):
+    """Finds the class of each token, or of each word by its first token: names in a text, parts of speech.
+
+    Attributes:
+        label_smoothing: share of the target that is spread over all classes.
+    """
+
+    head = "TokenClassification"
+    label_smoothing: Smoothing = 0.0
+
+
+class MaskedLanguageModelConfig(TaskConfig["MaskedLanguageModel"], tag="MaskedLanguageModel", builds=".tokens"):
+    """Finds tokens of a text that are hidden, as BERT is trained.
+
+    Attributes:
+        mask_prob: share of the tokens that are to be found: of these, 80 % are hidden, 10 % replaced and 10 % shown.
+        whole_words: hide all tokens of a word or none.
+        mask_token: the number of what stands for a hidden token; None takes that of the data's tokenizer.
+    """
+
+    head = "MaskedLM"
+    mask_prob: Annotated[float, Meta(gt=0, lt=1)] = 0.15
+    whole_words: bool = False
+    mask_token: Token | None = None
+
+
+class SequenceToSequenceConfig(TaskConfig["SequenceToSequence"], tag="SequenceToSequence", builds=".tokens"):
+    """Writes a second sequence of tokens for a first one: translation, summaries.
+
+    Attributes:
+        label_smoothing: share of the target that is spread over all tokens.
+        validation_tokens: how many tokens a validation writes for each item, which metrics of sequences, such as
+            `Bleu`, compare with the true ones; 0 writes none, and metrics get logits.
+        max_tokens: how many tokens `predict` writes at most.
+        start_token: what a second sequence begins with; None takes that of the model, or of the data, or 0.
+        end_token: what ends it; None takes that of the model, or of the data.
+    """
+
+    head = "Seq2SeqLM"
+    label_smoothing: Smoothing = 0.0
+    validation_tokens: Annotated[int, Meta(ge=0), _SAMPLE] = 0
+    max_tokens: Annotated[int, Meta(ge=1), _SAMPLE] = 128
+    start_token: Token | None = None
+    end_token: Token | None = None
 
 
 class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".supervised"):

@@ -1,12 +1,15 @@
 """Task: what a model is trained for; and fine-tuning, another task of which only adapters are trained."""
 
+import inspect
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from ...errors import ConfigError, DataError
 from ...module import apply_lora, materialize, valid
+from ...module.torch_objects.wrappers import own_class
 from ..learner.steps import StepOutput
 from .configs import LoraFineTuningConfig
 
@@ -28,6 +31,9 @@ class Task:
     def prepare(self, model: nn.Module) -> nn.Module:
         """Change the model before its optimizer is made, and return it; here nothing is changed."""
         return model
+
+    def take_facts(self, facts: Mapping[str, Any]) -> None:
+        """Be told what is known of the data, with its `classes`, before the first step; here it is not needed."""
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         """The result of a training batch."""
@@ -95,13 +101,21 @@ def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
 
 def inputs_of(batch: Any, target: str = "labels") -> Any:
     """The model's arguments of a batch, of which the target is a placeholder or missing."""
+    if isinstance(batch, Tensor):
+        return batch
     if isinstance(batch, Mapping) and target not in batch:
         return dict(batch)
     return inputs_and_targets(batch, target)[0]
 
 
 def call(model: nn.Module, inputs: Any) -> Any:
-    """The model's result: a mapping becomes keyword arguments, a tuple several arguments."""
+    """The model's result: a mapping becomes keyword arguments, a tuple several arguments.
+
+    Tokens in the names of transformers are given to models of burnlike under theirs. Entries that say something about
+    tokens to a task, such as `word_ids`, are for no model.
+    """
+    if isinstance(inputs, Mapping):
+        inputs = _as_arguments(inputs, _parameters(own_class(model)))
     named = inputs if isinstance(inputs, Mapping) else {"": inputs}
     texts = {name: value for name, value in named.items() if _is_text(value)}
     try:
@@ -117,6 +131,22 @@ def call(model: nn.Module, inputs: Any) -> Any:
                 " name their column in data.columns"
             ) from error
         raise
+
+
+_OF_TASKS = ("words", "word_ids", "special_tokens_mask", "offset_mapping")
+_OWN_NAMES = {"input_ids": "tokens", "token_type_ids": "token_types", "decoder_input_ids": "decoder_tokens"}
+
+
+def _as_arguments(inputs: Mapping[str, Any], parameters: frozenset[str]) -> dict[str, Any]:
+    known = {name: it for name, it in inputs.items() if name in parameters or name not in _OF_TASKS}
+    if "input_ids" in parameters or "tokens" not in parameters:
+        return known
+    return {_OWN_NAMES.get(name, name): it for name, it in known.items()}
+
+
+@cache
+def _parameters(kind: type[nn.Module]) -> frozenset[str]:
+    return frozenset(inspect.signature(kind.forward).parameters)
 
 
 def _is_text(value: Any) -> bool:
@@ -138,6 +168,9 @@ class LoraFineTuning(Task):
 
     def prepare(self, model: nn.Module) -> nn.Module:
         return apply_lora(self.task.prepare(model), self.config.lora)
+
+    def take_facts(self, facts: Mapping[str, Any]) -> None:
+        self.task.take_facts(facts)
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         return self.task.train_step(model, batch)

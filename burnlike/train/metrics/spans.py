@@ -1,0 +1,105 @@
+"""Spans of tagged tokens, and how many of them are found."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...errors import ConfigError, ShapeError
+from .base import ConfiguredMetric, expect, shape_error
+from .configs import NO_TARGET, SpanF1Config
+
+_OUTSIDE = "O"
+_MARKS = "BIES"
+_END = -1
+"""Stands behind the classes of a sequence."""
+
+
+class Span(NamedTuple):
+    """Tokens with one label.
+
+    Attributes:
+        label: of all of them, without a mark.
+        start: the first token.
+        end: behind the last token.
+    """
+
+    label: str
+    start: int
+    end: int
+
+
+def spans_of(tags: Sequence[str]) -> list[Span]:
+    """The spans of a sequence's tags, read as conlleval and seqeval do: by `B-`, `I-`, `E-` and `S-` before a label, or
+    without marks, where neighbours of one label are one span. `O` is no span.
+    """
+    found: list[Span] = []
+    before, start = ("", ""), 0
+    for place, tag in enumerate([*tags, _OUTSIDE]):
+        mark, label = _parts(tag)
+        continues = mark in ("I", "E") and before[0] in ("B", "I") and before[1] == label
+        if before[0] and not continues:
+            found.append(Span(before[1], start, place))
+        if mark and not continues:
+            start = place
+        before = (mark, label)
+    return found
+
+
+def _parts(tag: str) -> tuple[str, str]:
+    """The mark and the label of a tag; both empty for none."""
+    if tag == _OUTSIDE:
+        return "", ""
+    mark, dash, label = tag.partition("-")
+    return (mark, label) if dash and mark in _MARKS and mark else ("I", tag)
+
+
+class SpanF1(ConfiguredMetric[SpanF1Config], of=SpanF1Config):
+    """2 * right / (predicted + true) spans of all sequences together, in percent; a span is right where its label,
+    start and end are.
+
+    Takes `[n, length, classes]` floats and `[n, length]` integers; tokens without a target are left out. The classes of
+    the epoch are kept, and compared at its end.
+    """
+
+    title, unit = "Span F1", "%"
+    found: list[Tensor]
+    true: list[Tensor]
+
+    def __init__(self, config: SpanF1Config | None = None) -> None:
+        super().__init__(config)
+        self.add_list("found", torch.int64)
+        self.add_list("true", torch.int64)
+
+    def update(self, predictions: Tensor, targets: Tensor) -> None:
+        expect(self, "a tensor", predictions=predictions, targets=targets)
+        if predictions.dim() != 3 or targets.shape != predictions.shape[:2]:
+            raise shape_error(self, "predictions [n, length, classes] and targets [n, length]", predictions, targets)
+        expect(self, "floats", predictions=predictions)
+        expect(self, "integers", targets=targets)
+        classes = self.config.classes
+        if classes is None:
+            raise ConfigError("SpanF1: expected the tags by their numbers in `classes`; this data has no names")
+        if predictions.shape[2] != len(classes):
+            raise ShapeError(f"SpanF1: expected {len(classes)} classes, as many as names, got {predictions.shape[2]}")
+        self.follow(predictions)
+        end = targets.new_full((len(targets), 1), _END).long()
+        self.found.append(torch.cat([predictions.argmax(2), end], 1).flatten())
+        self.true.append(torch.cat([targets.long(), end], 1).flatten())
+
+    def compute(self) -> Tensor:
+        right = spans = 0
+        names: tuple[str, ...] = self.config.classes or ()
+        rows: tuple[list[str], list[str]] = ([], [])
+        for found, true in zip(self.joined("found").tolist(), self.joined("true").tolist(), strict=True):
+            if true == _END:
+                predicted, expected = (spans_of(row) for row in rows)
+                right += len({*predicted} & {*expected})
+                spans += len(predicted) + len(expected)
+                rows = ([], [])
+            elif true != NO_TARGET:
+                rows[0].append(names[found])
+                rows[1].append(names[true])
+        value = 200 * right / spans if spans else float("nan")
+        return torch.tensor(value, dtype=torch.float64, device=self.device)

@@ -1,0 +1,263 @@
+"""Tasks of tokens beside language models: a class for each, masked ones, and another sequence of them.
+
+Batches are mappings in the convention of transformers: `input_ids` `[n, length]`, `attention_mask` (0 where a token is
+padding) and `labels`, of which -100 does not count.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ConfigError, DataError, ShapeError
+from ...ops import cross_entropy
+from ..learner.steps import StepOutput
+from ..metrics.configs import NO_TARGET
+from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
+from .supervised import class_names
+from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
+
+
+def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 0.0) -> StepOutput:
+    """The mean cross-entropy of `[n, length, classes]` logits over the `[n, length]` labels that count."""
+    if logits.dim() != 3 or labels.shape != logits.shape[:2]:
+        raise ShapeError(
+            f"{name}: expected [n, length, classes] logits and [n, length] labels, got logits of {list(logits.shape)}"
+            f" and labels of {list(labels.shape)}"
+        )
+    labels = labels.long()
+    loss = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
+    size = labels.numel() if labels.is_meta else int((labels != NO_TARGET).sum())
+    return StepOutput(loss, size, logits.detach(), labels, logits=True)
+
+
+def _named(inputs: Any) -> dict[str, Any]:
+    return dict(inputs) if isinstance(inputs, Mapping) else {"input_ids": inputs}
+
+
+class TokenClassification(SmoothedTask):
+    """Cross-entropy of `[n, length, classes]` logits with `[n, length]` classes, over the tokens that have one.
+
+    Batches are `(inputs, targets)`, or mappings with `labels`. Metrics get the logits and the labels.
+    """
+
+    unit = "tokens"
+
+    def __init__(self, config: TokenClassificationConfig | None = None) -> None:
+        self.config = config or TokenClassificationConfig()
+
+    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+        inputs, labels = inputs_and_targets(batch)
+        return _token_output(logits_of(call(model, inputs)), labels, "TokenClassification", smoothing)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The `tags` of each item, one for each of its words, and its `spans` of labels with the places of their words.
+
+        Words are where the placeholder of a label is not -100, in text those of `words`.
+        """
+        from ..metrics.spans import spans_of
+
+        best = logits_of(call(model, inputs_of(batch))).argmax(2)
+        labels = batch.get("labels") if isinstance(batch, Mapping) else batch[1]
+        names = class_names(facts, int(best.max()) + 1 if best.numel() else 0)
+        rows = []
+        for place, numbers in enumerate(best):
+            counted = numbers if labels is None else numbers[labels[place] != NO_TARGET]
+            tags = [names[it] for it in counted.tolist()]
+            words = list(batch["words"][place]) if isinstance(batch, Mapping) and "words" in batch else None
+            rows.append(_tagged(tags, words, spans_of(tags)))
+        return rows
+
+
+def _tagged(tags: list[str], words: list[str] | None, spans: Any) -> dict[str, Any]:
+    found = [{"label": it.label, "start": it.start, "end": it.end} for it in spans]
+    if words is None:
+        return {"tags": tags, "spans": found}
+    for span in found:
+        span["text"] = " ".join(words[span["start"] : span["end"]])
+    return {"tokens": words, "tags": tags, "spans": found}
+
+
+class MaskedLanguageModel(Task):
+    """Finds tokens that are hidden, as BERT is trained (Devlin et al. 2019, section 3.1).
+
+    Of those that are chosen, 80 % become the mask token, 10 % another one, and 10 % stay.
+
+    Batches are `[n, length]` tokens, or mappings of `input_ids`, with `special_tokens_mask` (1: never chosen) and
+    `word_ids` (a number for the tokens of each word) where they are known. In training the choice is drawn anew for
+    each batch, from torch's generator; where the model is measured it depends on the item alone.
+    """
+
+    unit = "tokens"
+
+    def __init__(self, config: MaskedLanguageModelConfig | None = None) -> None:
+        self.config = config or MaskedLanguageModelConfig()
+        self._facts: Mapping[str, Any] = {}
+
+    def take_facts(self, facts: Mapping[str, Any]) -> None:
+        self._facts = facts
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        return self._step(model, batch, is_fixed=False)
+
+    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        return self._step(model, batch, is_fixed=True)
+
+    def _step(self, model: nn.Module, batch: Any, *, is_fixed: bool) -> StepOutput:
+        named = _named(inputs_of(batch))
+        tokens = named.get("input_ids")
+        if not isinstance(tokens, Tensor) or tokens.dim() != 2 or tokens.is_floating_point():
+            got = f"{tokens.dtype}{list(tokens.shape)}" if isinstance(tokens, Tensor) else type(batch).__name__
+            raise DataError(f"MaskedLanguageModel: expected [n, length] tokens, or a mapping of `input_ids`, got {got}")
+        draws = self._fixed_draws(tokens, named) if is_fixed and not tokens.is_meta else None
+        if draws is None:
+            draws = torch.rand(*tokens.shape, 3, device=tokens.device)
+        hidden, labels = self._hidden(tokens, named, draws, model)
+        return _token_output(logits_of(call(model, {**named, "input_ids": hidden})), labels, "MaskedLanguageModel")
+
+    def _hidden(
+        self, tokens: Tensor, named: Mapping[str, Any], draws: Tensor, model: nn.Module
+    ) -> tuple[Tensor, Tensor]:
+        """The tokens that the model is shown, and those that it is to find (-100 for others); by draws in 0..1."""
+        choice, words = draws[..., 0], named.get("word_ids")
+        if self.config.whole_words:
+            if words is None:
+                raise DataError("task.whole_words: expected batches with `word_ids`, which this data has not")
+            choice = choice.gather(1, words.clamp(min=0))  # that of the word's number
+        chosen = (choice < self.config.mask_prob) & ~self._special(tokens, named)
+        vocab_size = self._facts.get("vocab_size") or getattr(getattr(model, "config", None), "vocab_size", None)
+        if vocab_size is None:
+            raise ConfigError("task: MaskedLanguageModel needs the number of tokens, which neither data nor model say")
+        other = (draws[..., 2] * vocab_size).to(tokens.dtype)
+        shown = torch.where(draws[..., 1] < 0.8, self._mask_token(), torch.where(draws[..., 1] < 0.9, other, tokens))
+        return torch.where(chosen, shown.to(tokens.dtype), tokens), torch.where(chosen, tokens.long(), NO_TARGET)
+
+    def _mask_token(self) -> int:
+        found = self.config.mask_token
+        found = self._facts.get("mask_token") if found is None else found
+        if found is None:
+            raise ConfigError(
+                "task.mask_token: expected the number of the mask token, since the data does not say it: its tokenizer"
+                " has none, or it is no text"
+            )
+        return int(found)
+
+    def _special(self, tokens: Tensor, named: Mapping[str, Any]) -> Tensor:
+        special = torch.zeros_like(tokens, dtype=torch.bool)
+        if (mask := named.get("special_tokens_mask")) is not None:
+            special = special | mask.bool()
+        if (mask := named.get("attention_mask")) is not None:
+            special = special | ~mask.bool()
+        for token in self._facts.get("special_tokens") or ():
+            special = special | (tokens == token)
+        return special
+
+    def _fixed_draws(self, tokens: Tensor, named: Mapping[str, Any]) -> Tensor:
+        """`[n, length, 3]` in 0..1, by the tokens of each item alone, whatever pads it."""
+        attended = named.get("attention_mask")
+        kept = torch.ones_like(tokens) if attended is None else attended
+        rows = []
+        for row, counts in zip(tokens.cpu(), kept.bool().cpu(), strict=True):
+            digest = hashlib.sha256(row[counts].long().numpy().tobytes()).digest()
+            generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "little"))
+            drawn = torch.ones(len(row), 3)
+            drawn[counts] = torch.rand(int(counts.sum()), 3, generator=generator)
+            rows.append(drawn)
+        return torch.stack(rows).to(tokens.device)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Each item with the likeliest tokens in the places of its mask tokens, these and their probabilities."""
+        named = _named(inputs_of(batch))
+        tokens, decode = named["input_ids"], facts.get("decode")
+        self.take_facts(facts)
+        best = logits_of(call(model, named)).double().softmax(2).max(2)
+        is_masked, is_padding = tokens == self._mask_token(), self._special(tokens, named)
+        filled = torch.where(is_masked, best.indices, tokens)
+        rows = []
+        for place, mask in enumerate(is_masked):
+            text = filled[place][~is_padding[place] | mask]
+            found = best.indices[place][mask]
+            rows.append(
+                {
+                    "text" if decode else "tokens": decode(text.cpu()) if decode else text.tolist(),
+                    "found": [decode(it.reshape(1).cpu()) for it in found] if decode else found.tolist(),
+                    "probabilities": best.values[place][mask].tolist(),
+                }
+            )
+        return rows
+
+
+class SequenceToSequence(SmoothedTask):
+    """Cross-entropy of each token of a second sequence, given the first one and the tokens before it (T5, BART).
+
+    Batches are `(input_ids, labels)`, or mappings with `labels`. The decoder is shown the labels moved by one, behind
+    its start token. Metrics get the logits and the labels; with `validation_tokens`, tokens that the model writes.
+    """
+
+    unit = "tokens"
+
+    def __init__(self, config: SequenceToSequenceConfig | None = None) -> None:
+        self.config = config or SequenceToSequenceConfig()
+        self._facts: Mapping[str, Any] = {}
+
+    def take_facts(self, facts: Mapping[str, Any]) -> None:
+        self._facts = facts
+
+    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+        inputs, labels = inputs_and_targets(batch)
+        before = labels.roll(1, 1).masked_fill(labels.roll(1, 1) == NO_TARGET, self._token(model, "pad") or 0)
+        before[:, 0] = self._token(model, "start") or 0
+        logits = logits_of(call(model, {**_named(inputs), "decoder_input_ids": before}))
+        return _token_output(logits, labels, "SequenceToSequence", smoothing)
+
+    def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        output = super().valid_step(model, batch)
+        if not self.config.validation_tokens or output.loss.is_meta:
+            return output
+        written = self._written(model, inputs_of(batch), self.config.validation_tokens)
+        return output._replace(predictions=written, logits=False)
+
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The `text` that the model writes for each item; its `tokens` where the data can't turn them into text."""
+        self.take_facts(facts)
+        decode = facts.get("decode")
+        written = self._written(model, inputs_of(batch), self.config.max_tokens).cpu()
+        rows = [row[row != NO_TARGET] for row in written]
+        if not decode:
+            return [{"tokens": row.tolist()} for row in rows]
+        unsaid = torch.tensor([it for it in (self._token(model, "end"), self._token(model, "pad")) if it is not None])
+        return [{"text": decode(row[~torch.isin(row, unsaid)])} for row in rows]
+
+    def _token(self, model: nn.Module, which: str) -> int | None:
+        """The number of the `start`, `end` or `pad` token: of the task, the model or the data; None if none says it."""
+        own = getattr(self.config, f"{which}_token", None)
+        name = {"start": "decoder_start_token_id", "end": "eos_token_id", "pad": "pad_token_id"}[which]
+        of_model = getattr(getattr(model, "config", None), name, None)
+        found = own if own is not None else of_model if of_model is not None else self._facts.get(f"{which}_token")
+        return found[0] if isinstance(found, list) else found
+
+    def _written(self, model: Any, inputs: Any, count: int) -> Tensor:
+        """Up to `count` tokens for each item, the likeliest: `[n, length]`, -100 behind the end token."""
+        named = {name: it for name, it in _named(inputs).items() if name in ("input_ids", "attention_mask")}
+        end, pad = self._token(model, "end"), self._token(model, "pad") or 0
+        if not callable(getattr(model, "generate", None)):
+            raise ConfigError(f"task: SequenceToSequence: {type(model).__name__} has no generate, which writes tokens")
+        if hasattr(model, "generation_config"):  # of transformers
+            start = self._token(model, "start")
+            found = model.generate(
+                **named, max_new_tokens=count, do_sample=False, num_beams=1, decoder_start_token_id=start,
+                eos_token_id=end, pad_token_id=pad,
+            )  # fmt: skip
+        else:
+            stops = () if end is None else (end,)
+            found = model.generate(
+                named["input_ids"], count, attention_mask=named.get("attention_mask"),
+                start_token=self._token(model, "start") or 0, stop_tokens=stops, pad_token=pad,
+            )  # fmt: skip
+        tokens = found[:, 1:]
+        if end is None:
+            return tokens
+        is_over = (tokens == end).long().cumsum(1) - (tokens == end).long()
+        return tokens.masked_fill(is_over > 0, NO_TARGET)

@@ -1,0 +1,220 @@
+"""Tasks of tokens: losses beside transformers' own, what is hidden, what is predicted."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from burnlike.errors import ConfigError, DataError, ShapeError
+from burnlike.models import EncoderDecoderConfig
+from burnlike.train import (
+    MaskedLanguageModel,
+    MaskedLanguageModelConfig,
+    SequenceToSequence,
+    SequenceToSequenceConfig,
+    TokenClassification,
+)
+
+transformers = pytest.importorskip("transformers")
+GENERATOR = torch.Generator().manual_seed(5)
+VOCAB, MASK = 30, 4
+MASKED_FACTS = {"mask_token": MASK, "special_tokens": [0, 1, 2, MASK], "vocab_size": VOCAB}
+
+
+def bert(kind: Any, **options: Any) -> nn.Module:
+    torch.manual_seed(1)
+    config = transformers.BertConfig(
+        vocab_size=VOCAB, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, **options
+    )
+    return kind(config).double().eval()
+
+
+def texts(n: int = 4, length: int = 9) -> dict[str, Tensor]:
+    tokens = torch.randint(5, VOCAB, (n, length), generator=GENERATOR)
+    tokens[:, 0], mask = 1, torch.ones_like(tokens)
+    tokens[0, 6:], mask[0, 6:] = 0, 0
+    return {"input_ids": tokens, "attention_mask": mask}
+
+
+def test_token_classification_is_the_loss_of_transformers() -> None:
+    model = bert(transformers.BertForTokenClassification, num_labels=3)
+    batch = texts() | {"labels": torch.randint(3, (4, 9), generator=GENERATOR)}
+    batch["labels"][:, 0] = batch["labels"][0, 6:] = -100
+    output = TokenClassification().train_step(model, batch)
+    torch.testing.assert_close(output.loss, model(**batch).loss)
+    assert (output.size, output.logits) == (4 * 8 - 3, True)
+    with pytest.raises(ShapeError, match=r"TokenClassification: expected \[n, length, classes\] logits and"):
+        TokenClassification().train_step(model, batch | {"labels": batch["labels"][:, 1:]})
+
+
+def test_tags_of_words_and_their_spans() -> None:
+    class Tagger(nn.Module):
+        def forward(self, input_ids: Tensor) -> Tensor:
+            return functional.one_hot(input_ids, 4).double()
+
+    labels = torch.tensor([[-100, 0, 0, -100, 0, 0], [-100, 0, -100, -100, -100, -100]])
+    tokens = torch.tensor([[0, 1, 2, 0, 0, 3], [0, 3, 3, 3, 0, 0]])
+    words = [["Ada", "Lovelace", "met", "Babbage"], ["Turing"]]
+    facts = {"classes": ["O", "B-PER", "I-PER", "B-LOC"]}
+    first, second = TokenClassification().predict(
+        Tagger(), {"input_ids": tokens, "labels": labels, "words": words}, facts
+    )
+    assert first["tokens"] == words[0]
+    assert first["tags"] == ["B-PER", "I-PER", "O", "B-LOC"]
+    assert first["spans"] == [
+        {"label": "PER", "start": 0, "end": 2, "text": "Ada Lovelace"},
+        {"label": "LOC", "start": 3, "end": 4, "text": "Babbage"},
+    ]
+    assert second["tags"] == ["B-LOC"]
+    (only,) = TokenClassification().predict(Tagger(), (tokens[:1], labels[:1]), {"classes": None})
+    assert only == {"tags": ["1", "2", "0", "3"], "spans": [
+        {"label": label, "start": place, "end": place + 1} for place, label in enumerate("1203")
+    ]}  # fmt: skip
+
+
+class Shown(nn.Module):
+    """Keeps what it is shown."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        self.tokens = input_ids
+        return torch.zeros(*input_ids.shape, VOCAB, requires_grad=True)
+
+
+def masked(**fields: Any) -> MaskedLanguageModel:
+    task = MaskedLanguageModel(MaskedLanguageModelConfig(**fields))
+    task.take_facts(MASKED_FACTS)
+    return task
+
+
+def test_tokens_are_hidden_as_in_bert() -> None:
+    tokens = torch.randint(5, VOCAB, (400, 100), generator=GENERATOR)
+    tokens[:, ::10], model = 1, Shown()
+    torch.manual_seed(3)
+    output = masked().train_step(model, {"input_ids": tokens})
+    chosen = output.targets != -100
+    assert not chosen[:, ::10].any()
+    assert abs(chosen[:, 1:10].double().mean() - 0.15) < 0.01
+    shown, true = model.tokens[chosen], tokens[chosen]
+    assert torch.equal(output.targets[chosen], true)
+    assert torch.equal(model.tokens[~chosen], tokens[~chosen])
+    assert abs((shown == MASK).double().mean() - (0.8 + 0.1 / VOCAB)) < 0.02
+    assert abs((shown == true).double().mean() - (0.1 + 0.1 / VOCAB)) < 0.02
+    assert output.size == int(chosen.sum())
+
+
+def test_the_choice_is_of_the_generator_in_training_and_fixed_in_a_validation() -> None:
+    batch, model, task = texts(6, 40), Shown(), masked(mask_prob=0.3)
+
+    def choice(step: Any, batch: Any, seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return step(model, batch).targets
+
+    assert torch.equal(choice(task.train_step, batch, 1), choice(task.train_step, batch, 1))
+    assert not torch.equal(choice(task.train_step, batch, 1), choice(task.train_step, batch, 2))
+    fixed = choice(task.valid_step, batch, 1)
+    assert torch.equal(fixed, choice(task.valid_step, batch, 2))
+    padded = {name: functional.pad(it[2:3], (0, 5)) for name, it in batch.items()}
+    assert torch.equal(choice(task.valid_step, padded, 3)[:, :40], fixed[2:3])  # whatever stands beside and behind it
+    assert len({tuple((row != -100).tolist()) for row in fixed}) == 6
+
+
+def test_whole_words_are_hidden() -> None:
+    words = torch.arange(60).div(3, rounding_mode="floor").expand(20, 60).clone()
+    words[:, 57:] = -1
+    batch = {"input_ids": torch.randint(5, VOCAB, (20, 60), generator=GENERATOR), "word_ids": words}
+    batch["special_tokens_mask"] = words < 0
+    chosen = masked(whole_words=True, mask_prob=0.4).train_step(Shown(), batch).targets != -100
+    assert torch.equal(chosen[:, ::3], chosen[:, 1::3])
+    assert torch.equal(chosen[:, ::3], chosen[:, 2::3])
+    assert not chosen[:, 57:].any()
+    assert 0.3 < chosen[:, :57].double().mean() < 0.5
+    with pytest.raises(DataError, match=r"task.whole_words: expected batches with `word_ids`"):
+        masked(whole_words=True).train_step(Shown(), {"input_ids": batch["input_ids"]})
+
+
+def test_masked_language_model_is_the_loss_of_transformers() -> None:
+    model, task, batch = bert(transformers.BertForMaskedLM), masked(mask_prob=0.4), texts()
+    output = task.valid_step(model, batch)
+    shown = Shown()
+    task.valid_step(shown, batch)
+    theirs = model(input_ids=shown.tokens, attention_mask=batch["attention_mask"], labels=output.targets)
+    torch.testing.assert_close(output.loss, theirs.loss)
+    with pytest.raises(ConfigError, match=r"task.mask_token: expected the number of the mask token"):
+        MaskedLanguageModel().train_step(model, batch)
+    with pytest.raises(
+        DataError, match=r"expected \[n, length\] tokens, or a mapping of `input_ids`, got torch.float32"
+    ):
+        task.train_step(model, torch.zeros(2, 3))
+
+
+def test_masked_tokens_are_filled_in() -> None:
+    class Next(nn.Module):
+        def forward(self, input_ids: Tensor) -> Tensor:
+            return 9 * functional.one_hot(input_ids.roll(1, 1) + 1, VOCAB).double()
+
+    batch = {"input_ids": torch.tensor([[1, 7, MASK, 12, MASK, 0]])}
+    (row,) = masked().predict(Next(), batch, MASKED_FACTS)
+    assert (row["tokens"], row["found"]) == ([7, 8, 12, 13], [8, 13])
+    assert min(row["probabilities"]) > 0.99
+    (row,) = masked().predict(Next(), batch, MASKED_FACTS | {"decode": lambda it: " ".join(map(str, it.tolist()))})
+    assert (row["text"], row["found"]) == ("7 8 12 13", ["8", "13"])
+
+
+def t5() -> Any:
+    torch.manual_seed(2)
+    config = transformers.T5Config(
+        vocab_size=VOCAB, d_model=8, d_kv=4, d_ff=16, num_layers=1, num_heads=2, dropout_rate=0.0,
+        decoder_start_token_id=0, pad_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    model = transformers.T5ForConditionalGeneration(config).double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter)
+    return model
+
+
+def pairs() -> dict[str, Tensor]:
+    labels = torch.randint(2, VOCAB, (4, 5), generator=GENERATOR)
+    labels[:, 4], labels[1, 3], labels[1, 4] = 1, 1, -100
+    return texts() | {"labels": labels}
+
+
+def test_sequence_to_sequence_is_the_loss_of_transformers() -> None:
+    model, batch = t5(), pairs()
+    output = SequenceToSequence().train_step(model, batch)
+    torch.testing.assert_close(output.loss, model(**batch).loss)
+    assert output.size == 19
+
+
+@pytest.fixture
+def own() -> nn.Module:
+    torch.manual_seed(2)
+    return EncoderDecoderConfig(vocab_size=VOCAB, d_model=8, n_layers=1, n_heads=2, d_head=4, d_ff=16).init().double()
+
+
+def test_sequence_to_sequence_of_burnlikes_model(own: nn.Module) -> None:
+    batch = pairs()
+    own.eval()
+    output = SequenceToSequence().train_step(own, batch)
+    before = torch.cat([torch.zeros(4, 1, dtype=torch.int64), batch["labels"][:, :-1].clamp(min=0)], 1)
+    logits = own(batch["input_ids"], before, batch["attention_mask"])
+    torch.testing.assert_close(output.loss, functional.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten()))
+    task = SequenceToSequence(SequenceToSequenceConfig(max_tokens=6, end_token=1))
+    rows = task.predict(own, {name: it for name, it in batch.items() if name != "labels"}, {"classes": None})
+    for row, tokens, mask in zip(rows, batch["input_ids"], batch["attention_mask"], strict=True):
+        alone = own.generate(tokens[None], 6, attention_mask=mask[None], stop_tokens=(1,))[0, 1:]
+        assert row == {"tokens": alone.tolist()}
+
+
+def test_second_sequences_are_written() -> None:
+    model, batch = t5(), pairs()
+    task = SequenceToSequence(SequenceToSequenceConfig(max_tokens=6, validation_tokens=4))
+    rows = task.predict(model, batch, {"decode": lambda it: " ".join(map(str, it.tolist()))})
+    for row, tokens, mask in zip(rows, batch["input_ids"], batch["attention_mask"], strict=True):
+        alone = model.generate(tokens[None], attention_mask=mask[None], max_new_tokens=6, do_sample=False)[0, 1:]
+        assert row == {"text": " ".join(str(it) for it in alone.tolist() if it > 1)}
+    assert any(row["text"] for row in rows)
+    output = task.valid_step(model, batch)
+    assert (output.predictions.shape, output.logits) == ((4, 4), False)
+    torch.testing.assert_close(output.loss, model(**batch).loss)
