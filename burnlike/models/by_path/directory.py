@@ -143,11 +143,10 @@ def model_classes(config: "PretrainedConfig", values: Mapping[str, Any]) -> tupl
     if not isinstance(kind, str):
         raise ConfigError(f"{path}: expected a `model_type`, which tells transformers what model it is")
     if kind not in known.model_types:
-        code = ""
+        rest = nearest(kind[:80], sorted(known.model_types))
         if values.get("auto_map"):
-            code = "; it asks for code of its own (`auto_map`), and no code in a directory is run"
-        hint = nearest(kind[:80], sorted(known.model_types))
-        raise ConfigError(f"{path}: this transformers has no models of the model_type {shown(kind)}{hint}{code}")
+            rest = "; it asks for code of its own (`auto_map`), and no code in a directory is run"
+        raise ConfigError(f"{path}: this transformers has no models of the model_type {shown(kind)}{rest}")
     if values.get("quantization_config") is not None:
         raise ConfigError(
             f"{path}: quantization_config: the weights are quantized, and can't be trained; take those that they were"
