@@ -1,6 +1,6 @@
 """Generation from language models, token by token: of whole batches, and of one sequence as a stream.
 
-A model that can go on from what it has read, with a cache or a state, has a method `reader(prompt, length)`; see `Reader`.
+A model that can go on from what it has read, by a cache or a state, has a method `reader`; see `Reader`.
 """
 
 import sys
@@ -68,8 +68,8 @@ class Reader(NamedTuple):
 
     Attributes:
         first: the tokens that it begins with, int64 `[batch, n >= 1]`: the prompt, or the start of a second sequence.
-        next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `first`, then one at a
-            time; returns `[batch, vocab_size]`, of the token after them.
+        next_logits: called with the tokens that it has not seen yet, int64 `[batch, new]`: all of `first`, then one at
+            a time; returns `[batch, vocab_size]`, of the token after them.
         longest: how many tokens a sequence may have; None for any number.
     """
 
@@ -214,7 +214,7 @@ def _added(
     pad_token: int = 0,
     generator: torch.Generator | None = None,
 ) -> Iterator[Tensor]:
-    """Each new column of tokens, `[batch, 1]`, with the model in evaluation; they are drawn on the generator's device."""
+    """Each new column of tokens, `[batch, 1]`, with the model in evaluation; drawn on the generator's device."""
     if max_new_tokens < 0:
         raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
     _check_drawing(temperature, top_k, top_p)

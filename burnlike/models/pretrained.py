@@ -1,9 +1,10 @@
 """Models with weights of other libraries: a directory with `config.json` and weights, as Hugging Face lays it out."""
 
+import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._atomic import replace_file
 from ..config import ModuleConfig
 from ..errors import BurnlikeError, ConfigError, DTypeError
 from ..nn.padding import each
@@ -19,10 +21,12 @@ from ..record import Record, init_from, open_record
 from ..record.files.sharded import SINGLE_NAME
 from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.recorder import recorder_for
-from .by_path.directory import weights_of
+from .by_path.directory import CONFIG_NAME, weights_of
 from .conversion import converted, record_to
+from .decoder_lm.configs import DecoderLmConfig, RotaryPositions
 from .encoders.configs import VisionTransformerConfig
-from .pretrained_description import DTYPES, Description, describe
+from .pretrained_description import DTYPES, Description, describe, described
+from .weights.describing import description_of
 from .weights.table import WeightTable, weight_table
 
 _TENSORS_OF_ONE = 4
@@ -90,20 +94,72 @@ def load_pretrained(
         return init_from(lambda: chosen.init("meta"), record, device, dtype="as_saved").eval()
 
 
-def save_pretrained(module: nn.Module, directory: str | os.PathLike[str], table: str) -> str:
-    """Write the weights of a model under the names of another library's `table`, such as `llama`; gives the path.
+def save_pretrained(
+    module: nn.Module,
+    directory: str | os.PathLike[str],
+    table: str | None = None,
+    *,
+    config: ModuleConfig | None = None,
+    classes: Sequence[str] | None = None,
+) -> str:
+    """Write a model of ours as another library has it; gives the path of the weights.
 
-    The directory gets `model.safetensors`, which is replaced as a whole or not at all. No `config.json` is written: put
-    the one beside it that the weights came with, or one of the other library's.
+    The directory gets `model.safetensors`, and without a `table` the `config.json` with which transformers reads it.
+    Each is replaced as a whole or not at all. Rotary positions whose pairs are neighbours become pairs of halves, as
+    transformers has them, with the queries and keys in that order.
+
+    Args:
+        table: whose names the weights get, such as `llama`; no `config.json` is written then.
+        config: of the model; None for its attribute `config`.
+        classes: the names of the classes, by number.
 
     Raises:
-        RecordError, RecordIOError: there is no such table, or the file can't be written.
+        RecordError, RecordIOError: there is no such table, or a file can't be written.
         RecordMismatchError: the other library has no place for a tensor.
+        ConfigError: transformers has no such model.
     """
-    record = record_to(weight_table(table), module)
-    os.makedirs(directory, exist_ok=True)
     path = os.path.join(directory, SINGLE_NAME)
-    return recorder_for(path, None).save(record, path)
+    if table is not None:
+        record = record_to(weight_table(table), module)
+        os.makedirs(directory, exist_ok=True)
+        return recorder_for(path, None).save(record, path)
+    config = config or getattr(module, "config", None)
+    if not isinstance(config, ModuleConfig):
+        raise ConfigError(f"save_pretrained: {type(module).__name__} does not keep its config; pass config=...")
+    record = Record.of(module)
+    match config:
+        case DecoderLmConfig(positions=RotaryPositions(interleaved=True, rotary_dim=None)):
+            record = _paired_by_halves(record, config)
+            config = config.replace(positions=config.positions.replace(interleaved=False))
+        case _:
+            pass
+    values = description_of(config, lambda it: described(it, CONFIG_NAME).config)
+    found = described(values, CONFIG_NAME)
+    if classes is not None and "id2label" in values:
+        values |= {"id2label": dict(enumerate(classes)), "label2id": {name: at for at, name in enumerate(classes)}}
+    dtypes = {it.dtype for it in module.parameters()}
+    values["dtype"] = next((name for name, it in DTYPES.items() if {it} == dtypes), "float32")
+    theirs = record_to(found.table, module, record)
+    os.makedirs(directory, exist_ok=True)
+    saved = recorder_for(path, None).save(theirs, path)
+    replace_file(os.path.join(directory, CONFIG_NAME), json.dumps(values, indent=2).encode() + b"\n")
+    return saved
+
+
+def _paired_by_halves(record: Record, config: DecoderLmConfig) -> Record:
+    """The record of a decoder with the values of each head's queries and keys in another order: even ones first."""
+    size = config.head_size
+    order = torch.cat((torch.arange(0, size, 2), torch.arange(1, size, 2)))
+
+    def ordered(tensor: Tensor) -> Tensor:
+        return tensor.unflatten(-1, (-1, size)).index_select(-1, order.to(tensor.device)).flatten(-2)
+
+    parts = ("query", "key", "norm_query", "norm_key")
+    found = {
+        name: ordered(it) if name.split(".")[-3:-2] == ["attention"] and name.split(".")[-2] in parts else it
+        for name, it in record.tensors.items()
+    }
+    return replace(record, tensors=found)
 
 
 def _record_for(config: ModuleConfig, found: Description, weights: Record) -> Record:

@@ -31,8 +31,11 @@ class Description:
 
 def describe(directory: str | os.PathLike[str], architecture: str | None = None) -> Description:
     """Read the `config.json` of a directory; see `burnlike.models.pretrained_config`."""
-    path = os.path.join(directory, CONFIG_NAME)
-    values = read_description(directory)
+    return described(read_description(directory), os.path.join(directory, CONFIG_NAME), architecture)
+
+
+def described(values: Mapping[str, Any], path: str, architecture: str | None = None) -> Description:
+    """As `describe`, of the content of a file."""
     table = _table_of(values, path)
     with _naming(path, table):
         chosen = [_architecture(table, values.get("architectures"), architecture)]

@@ -18,7 +18,7 @@ from ...nn.activation.configs import (
 )
 from ...nn.roles import ActivationConfig
 
-_ACTIVATIONS: Mapping[str, ActivationConfig] = {
+ACTIVATIONS: Mapping[str, ActivationConfig] = {
     **dict.fromkeys(("gelu", "gelu_python"), GeluConfig()),
     **dict.fromkeys(("gelu_accurate", "gelu_fast", "gelu_new"), GeluConfig(approximate=True)),
     **dict.fromkeys(("gelu_python_tanh", "gelu_pytorch_tanh"), GeluConfig(approximate=True)),
@@ -60,11 +60,11 @@ class Options(UserDict[str, Any]):
 def activation_of(values: Mapping[str, Any], default: str, key: str = "hidden_act") -> ActivationConfig:
     """The activation that transformers calls what stands at a key."""
     name = text_of(values, key, default)
-    if name not in _ACTIVATIONS:
-        hint = nearest(name[:80], [*_ACTIVATIONS])
-        known = ", ".join(_ACTIVATIONS)
+    if name not in ACTIVATIONS:
+        hint = nearest(name[:80], [*ACTIVATIONS])
+        known = ", ".join(ACTIVATIONS)
         raise ConfigError(f"{key}: there is no activation {shown(name)}{hint}; expected one of {known}")
-    return _ACTIVATIONS[name]
+    return ACTIVATIONS[name]
 
 
 def refuse_others(values: Mapping[str, Any], kind: str, **expected: Any) -> None:

@@ -1,0 +1,106 @@
+"""Models as directories that transformers loads: its own as it saves them, ours by the tables of weights."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import BurnlikeError
+from ...models import save_pretrained
+from .files import placed
+from .program import may_vary, outputs_of, program_of
+from .proof import proof, quiet
+from .source import Source, example_of
+
+_TOKENIZER = "tokenizer"
+_NAMES = {
+    "tokens": "input_ids",
+    "token_types": "token_type_ids",
+    "decoder_tokens": "decoder_input_ids",
+    "x": "pixel_values",
+}
+"""What transformers calls the inputs of our models, where it calls them otherwise."""
+_POOLED = ("resnet", "convnext")
+"""Whose result without a head is pooled."""
+
+
+def write_directory(source: Source, out: Path) -> list[str]:
+    """Write `config.json`, weights and the tokenizer, and compare what transformers computes where it is installed.
+
+    Raises:
+        ConfigError: transformers has no such model, or computes something else; nothing is written then.
+    """
+    with placed(out) as folder:
+        made = folder / out.name
+        made.mkdir()
+        is_theirs = callable(getattr(source.model, "save_pretrained", None))
+        if is_theirs:
+            from ...models.by_path.saving import save_for_transformers
+
+            save_for_transformers(source.model, made, _tokenizers(source))
+        else:
+            save_pretrained(source.model, made, config=source.config, classes=source.classes)
+            for file in _tokenizers(source):
+                if file.is_dir():
+                    shutil.copytree(file, made, dirs_exist_ok=True)
+                else:
+                    shutil.copyfile(file, made / file.name)
+        lines = [f"hf        {out}, {_architecture(made)}"]
+        if find_spec("transformers") is None:
+            return [*lines, "checked   no: transformers is not installed"]
+        return lines + _checked(source, made, is_theirs=is_theirs)
+
+
+def _tokenizers(source: Source) -> list[Path]:
+    """The files of a tokenizer that the run keeps."""
+    if source.run is None or not source.run.directory.is_dir():
+        return []
+    return sorted(it for it in source.run.directory.iterdir() if it.name.startswith(_TOKENIZER))
+
+
+def _architecture(directory: Path) -> str:
+    return json.loads((directory / "config.json").read_text())["architectures"][0]
+
+
+def _checked(source: Source, directory: Path, *, is_theirs: bool) -> list[str]:
+    import transformers
+
+    from ...models.by_path.build import quiet as quiet_transformers
+
+    try:
+        example = example_of(source)
+    except BurnlikeError as error:
+        return [f"checked   no: {' '.join(str(error).split())}"]
+    with quiet(), quiet_transformers():
+        loaded: Any = getattr(transformers, _architecture(directory)).from_pretrained(directory).eval()
+    inputs = {name: it for name, it in example.inputs.items() if is_theirs or name != "mask_pad"}
+    program = program_of(_First(source.model), inputs)
+    is_pooled = loaded.config.model_type in _POOLED
+
+    def run(given: Mapping[str, Tensor]) -> list[Tensor]:
+        with torch.no_grad():
+            output = loaded(**{(name if is_theirs else _NAMES.get(name, name)): it for name, it in given.items()})
+        found = outputs_of(output)
+        if is_theirs:
+            return [*found.values()][:1]
+        names = ("logits", "pooler_output" if is_pooled else "last_hidden_state")
+        result = next(found[name] for name in names if name in found)
+        return [result.reshape(program(**given)[0].shape)]
+
+    return proof(program, inputs, may_vary(inputs), run, "transformers")
+
+
+class _First(nn.Module):
+    """A model of which only the first result counts: its logits, or its vectors."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        return next(iter(outputs_of(self.model(**inputs)).values()))
