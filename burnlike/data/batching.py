@@ -1,8 +1,11 @@
 """How one batch is made of its items, in the process that trains or in a worker, and comes to the device."""
 
 import hashlib
+import multiprocessing
+import os
 import random
 import sys
+import threading
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -189,6 +192,13 @@ def _ready(made: Made, copied: Any, device: torch.device) -> Made:
     stream.wait_event(copied)
     tree_map(lambda it: it.record_stream(stream) if isinstance(it, Tensor) else None, made.batch)
     return made
+
+
+def end_with_parent(_: int = 0) -> None:
+    """End this worker as soon as the process that started it is gone: it has that one's locks, as forks do."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 def bad_batch(made: Made) -> DataError:

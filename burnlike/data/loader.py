@@ -1,6 +1,5 @@
 """DataLoader: batches in an order that depends on seed and epoch only, and a position that can be saved."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -9,16 +8,15 @@ from torch import Tensor
 from torch.utils.data import DataLoader as TorchLoader
 
 from ..errors import BatchSizeError, DataError
-from .batching import MEND, BatchMaker, Made, OnBadItem, Request, bad_batch, copied_ahead, to_device
+from .batching import MEND, BatchMaker, Made, OnBadItem, Request, bad_batch, copied_ahead, end_with_parent, to_device
 from .dataset import Batcher, Dataset
+from .orders import Sampling, check_balanced, order_of_pass
 
 Item = TypeVar("Item")
 Batch = TypeVar("Batch")
 
 PREFETCHED_PER_WORKER = 2
 
-STEPS_OF_LIKE_LENGTHS = 64
-"""Among how many steps items with a length are sorted by it."""
 
 
 class DataLoader(Generic[Item, Batch]):
@@ -70,6 +68,7 @@ class DataLoader(Generic[Item, Batch]):
         accumulation_steps: int = 1,
         fingerprint: str | None = None,
         drop_last: bool = False,
+        sampling: Sampling = "all",
     ) -> None:
         """Make a loader at the beginning of epoch 0.
 
@@ -90,9 +89,11 @@ class DataLoader(Generic[Item, Batch]):
                 also one of batches that are divided otherwise.
             fingerprint: a hash of the data, where the dataset has none.
             drop_last: whether an epoch that is one pass leaves out a last batch that is smaller.
+            sampling: `all`: a pass has each item once. `balanced`: it has each class equally often, and the items of
+                a class about equally often; it needs a seed.
 
         Raises:
-            DataError: there are no items, or with drop_last not enough for a batch.
+            DataError: there are no items, or with drop_last not enough for a batch; or items to balance have no class.
             ValueError: a number is out of range.
         """
         if len(dataset) == 0:
@@ -121,6 +122,9 @@ class DataLoader(Generic[Item, Batch]):
         self.accumulation_steps = accumulation_steps
         self.fingerprint = fingerprint
         self.drop_last = drop_last
+        self.sampling: Sampling = sampling
+        if sampling == "balanced":
+            check_balanced(dataset, seed)
         if len(self) == 0:
             raise DataError(f"drop_last leaves none of {len(dataset)} items in batches of {self._joined}")
         self.epoch = 0
@@ -242,6 +246,7 @@ class DataLoader(Generic[Item, Batch]):
             "steps_per_epoch": len(self),
             "num_items": len(self.dataset),
             "fingerprint": getattr(self.dataset, "fingerprint", None) or self.fingerprint,
+            **({} if self.sampling == "all" else {"sampling": self.sampling}),
         }
 
     def _made_ahead(self, maker: BatchMaker, epoch: int, steps: range) -> Iterator[Made]:
@@ -254,6 +259,7 @@ class DataLoader(Generic[Item, Batch]):
             collate_fn=_same,  # pyright: ignore[reportArgumentType] - what torch would convert stays as it is
             prefetch_factor=PREFETCHED_PER_WORKER,
             pin_memory=self.device.type == "cuda",
+            worker_init_fn=end_with_parent,
             generator=torch.Generator(),  # torch draws a seed for its workers: not from the global generator
         )
         try:
@@ -288,10 +294,7 @@ class DataLoader(Generic[Item, Batch]):
         key = (self.seed, len(self.dataset), number)
         order = self._passes.get(key)
         if order is None:
-            order = _permutation(*key)
-            lengths: Any = getattr(self.dataset, "lengths", None)
-            if lengths is not None and self.seed is not None:
-                order = by_length(order, lengths, self._joined * self.accumulation_steps)
+            order = order_of_pass(self.dataset, self.seed, number, self.sampling, self._joined * self.accumulation_steps)
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
         return order[start:stop].tolist()
@@ -302,37 +305,6 @@ def _by_steps(identity: Mapping[str, Any], accumulation_steps: int) -> dict[str,
     items, batches = (int(identity.get(name) or 0) for name in ("batch_size", "steps_per_epoch"))
     steps = -(-batches // accumulation_steps)
     return {**identity, "batch_size": items * accumulation_steps, "steps_per_epoch": steps}
-
-
-def _permutation(seed: int | None, n_items: int, number: int) -> Tensor:
-    if seed is None:
-        return torch.arange(n_items)
-    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
-    return torch.randperm(n_items, generator=generator)
-
-
-def by_length(order: Tensor, lengths: Any, step_size: int) -> Tensor:
-    """The order changed so that the items of an optimizer step have like lengths, which need little padding.
-
-    Items change places within windows of some steps only, and the steps of all windows are in a random order that
-    follows from the one that is given. What is left at the end of the items stays there.
-
-    Args:
-        order: int64 `[n]`, a random order of the items.
-        lengths: of the items, by their indices.
-        step_size: items of a step.
-    """
-    sizes = torch.as_tensor(lengths)
-    n_steps = len(order) // step_size
-    if n_steps == 0:
-        return order
-    steps: list[Tensor] = []
-    together = max(1, min(STEPS_OF_LIKE_LENGTHS, n_steps // 4))  # with few steps, else, the same items would meet again
-    for window in order[: n_steps * step_size].split(step_size * together):
-        steps += window[sizes[window].argsort(stable=True)].split(step_size)
-    places = order[:n_steps].argsort(stable=True).tolist()  # random, as the order is
-    return torch.cat([*(steps[place] for place in places), order[n_steps * step_size :]])
 
 
 def _same(made: Made) -> Made:
