@@ -1,5 +1,6 @@
 """`burnlike train --sweep`: runs of all combinations, in directories of their own."""
 
+import json
 import os
 import re
 import signal
@@ -16,6 +17,16 @@ from burnlike.train.job.sweep import split_values, sweep_runs
 from ..processes import HANGS_S, wait_until
 from ..train.samples import files_of, metrics_of, write_config
 
+CLASSES = """
+data: {type: Csv, path: t.csv, target: y, validation_fraction: 0.4}
+model: {type: Linear, d_input: 1, d_output: 2}
+task: {type: Classification}
+metrics: [{type: Accuracy}]
+optimizer: {type: Sgd}
+lr_scheduler: {type: ConstantLr, lr: 0.1}
+training: {epochs: 3, batch_size: 10, keep_best: {metric: accuracy}}
+device: cpu
+"""
 SHORT = ("--set", "training.epochs=1", "--set", "training.steps_per_epoch=8")
 
 
@@ -98,21 +109,41 @@ def test_each_run_is_the_one_that_its_values_give_alone(config: str, capsys: pyt
     assert train(config, *SHORT, *sweep) == 0
     out = capsys.readouterr().out
     names = [f"weight_decay={decay},seed={seed}" for decay in ("0", "0.2") for seed in (1, 2)]
-    assert sorted(os.listdir("runs/small-sweep")) == sorted(names)
+    assert sorted(os.listdir("runs/small-sweep")) == sorted([*names, "sweep.json"])
     assert re.findall(r"^run (\d) of 4: (.*)$", out, re.MULTILINE) == [
         (str(number), name) for number, name in enumerate(names, 1)
     ]
     head, *rows = out.strip().splitlines()[-5:]
-    assert re.fullmatch(r"run +steps +training loss +validation loss", head)
-    assert [row.split()[:2] for row in rows] == [[name, "8"] for name in names]
-    assert all(re.search(r" \d\.\d{4} +\d\.\d{4}( +best)?$", row) for row in rows)
-    assert sum(row.endswith("best") for row in rows) == 1
+    assert re.fullmatch(r"run +best loss +epoch +steps +training loss +validation loss", head)
+    assert sorted(row.split()[0] for row in rows) == names
+    best = [float(row.split()[1]) for row in rows]
+    assert best == sorted(best)
+    assert all(re.search(r" 1 +8 +\d\.\d{4} +\d\.\d{4}$", row) for row in rows)
+    said = json.loads(Path("runs/small-sweep/sweep.json").read_text())["runs"]
+    assert [it["run"] for it in said] == [row.split()[0] for row in rows]
+    assert said[0]["set"] == said[0]["run"].replace("weight", "optimizer.weight").split(",")
+    assert f"{said[0]['best']:.4f}" == rows[0].split()[1]
     assert train(config, *SHORT, "--run-dir", "alone", "--set", "optimizer.weight_decay=0.2", "--set", "seed=1") == 0
     among = Path("runs/small-sweep/weight_decay=0.2,seed=1")
     assert files_of(among) == files_of(Path("alone"))
     assert metrics_of(among) == metrics_of(Path("alone"))
     assert train(config, *SHORT, "--sweep", "seed=5") == 0
-    assert os.listdir("runs/small-sweep-2") == ["seed=5"]
+    assert sorted(os.listdir("runs/small-sweep-2")) == ["seed=5", "sweep.json"]
+
+
+def test_runs_are_ranked_by_the_metric_of_keep_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("c.yaml").write_text(CLASSES)
+    rows = [f"{x / 10},{int(x > 25)}" for x in range(50)]
+    Path("t.csv").write_text("\n".join(["x,y", *rows]))
+    assert train("c.yaml", "--sweep", "lr_scheduler.lr=1e-9,0.3,0.1") == 0
+    head, *table = capsys.readouterr().out.strip().splitlines()[-4:]
+    assert head.split()[:4] == ["run", "best", "accuracy", "epoch"]
+    values = {row.split()[0]: float(row.split()[1]) for row in table}
+    assert [*values.values()] == sorted(values.values(), reverse=True)
+    assert [*values][-1] == "lr=1e-9"
 
 
 def test_all_configs_are_checked_before_the_first_run(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,15 +162,16 @@ def test_a_run_that_fails_is_told_and_the_others_go_on(config: str, capsys: pyte
     assert train(config, *SHORT, "--sweep", "device=cuda:7,cpu") == 2
     out = capsys.readouterr().out
     assert "device=cuda_7 failed: there is no device 'cuda:7'" in out
-    assert re.search(r"^device=cuda_7 +- +- +failed$", out, re.MULTILINE)
-    assert re.search(r"^device=cpu +8 +\d\.\d{4} +\d\.\d{4}$", out, re.MULTILINE)
-    assert os.listdir("runs/small-sweep") == ["device=cpu"]
+    first, last = out.strip().splitlines()[-2:]
+    assert re.search(r"^device=cpu +\d\.\d{4} +1 +8 +\d\.\d{4} +\d\.\d{4}$", first)
+    assert re.search(r"^device=cuda_7 +failed +- +- +- +-$", last)
+    assert sorted(os.listdir("runs/small-sweep")) == ["device=cpu", "sweep.json"]
 
 
 def test_directories(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     sweep = ("--sweep", "seed=1,2")
     assert train(config, *SHORT, *sweep, "--run-dir", "mine") == 0
-    assert sorted(os.listdir("mine")) == ["seed=1", "seed=2"]
+    assert sorted(os.listdir("mine")) == ["seed=1", "seed=2", "sweep.json"]
     assert "mine holds files; choose a new directory" in fails(capsys, config, *SHORT, *sweep, "--run-dir", "mine")
     assert "there is no sweep at nowhere" in fails(capsys, config, *SHORT, *sweep, "--resume", "nowhere")
     assert "mine/seed=1 is a single run and no sweep" in fails(
@@ -160,7 +192,7 @@ def test_a_resumed_sweep_goes_on_where_it_stopped(config: str, capsys: pytest.Ca
     assert train(config, *SHORT, "--set", "model.d_ff=32", "--sweep", "seed=3,4", "--resume", "part") == 2
     out = capsys.readouterr().out
     assert "seed=3 failed: the run part/seed=3 was started with another config: model.d_ff: 24 -> 32" in out
-    assert re.search(r"^seed=4 +8 ", out, re.MULTILINE)
+    assert re.search(r"^seed=4 +\d\.\d+ +1 +8 ", out, re.MULTILINE)
 
 
 @pytest.mark.slow

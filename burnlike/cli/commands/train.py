@@ -13,7 +13,7 @@ from burnlike.config.overrides import Option, paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.job.configs import TrainConfig, check_resumable
-from burnlike.train.job.sweep import checked_configs, results_table, sweep_folder, sweep_runs, train_all
+from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 
 from ..config_options import add_import_option, add_repeated, add_set_option
 from ..tables import shell_word
@@ -131,7 +131,7 @@ def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides:
         words += [] if args.device is None else ["--device", args.device]
         renderer.note(f"stopped by {stop}; go on with: {_resuming(folder, args.file, *words)}")
         return 128 + stop.signal
-    for line in ["", f"sweep  {folder}", *results_table(results)]:
+    for line in ["", f"sweep  {folder}", *results_table(ranked(folder, configs, results))]:
         renderer.note(line)
     return 2 if any(isinstance(result, BurnlikeError) for _, result in results) else 0
 

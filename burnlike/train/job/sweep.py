@@ -178,18 +178,72 @@ def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | N
     return folder
 
 
-def results_table(results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]") -> list[str]:
-    """The runs' names and final metrics as lines, the best validation loss marked."""
-    losses = [result.valid_loss for _, result in results if not isinstance(result, BurnlikeError)]
-    rows = [("run", "steps", "training loss", "validation loss")]
-    for run, result in results:
-        if isinstance(result, BurnlikeError):
-            rows.append((run.name, "-", "-", "failed"))
-            continue
-        learning = result.learning
-        trained = "-" if learning.train_loss is None else f"{learning.train_loss:.4f}"
-        best = "  best" if len(losses) > 1 and result.valid_loss == min(losses) else ""
-        rows.append((run.name, str(learning.steps), trained, f"{result.valid_loss:.4f}{best}"))
+class SweepResult(NamedTuple):
+    """What came of one run of a sweep.
+
+    Attributes:
+        error: what ended it; None if it is done.
+        metric: that `keep_best` names, or the loss; `best` is its best value of a validation, of `epoch`, from 1.
+        order: by which runs are ranked: the best first, those that failed last.
+    """
+
+    run: SweepRun
+    error: str | None
+    metric: str
+    best: float | None = None
+    epoch: int | None = None
+    steps: int | None = None
+    train_loss: float | None = None
+    valid_loss: float | None = None
+    order: tuple[bool, float] = (True, 0.0)
+
+
+def ranked(
+    folder: Path,
+    configs: Sequence[TrainConfig],
+    results: "Sequence[tuple[SweepRun, RunResult | BurnlikeError]]",
+) -> list[SweepResult]:
+    """The results of a sweep in `folder`, the best first; they are also written there, to `sweep.json`."""
+    from ..runs.logs import write_json
+
+    pairs = zip(results, configs, strict=False)  # fewer results, if it was stopped
+    found = sorted((_result(folder, *result, config) for result, config in pairs), key=lambda it: it.order)
+    rows = [{**it._asdict(), "run": it.run.name, "set": [*map(str, it.run.overrides)]} for it in found]
+    write_json(folder / "sweep.json", {"runs": [{name: row[name] for name in row if name != "order"} for row in rows]})
+    return found
+
+
+def _result(folder: Path, run: SweepRun, result: "RunResult | BurnlikeError", config: TrainConfig) -> SweepResult:
+    from ..learner.configs import BestMetricConfig
+    from ..view.summary import LearnerSummary
+
+    metrics = dict(zip(config.metric_names(), config.metrics, strict=True))
+    chosen = config.training.directed(metrics).keep_best or BestMetricConfig().directed()
+    if isinstance(result, BurnlikeError):
+        return SweepResult(run, one_line(str(result)), chosen.metric)
+    summary = LearnerSummary.of_run(folder / run.name).find("valid", chosen.metric)
+    is_low = chosen.direction == "lowest"
+    best = None if summary is None else summary.lowest if is_low else summary.highest
+    order = (True, -1.0) if best is None else (False, best.value if is_low else -best.value)
+    losses = (result.learning.train_loss, result.valid_loss)
+    epoch, value = (None, None) if best is None else best
+    return SweepResult(run, None, chosen.metric, value, epoch, result.learning.steps, *losses, order)
+
+
+def results_table(results: Sequence[SweepResult]) -> list[str]:
+    """The runs as lines, in their order."""
+    from ..view.formats import format_value
+
+    def text(value: float | None) -> str:
+        return str(value) if isinstance(value, int) else format_value(value)
+
+    names = {it.metric for it in results}
+    metric = names.pop() if len(names) == 1 else "metric"
+    rows = [("run", f"best {metric}", "epoch", "steps", "training loss", "validation loss")]
+    for it in results:
+        values = (it.best, it.epoch, it.steps, it.train_loss, it.valid_loss)
+        shown = [*map(text, values)]
+        rows.append((it.run.name, "failed" if it.error else shown[0], *shown[1:]))
     return table(rows)
 
 
