@@ -78,6 +78,12 @@ class TensorDataset:
         self.tensors = tensors
         self.fingerprint = fingerprint
 
+    @property
+    def targets(self) -> Tensor | None:
+        """The classes of the items, where the last tensor has one for each."""
+        last = self.tensors[-1]
+        return last if len(self.tensors) > 1 and last.dim() == 1 and not last.is_floating_point() else None
+
     def __len__(self) -> int:
         return len(self.tensors[0])
 

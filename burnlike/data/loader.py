@@ -18,7 +18,6 @@ Batch = TypeVar("Batch")
 PREFETCHED_PER_WORKER = 2
 
 
-
 class DataLoader(Generic[Item, Batch]):
     """Hands out the batches of one epoch after the other; each `iter()` goes on where the last one stopped.
 
@@ -294,7 +293,9 @@ class DataLoader(Generic[Item, Batch]):
         key = (self.seed, len(self.dataset), number)
         order = self._passes.get(key)
         if order is None:
-            order = order_of_pass(self.dataset, self.seed, number, self.sampling, self._joined * self.accumulation_steps)
+            order = order_of_pass(
+                self.dataset, self.seed, number, self.sampling, self._joined * self.accumulation_steps
+            )
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
         return order[start:stop].tolist()

@@ -78,6 +78,12 @@ class ImageFolderDataset(Fingerprinted):
             raise DataError(f"{images}: expected images ({', '.join(EXTENSIONS)}), got none")
         return cls(items, **options)
 
+    @property
+    def targets(self) -> list[int] | None:
+        """The classes of the images; None for segmentation."""
+        found = [it for _, it in self.items if isinstance(it, int)]
+        return found if len(found) == len(self.items) else None
+
     def __len__(self) -> int:
         return len(self.items)
 

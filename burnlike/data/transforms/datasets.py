@@ -58,6 +58,20 @@ class SelectionDataset(_OfOne, Generic[Item]):
     def _facts(self) -> str:
         return str([*self.indices])
 
+    @property
+    def targets(self) -> Any:
+        """The classes of the items, where the other dataset says them."""
+        return self._chosen("targets")
+
+    @property
+    def lengths(self) -> Any:
+        """The lengths of the items, where the other dataset says them."""
+        return self._chosen("lengths")
+
+    def _chosen(self, name: str) -> Any:
+        values = getattr(self.dataset, name, None)
+        return None if values is None else torch.as_tensor(values)[torch.tensor([*self.indices], dtype=torch.int64)]
+
     def __len__(self) -> int:
         return len(self.indices)
 
@@ -183,6 +197,20 @@ class ComposedDataset(Generic[Item]):
         own = [getattr(it, "fingerprint", None) for it in self.datasets]
         return hashlib.sha256(" ".join(map(str, own)).encode()).hexdigest() if all(own) else None
 
+    @property
+    def targets(self) -> Any:
+        """The classes of the items, where each dataset says them."""
+        return self._joined("targets")
+
+    @property
+    def lengths(self) -> Any:
+        """The lengths of the items, where each dataset says them."""
+        return self._joined("lengths")
+
+    def _joined(self, name: str) -> Any:
+        found = [getattr(it, name, None) for it in self.datasets]
+        return None if any(it is None for it in found) else torch.cat([torch.as_tensor(it) for it in found])
+
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
@@ -252,6 +280,16 @@ class MapperDataset(Generic[Item, Mapped]):
     def unreadable(self) -> Sequence[str]:
         """The rows that the dataset has left out already."""
         return getattr(self.dataset, "unreadable", ())
+
+    @property
+    def targets(self) -> Any:
+        """Those of the dataset, before the function."""
+        return getattr(self.dataset, "targets", None)
+
+    @property
+    def lengths(self) -> Any:
+        """Those of the dataset, before the function."""
+        return getattr(self.dataset, "lengths", None)
 
     def __len__(self) -> int:
         return len(self.dataset)

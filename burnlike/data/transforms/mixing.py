@@ -69,6 +69,11 @@ class MixedDataset:
     def fingerprint(self) -> Any:
         return getattr(self.dataset, "fingerprint", None)
 
+    @property
+    def targets(self) -> Any:
+        """The classes of the items, before they are mixed."""
+        return getattr(self.dataset, "targets", None)
+
     def __len__(self) -> int:
         return len(self.dataset)
 
