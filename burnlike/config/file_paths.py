@@ -11,10 +11,15 @@ from msgspec import Meta
 from .node import FromEnvironment
 from .registry import inlined_in, members_of, parts_of
 
-_MARK = "names a file"
+_MARK, _OR = "names a file", "or is one of"
 
 FilePath = Annotated[str, Meta(extra={_MARK: True})]
 """The type of a field that names a file or a directory, relative to the directory that the program runs in."""
+
+
+def file_or(*names: str) -> Meta:
+    """Beside `str` in `Annotated`: the field names a file, unless its value is one of these."""
+    return Meta(extra={_MARK: True, _OR: names})
 
 
 def missing_files(config: Any) -> Iterator[tuple[str, str]]:
@@ -37,8 +42,10 @@ def file_fields(config: Any, path: str = "") -> Iterator[tuple[str, str]]:
     for key, value, wanted in parts_of(config):
         here = path if wanted and key == inlined_in(type(config)) else f"{path}.{key}" if path else key
         members = members_of(wanted) if wanted and isinstance(value, str) else ()
-        if any(isinstance(it, mi.Metadata) and _MARK in (it.extra or {}) for it in members):
-            yield here, value
+        marks = [it.extra for it in members if isinstance(it, mi.Metadata) and it.extra and _MARK in it.extra]
+        if marks:
+            if value not in marks[0].get(_OR, ()):
+                yield here, value
         else:
             yield from file_fields(value, here)
 

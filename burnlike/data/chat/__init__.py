@@ -1,0 +1,1 @@
+"""Conversations and instructions, for fine-tuning language models."""

@@ -1,0 +1,144 @@
+"""Config of conversations and instructions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from string import Formatter
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from ...config import Config, DatasetConfig, Meta, field
+from ...config.bounds import Size
+from ...config.file_paths import FilePath, file_or
+
+if TYPE_CHECKING:
+    from ..sources.unlabeled import Unlabeled
+    from .codec import ChatCodec
+    from .splits import ChatData
+
+Fraction = Annotated[float, Meta(gt=0, lt=1)]
+Name = Annotated[str, Meta(min_length=1)]
+Text = Annotated[str, Meta(min_length=1)]
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+TEMPLATES = ("chatml", "alpaca", "plain")
+"""Names of templates that burnlike has: see `templates.py`."""
+
+
+class ChatFormatConfig(Config):
+    """How rows become conversations: texts with names of columns in braces, or one column with all messages.
+
+    Attributes:
+        system, user, assistant: texts such as `"{question}"` or `"{title}: {body}"`; without `system` there is none.
+            Two braces stand for one.
+        messages: the column that has a list of messages, in place of the texts.
+        role, content: the keys of a message in it.
+        roles: what the column calls a role -> `system`, `user`, `assistant` or `tool`.
+    """
+
+    system: Text | None = None
+    user: Text | None = None
+    assistant: Text | None = None
+    messages: Name | None = None
+    role: Name = "role"
+    content: Name = "content"
+    roles: dict[str, Role] = field(default_factory=dict)
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        texts = {name: text for name in ("system", "user", "assistant") if (text := getattr(self, name)) is not None}
+        if self.messages is not None and texts:
+            yield "messages", f"expected either a column of messages or texts, got both: {', '.join(texts)}"
+        if self.messages is None and not {"user", "assistant"} <= {*texts}:
+            yield "user", 'expected `user` and `assistant`, such as "{question}" and "{answer}", or `messages`'
+        if self.messages is None and self.roles:
+            yield "roles", "expected none without `messages`"
+        named = 0
+        for name, text in texts.items():
+            try:
+                columns = columns_of(text)
+            except ValueError as error:
+                yield name, f"{error}, got {text!r}"
+                continue
+            named += len(columns)
+            if name == "assistant" and not columns:
+                yield name, f'expected the name of a column in braces, such as "{{answer}}", got {text!r}'
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The texts by role, in the order of a conversation."""
+        found = {name: getattr(self, name) for name in ("system", "user", "assistant")}
+        return {name: text for name, text in found.items() if text is not None}
+
+
+def columns_of(text: str) -> list[str]:
+    """The names of columns in the braces of a text; a ValueError if there is more than names in them."""
+    try:
+        parts = [(name, spec, conversion) for _, name, spec, conversion in Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        raise ValueError(f"expected pairs of braces around names of columns ({error})") from error
+    for name, spec, conversion in parts:
+        if not name or spec or conversion:
+            raise ValueError("expected nothing but the name of a column between braces")
+    return [name for name, _, _ in parts]
+
+
+class ChatConfig(DatasetConfig["ChatData"], tag="Chat", builds=".splits:ChatData"):
+    """Conversations and instructions, as the chat template of a tokenizer writes them, with the loss on the answers.
+
+    Batches are mappings `[n, length]` int64: `input_ids`, `labels` (-100: no loss), and with packing `position_ids`,
+    which begin at 0 with each conversation, else `attention_mask`. It needs the extra `transformers`.
+
+    Attributes:
+        path: a file (`.jsonl`, `.json`, `.csv`, `.tsv`, `.parquet`), or a directory: of such files, as the Hub has them
+            (`train-00000-of-00001.parquet`, `test.jsonl`, ...), or one that `save_to_disk` of `datasets` has written.
+        tokenizer: a directory with the files of a tokenizer of transformers, such as that of a model.
+        format: `messages`, `prompt_completion`, `alpaca` (instruction, input, output), `sharegpt`
+            (conversations of from and value), or one of your own. None finds it by the columns.
+        chat_template: `chatml`, `alpaca`, `plain` (the messages, one after the other) or the path of a Jinja template,
+            in place of the tokenizer's.
+        system: what a conversation begins with that has no system message.
+        loss: on which tokens: of the `answers`, `all` of them, or of the `last_answer`.
+        max_length: tokens of a conversation, and of a row of several.
+        on_long: whether a longer one is cut at its end (`truncate`), left out (`drop`), or an error.
+        packing: whether a row has several conversations, which don't see each other; else each has a row, padded.
+        validation_path: a file or directory for validation; None takes the part `validation` of `path`, or a share.
+        validation_fraction: how large that share is.
+        train_split, valid_split: names of the parts of a directory.
+        split_seed: by which the share is drawn, and conversations are packed.
+
+    Raises:
+        DataError: by `init`: a file is missing or damaged, a row is not of the format, the tokenizer has no template,
+            or nothing is left to learn.
+    """
+
+    path: FilePath
+    tokenizer: FilePath
+    format: Literal["messages", "prompt_completion", "alpaca", "sharegpt"] | ChatFormatConfig | None = None
+    chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
+    system: Text | None = None
+    loss: Literal["answers", "all", "last_answer"] = "answers"
+    max_length: Size = 1024
+    on_long: Literal["truncate", "drop", "error"] = "truncate"
+    packing: bool = False
+    validation_path: FilePath | None = None
+    validation_fraction: Fraction = 0.1
+    train_split: Name = "train"
+    valid_split: Name = "validation"
+    split_seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that the model sees at once at most."""
+        return self.max_length
+
+    def init_with(self, facts: Mapping[str, Any], directory: Path) -> "ChatData":
+        from .splits import ChatData
+
+        return ChatData(self, directory)
+
+    def unlabeled(self, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> "Unlabeled":
+        from .prompts import prompts
+
+        return prompts(self, sources, directory)
+
+    def codec(self, facts: Mapping[str, Any], directory: Path) -> "ChatCodec":
+        from .codec import codec
+
+        return codec(self, directory)

@@ -1,0 +1,139 @@
+"""Data sets of conversations as tokens: one in a row, or several; and batches of rows."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import DataError
+from ..dataset import Fingerprint, Fingerprinted
+from .packing import packed
+from .templates import Encoded
+
+NO_LOSS = -100
+"""The label of a token that is not predicted."""
+
+
+class TokenRows:
+    """Conversations one after the other in memory, 5 bytes a token."""
+
+    def __init__(self) -> None:
+        self._tokens, self._counts, self._ends = array("i"), bytearray(), array("q", [0])
+
+    def append(self, row: Encoded) -> None:
+        self._tokens.extend(row.tokens)
+        self._counts.extend(row.counts)
+        self._ends.append(len(self._tokens))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        """Tokens `[n]` int64, and bool `[n]`, whether there is a loss on each."""
+        begin, end = self._ends[index], self._ends[index + 1]
+        return torch.tensor(self._tokens[begin:end]).long(), torch.tensor(list(self._counts[begin:end])).bool()
+
+    def lengths(self) -> Tensor:
+        return torch.tensor(self._ends).diff()
+
+    def n_tokens(self) -> tuple[int, int]:
+        """How many tokens there are, and on how many of them there is a loss."""
+        return len(self._tokens), sum(self._counts)
+
+
+class Conversations(Fingerprinted):
+    """Items are mappings of `input_ids` and `labels`, int64 `[n]` each.
+
+    Attributes:
+        lengths: of the items, by which the loader makes batches of like ones.
+        damage: rows that could not be read, and why.
+    """
+
+    draws = False
+
+    def __init__(
+        self, rows: TokenRows, indices: Sequence[int], fingerprint: Fingerprint = None, damage: Sequence[str] = ()
+    ) -> None:
+        self.rows, self.indices, self.damage = rows, indices, damage
+        self.fingerprint = fingerprint
+        self.lengths = rows.lengths()[torch.as_tensor(indices, dtype=torch.int64)]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: int, /) -> dict[str, Tensor]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"item {index} of {len(self)}")
+        tokens, counts = self.rows[self.indices[index]]
+        labels = tokens.where(counts, NO_LOSS)
+        labels[0] = NO_LOSS  # nothing is before it
+        return {"input_ids": tokens, "labels": labels}
+
+
+class PackedConversations(Fingerprinted):
+    """Items are mappings of `input_ids`, `labels` and `position_ids`, int64 `[n]` each, of several conversations.
+
+    Attributes:
+        length: of the longest item.
+        fill: which share of rows of this length is not padding.
+        damage: rows that could not be read, and why.
+    """
+
+    draws = False
+
+    def __init__(self, conversations: Conversations, capacity: int, seed: int) -> None:
+        self.conversations = conversations
+        self.fingerprint = conversations._fingerprint
+        self.damage = conversations.damage
+        lengths = conversations.lengths.tolist()
+        self.packs = packed(lengths, capacity, seed)
+        sizes = [sum(lengths[it] for it in pack) for pack in self.packs]
+        self.length = max(sizes, default=0)
+        self.fill = sum(sizes) / max(self.length * len(sizes), 1)
+
+    def __len__(self) -> int:
+        return len(self.packs)
+
+    def __getitem__(self, index: int, /) -> dict[str, Tensor]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"item {index} of {len(self)}")
+        items = [self.conversations[it] for it in self.packs[index]]
+        positions = [torch.arange(len(it["input_ids"])) for it in items]
+        return {
+            "input_ids": torch.cat([it["input_ids"] for it in items]),
+            "labels": torch.cat([it["labels"] for it in items]),
+            "position_ids": torch.cat(positions),
+        }
+
+
+class ConversationBatcher:
+    """Makes mappings `[n, length]` int64 of items, padded on the right.
+
+    Packed items keep their `position_ids`, in which padding is a document of its own; others get an `attention_mask`.
+    """
+
+    def __init__(self, pad_token: int, length: int = 0) -> None:
+        """Take the token of the padding, and the least length of a batch."""
+        self.pad_token, self.length = pad_token, length
+
+    def batch(self, items: Sequence[Mapping[str, Tensor]], device: torch.device) -> dict[str, Any]:
+        sizes = [len(it["input_ids"]) for it in items]
+        shape = (len(items), max(self.length, *sizes))
+        made = {
+            "input_ids": torch.full(shape, self.pad_token),
+            "labels": torch.full(shape, NO_LOSS),
+        }
+        if "position_ids" in items[0]:
+            made["position_ids"] = torch.zeros(shape, dtype=torch.int64)
+        for row, (item, size) in enumerate(zip(items, sizes, strict=True)):
+            for name, tensor in made.items():
+                if name not in item:
+                    raise DataError(f"expected all items of a batch to have {', '.join(made)}, got {', '.join(item)}")
+                tensor[row, :size] = item[name]
+            if "position_ids" in made:
+                made["position_ids"][row, size:] = torch.arange(shape[1] - size)
+        if "position_ids" not in made:
+            made["attention_mask"] = (torch.arange(shape[1]) < torch.tensor(sizes)[:, None]).long()
+        return {name: it.to(device, non_blocking=True) for name, it in made.items()}

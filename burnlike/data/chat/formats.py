@@ -1,0 +1,261 @@
+"""How rows become conversations: the usual formats, found by their columns, and those that a config describes."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import DataError, nearest
+from .configs import ChatFormatConfig, columns_of
+
+Messages = list[dict[str, Any]]
+
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+_SHAREGPT_ROLES = {
+    **{name: name for name in _ROLES},
+    "human": "user",
+    "gpt": "assistant",
+    "chatgpt": "assistant",
+    "model": "assistant",
+    "function_call": "assistant",
+    "observation": "tool",
+}
+_LISTED = 30
+OWN = "the format of the config"
+COLUMNS = {
+    "messages": ("messages",),
+    "prompt_completion": ("prompt", "completion"),
+    "alpaca": ("instruction", "output"),
+    "sharegpt": ("conversations",),
+}
+"""By which columns each format is known."""
+
+
+class Conversation(NamedTuple):
+    """Messages of `role` and `content`, and whatever else the template takes of them; `tools` if there are some."""
+
+    messages: Messages
+    tools: Sequence[Any] | None = None
+
+
+class WrongRow(ValueError):
+    """What is wrong with a row, and where in it."""
+
+
+class Format(NamedTuple):
+    """A way to read rows.
+
+    Attributes:
+        name: for a person.
+        columns: that it needs, by the field of the config that names them, such as `.user`; '' for none.
+        read: makes a conversation of a row, or raises a WrongRow.
+        prompt: the same of a row without its answer.
+    """
+
+    name: str
+    columns: Mapping[str, Sequence[str]]
+    read: Callable[[Mapping[str, Any]], Conversation]
+    prompt: Callable[[Mapping[str, Any]], Conversation]
+
+
+def format_of(wanted: str | ChatFormatConfig | None, columns: Sequence[str], first: Mapping[str, Any]) -> Format:
+    """The format that a config names, or that the columns of the first row show.
+
+    Raises:
+        DataError: no format has these columns, or several have; the message lists them.
+    """
+    found = format_named(wanted or _found(columns, first))
+    for field, needed in found.columns.items():
+        for name in needed:
+            if name not in columns:
+                hint = nearest(name, [*columns]) or f"; there are {', '.join(columns[:_LISTED])}"
+                raise DataError(f"data.format{field}: {found.name} needs the column '{name}'{hint}")
+    return found
+
+
+def format_named(wanted: str | ChatFormatConfig) -> Format:
+    return _own(wanted) if isinstance(wanted, ChatFormatConfig) else _FORMATS[wanted]()
+
+
+def _found(columns: Sequence[str], first: Mapping[str, Any]) -> str:
+    found = [name for name, needed in COLUMNS.items() if all(it in columns for it in needed)]
+    if len(found) != 1:
+        what = f"fit several formats: {', '.join(found)}" if found else "fit no format"
+        known = "; ".join(f"{name}: {', '.join(needed)}" for name, needed in COLUMNS.items())
+        raise DataError(
+            f"data.format: the columns {', '.join(columns[:_LISTED])} {what} ({known}). Name one, or write how they"
+            ' become messages: format: {user: "{question}", assistant: "{answer}"}'
+        )
+    return "conversations" if found == ["sharegpt"] and not _is_sharegpt(first["conversations"]) else found[0]
+
+
+def _is_sharegpt(value: Any) -> bool:
+    value = _parsed(value)
+    first = value[0] if isinstance(value, list) and value else {}
+    return not (isinstance(first, Mapping) and "role" in first and "from" not in first)
+
+
+def _of_messages(name: str = "messages", column: str = "messages", role: str = "role", content: str = "content",
+                 roles: Mapping[str, str] | None = None) -> Format:  # fmt: skip
+    known = {**{it: it for it in _ROLES}, **(roles or {})}
+
+    def read(row: Mapping[str, Any]) -> Conversation:
+        messages = [
+            _message(f"{column}[{place}]", it, role, content, known) for place, it in enumerate(_list_of(row, column))
+        ]
+        if name == "sharegpt" and (said := row.get("system")):
+            messages.insert(0, {"role": "system", "content": _text("system", said)})
+        return Conversation(messages, _tools(row))
+
+    def prompt(row: Mapping[str, Any]) -> Conversation:
+        found = read(row)
+        while found.messages and found.messages[-1]["role"] == "assistant":
+            found.messages.pop()
+        return found
+
+    return Format(name, {".messages" if name == OWN else "": (column,)}, read, prompt)
+
+
+def _prompt_completion() -> Format:
+    def read(row: Mapping[str, Any]) -> Conversation:
+        begin = prompt(row)
+        return Conversation(begin.messages + _turn("completion", row, "assistant"), begin.tools)
+
+    def prompt(row: Mapping[str, Any]) -> Conversation:
+        return Conversation(_turn("prompt", row, "user"), _tools(row))
+
+    return Format("prompt_completion", {"": COLUMNS["prompt_completion"]}, read, prompt)
+
+
+def _turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
+    """The messages of a column that has a text, or a list of messages."""
+    value = _parsed(row.get(column))
+    if isinstance(value, str):
+        return [{"role": role, "content": value}]
+    known = {it: it for it in _ROLES}
+    found = _list_of(row, column)
+    return [_message(f"{column}[{place}]", it, "role", "content", known) for place, it in enumerate(found)]
+
+
+def _alpaca() -> Format:
+    def read(row: Mapping[str, Any]) -> Conversation:
+        answer = {"role": "assistant", "content": _text("output", row.get("output"))}
+        return Conversation([*prompt(row).messages, answer])
+
+    def prompt(row: Mapping[str, Any]) -> Conversation:
+        messages: Messages = []
+        if system := row.get("system"):
+            messages.append({"role": "system", "content": _text("system", system)})
+        for place, pair in enumerate(_parsed(row.get("history")) or ()):
+            if not (isinstance(pair, list | tuple) and len(pair) == 2):
+                raise WrongRow(f"history[{place}]: expected a pair of instruction and answer, got {_shown(pair)}")
+            for role, text in zip(("user", "assistant"), pair, strict=True):
+                messages.append({"role": role, "content": _text(f"history[{place}]", text)})
+        texts = [_text("instruction", row.get("instruction"))]
+        if more := row.get("input"):
+            texts.append(_text("input", more))
+        return Conversation([*messages, {"role": "user", "content": "\n\n".join(texts)}])
+
+    return Format("alpaca", {"": COLUMNS["alpaca"]}, read, prompt)
+
+
+def _own(config: ChatFormatConfig) -> Format:
+    if config.messages is not None:
+        return _of_messages(OWN, config.messages, config.role, config.content, config.roles)
+
+    def messages_of(row: Mapping[str, Any], roles: Sequence[str]) -> Conversation:
+        return Conversation([{"role": it, "content": _filled(config.texts[it], row)} for it in roles], _tools(row))
+
+    roles = [*config.texts]
+    columns = {f".{name}": columns_of(text) for name, text in config.texts.items()}
+    return Format(OWN, columns, lambda row: messages_of(row, roles), lambda row: messages_of(row, roles[:-1]))
+
+
+def _filled(text: str, row: Mapping[str, Any]) -> str:
+    values = {name: _text(name, row.get(name), may_be_number=True) for name in columns_of(text)}
+    return text.format(**values)
+
+
+_FORMATS: dict[str, Callable[[], Format]] = {
+    "messages": _of_messages,
+    "conversations": lambda: _of_messages("messages", "conversations"),
+    "prompt_completion": _prompt_completion,
+    "alpaca": _alpaca,
+    "sharegpt": lambda: _of_messages("sharegpt", "conversations", "from", "value", _SHAREGPT_ROLES),
+}
+
+
+def _list_of(row: Mapping[str, Any], column: str) -> list[Any]:
+    value = _parsed(row.get(column))
+    if not isinstance(value, list) or not value:
+        raise WrongRow(f"{column}: expected a list of messages, got {_shown(value)}")
+    return value
+
+
+def _message(place: str, value: Any, role: str, content: str, roles: Mapping[str, str]) -> dict[str, Any]:
+    """A message as templates take it: without what is none, its text as one string, arguments of tools as mappings."""
+    if not isinstance(value, Mapping):
+        raise WrongRow(f"{place}: expected an object with '{role}' and '{content}', got {_shown(value)}")
+    said = value.get(role)
+    if not isinstance(said, str) or said not in roles:
+        hint = nearest(str(said), [*roles]) or f"; there are {', '.join(roles)}"
+        raise WrongRow(f"{place}.{role}: expected a role, got {_shown(said)}{hint}")
+    calls = _parsed(value.get("tool_calls"))
+    rest = {name: it for name, it in value.items() if name not in (role, content, "tool_calls") and it is not None}
+    if calls:
+        rest["tool_calls"] = [_call(f"{place}.tool_calls[{number}]", it) for number, it in enumerate(calls)]
+    text = value.get(content)
+    if text is None and calls:
+        text = ""
+    return {"role": roles[said], "content": _text(f"{place}.{content}", text), **rest}
+
+
+def _call(place: str, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise WrongRow(f"{place}: expected an object with a function, got {_shown(value)}")
+    inner = value.get("function", value)
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
+        raise WrongRow(f"{place}: expected the name of a function, got {_shown(value)}")
+    given = inner.get("arguments")
+    arguments = _without_none(_parsed(given)) if given is not None else {}
+    return {**_without_none(value), "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
+
+
+def _tools(row: Mapping[str, Any]) -> list[Any] | None:
+    tools = _parsed(row.get("tools"))
+    if not tools:
+        return None
+    if not isinstance(tools, list) or not all(isinstance(it, Mapping) for it in tools):
+        raise WrongRow(f"tools: expected a list of JSON objects, got {_shown(tools)}")
+    return [_without_none(it) for it in tools]
+
+
+def _text(place: str, value: Any, *, may_be_number: bool = False) -> str:
+    """A text; of a list of parts with text, these together."""
+    if isinstance(value, str):
+        return value
+    if may_be_number and isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, list) and all(isinstance(it, Mapping) and isinstance(it.get("text"), str) for it in value):
+        return "".join(it["text"] for it in value)
+    raise WrongRow(f"{place}: expected text, got {_shown(value)}")
+
+
+def _parsed(value: Any) -> Any:
+    """What a text of JSON holds, as CSV has lists; any other value as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _without_none(value: Any) -> Any:
+    """Without keys whose value is none, as Parquet has them where another row has one."""
+    if isinstance(value, Mapping):
+        return {name: _without_none(it) for name, it in value.items() if it is not None}
+    return [_without_none(it) for it in value] if isinstance(value, list) else value
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else f"{type(value).__name__} {str(value)[:60]!r}"

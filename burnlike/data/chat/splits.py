@@ -1,0 +1,214 @@
+"""ChatData: the conversations of a config, read, written by a template, and packed."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from ...errors import DataError
+from ..dataset import FileFingerprint
+from ..describing import MASKED, UNMASKED, histogram
+from ..sources.splits import Splits
+from .codec import ChatCodec, template_of
+from .configs import TEMPLATES, ChatConfig
+from .conversations import NO_LOSS, ConversationBatcher, Conversations, PackedConversations, TokenRows
+from .files import Source, sources_of
+from .formats import Conversation, Format, WrongRow, format_of
+from .templates import TEMPLATE_NAME, TOKENIZER_FOLDER, Encoded, WrongConversation
+from .tokenizers import tokenizer_files
+
+_AT_ONCE = 512
+_SHOWN_DAMAGE = 20
+_PARTS = ("train", "valid")
+Value = TypeVar("Value")
+
+
+class ChatData(Splits):
+    """Conversations in parts.
+
+    Attributes:
+        template: what wrote them.
+        codec: text to their tokens, and back.
+        format: of the rows.
+        vocab_size: number of different tokens.
+        counts: how many conversations were `read`, `truncated`, `too long` and left out, `without an answer` and left
+            out, `damaged`.
+        parts: the rows of tokens of each file or part.
+    """
+
+    def __init__(self, config: ChatConfig, directory: Path | None = None) -> None:
+        """Read all; `directory` has the tokenizer that a run has kept."""
+        self._config = config
+        self.template = template_of(config, directory)
+        self.codec = ChatCodec(self.template, config.max_length)
+        self.vocab_size = self.codec.vocab_size
+        self.counts: Counter[str] = Counter()
+        self._damage: list[str] = []
+        found = sources_of(config.path, "data.path")
+        if config.validation_path is not None:
+            given = sources_of(config.validation_path, "data.validation_path")
+            found = {**found, config.valid_split: given.get(config.valid_split) or [*chain(*given.values())]}
+        if config.train_split not in found:
+            raise DataError(f"{config.path}: there is no part '{config.train_split}'; it has {', '.join(found)}")
+        self.format = _format_of(config, found)
+        rows = {name: self._read(sources) for name, sources in found.items()}
+        super().__init__(*self._split(rows, self._fingerprint_of(found)))
+        tokenizer = Path(config.tokenizer).expanduser()
+        self.files = {f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(tokenizer).items()}
+        if config.chat_template is not None and config.chat_template not in TEMPLATES:
+            self.files = {**self.files, TEMPLATE_NAME: Path(config.chat_template).expanduser()}
+
+    def describe(self) -> list[str]:
+        lengths = self._train_rows.lengths.tolist()
+        tokens, counted = self._train_rows.rows.n_tokens()
+        left_out = ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if what != "read")
+        named = self.format.name
+        lines = [
+            f"format    {named}; chat template {self.template.name}; loss on {self._config.loss.replace('_', ' ')}",
+            f"examples  {self.counts['read']:,} read{f'; {left_out}' if left_out else ''}",
+            "parts     " + ", ".join(f"{_count(it)} {name}" for name, it in self._named_parts().items()),
+            f"tokens    {tokens:,} of {self.vocab_size:,} different ones, {counted / tokens:.1%} with loss",
+        ]
+        least, bars = histogram(lengths)
+        lines += [f"lengths   {least} tokens", f"          {bars}"]
+        if isinstance(self.train, PackedConversations):
+            fill = f"{self.train.fill:.1%} of {len(self.train):,} rows of {self.train.length:,} tokens is filled"
+            lines.append(f"packing   {fill}, by {len(self._train_rows):,} conversations")
+        lines += [f"damaged   {it}" for it in self._damage]
+        return lines
+
+    def examples(self, count: int) -> list[str]:
+        return [self._shown(self._train_rows[it]) for it in range(min(count, len(self._train_rows)))]
+
+    def expect_vocabulary(self, size: int) -> None:
+        """Refuse a model that does not know all tokens of the tokenizer."""
+        if size < self.vocab_size:
+            raise DataError(f"data.tokenizer has {self.vocab_size} tokens, and the model knows {size}")
+
+    def _read(self, sources: Sequence[Source]) -> TokenRows:
+        rows = TokenRows()
+        for piece in _pieces(chain.from_iterable(sources), _AT_ONCE):
+            self.counts["read"] += len(piece)
+            read = [(place, it) for place, row in piece if (it := self._conversation(place, row)) is not None]
+            encoded = self.template.encode([it for _, it in read], self._config.loss)
+            for (place, _), found in zip(read, encoded, strict=True):
+                if isinstance(found, WrongConversation):
+                    self._note_damage(f"{place}: {found}")
+                elif (kept := self._kept(place, found)) is not None:
+                    rows.append(kept)
+        return rows
+
+    def _conversation(self, place: str, row: Mapping[str, Any]) -> Conversation | None:
+        try:
+            return self.format.read(row)
+        except WrongRow as error:
+            self._note_damage(f"{place}: {error}")
+            return None
+
+    def _note_damage(self, text: str) -> None:
+        self.counts["damaged"] += 1
+        if len(self._damage) < _SHOWN_DAMAGE:
+            self._damage.append(text)
+
+    def _kept(self, place: str, row: Encoded) -> Encoded | None:
+        """A conversation that is not longer than may be; None where it is left out."""
+        most = self._config.max_length
+        if len(row.tokens) > most:
+            if self._config.on_long == "error":
+                raise DataError(
+                    f"{place}: expected at most {most} tokens (data.max_length), got {len(row.tokens)}; choose another"
+                    " max_length, or data.on_long: truncate or drop"
+                )
+            if self._config.on_long == "drop":
+                self.counts["too long"] += 1
+                return None
+            self.counts["truncated"] += 1
+            row = Encoded(row.tokens[:most], row.counts[:most])
+        if not any(row.counts[1:]):
+            self.counts["without an answer"] += 1
+            return None
+        return row
+
+    def _split(self, rows: Mapping[str, TokenRows], fingerprint: FileFingerprint) -> tuple[Any, ...]:
+        """The arguments of `Splits`."""
+        config, rest = self._config, dict(rows)
+        whole = rest.pop(config.train_split)
+        damage = [*self._damage, *[""] * (self.counts["damaged"] - len(self._damage))]
+        if config.valid_split in rest:
+            valid = rest.pop(config.valid_split)
+            parts = [(whole, [*range(len(whole))]), (valid, [*range(len(valid))])]
+        else:
+            parts = [(whole, it) for it in _drawn(len(whole), config)]
+        for name, (_, indices) in zip(_PARTS, parts, strict=True):
+            if not indices:
+                told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + damage[:1])
+                raise DataError(f"{config.path}: no conversation with an answer is left to {name} on ({told})")
+        made = [Conversations(it, indices, fingerprint, damage[: len(damage) * (n == 0)]) for n, (it, indices) in
+                enumerate(parts)]  # fmt: skip
+        self._train_rows = made[0]
+        others = {name: Conversations(it, [*range(len(it))], fingerprint) for name, it in rest.items() if len(it)}
+        if not config.packing:
+            return *made, ConversationBatcher(self.template.pad_token), others, fingerprint
+        packs = [PackedConversations(it, config.max_length, config.split_seed) for it in made]
+        more = {name: PackedConversations(it, config.max_length, config.split_seed) for name, it in others.items()}
+        length = max(it.length for it in packs)
+        return *packs, ConversationBatcher(self.template.pad_token, length), more, fingerprint
+
+    def _fingerprint_of(self, found: Mapping[str, Sequence[Source]]) -> FileFingerprint:
+        files = {
+            f"{part}/{number}/{place}": file
+            for part, sources in found.items()
+            for number, source in enumerate(sources)
+            for place, file in enumerate(source.files)
+        }
+        facts = self._config.to_dict()
+        for name in ("path", "tokenizer", "validation_path", "chat_template"):
+            facts.pop(name, None)
+        tokenizer = self.template.tokenizer.backend_tokenizer.to_str()
+        return FileFingerprint(files, facts, self.template.text, tokenizer)
+
+    def _named_parts(self) -> dict[str, Any]:
+        return {"train": self.train, "valid": self.valid, **self.splits}
+
+    def _shown(self, item: Mapping[str, torch.Tensor]) -> str:
+        """The text of an item, with what has no loss marked."""
+        pieces, labels = [], item["labels"].tolist()
+        begin = 0
+        for place in range(1, len(labels) + 1):
+            if place == len(labels) or (labels[place] == NO_LOSS) != (labels[begin] == NO_LOSS):
+                text = self.template.tokenizer.decode(item["input_ids"][begin:place].tolist())
+                pieces.append(f"{MASKED}{text}{UNMASKED}" if labels[begin] == NO_LOSS else text)
+                begin = place
+        return "".join(pieces)
+
+
+def _count(dataset: Any) -> str:
+    conversations = getattr(dataset, "conversations", dataset)
+    return f"{len(conversations):,}"
+
+
+def _format_of(config: ChatConfig, found: Mapping[str, Sequence[Source]]) -> Format:
+    source = found[config.train_split][0]
+    try:
+        _, first = next(iter(source))
+    except StopIteration as error:
+        raise DataError(f"{source.rows.path} has no rows") from error
+    try:
+        return format_of(config.format, [*first], first)
+    except DataError as error:
+        raise DataError(f"{source.rows.path}: {error}") from error
+
+
+def _drawn(count: int, config: ChatConfig) -> tuple[list[int], list[int]]:
+    """The indices to train on and to validate on, drawn by the seed."""
+    n_valid = max(1, round(count * config.validation_fraction))
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(config.split_seed)).tolist()
+    return sorted(order[n_valid:]), sorted(order[:n_valid])
+
+
+def _pieces(values: Iterator[Value], size: int) -> Iterator[list[Value]]:
+    while piece := list(islice(values, size)):
+        yield piece

@@ -1,0 +1,73 @@
+"""Tokenizers of transformers, read from directories by their files alone; and templates for those that have none."""
+
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError
+
+_KINDS = (".json", ".txt", ".model", ".jinja", ".vocab", ".tiktoken", ".bpe")
+_WEIGHTS = ("index.json", "pytorch_model", "adapter_", "trainer_state", "optimizer")
+
+
+def read_tokenizer(directory: Path) -> Any:
+    """The tokenizer of a directory, by its files alone: no code of it runs, and nothing is downloaded."""
+    try:
+        from transformers import AutoTokenizer
+    except ImportError as error:
+        raise DataError("type: Chat needs the package transformers: pip install 'burnlike[transformers]'") from error
+    if not directory.is_dir():
+        raise DataError(
+            f"data.tokenizer: expected a directory with the files of a tokenizer, got {directory}, which is none"
+        )
+    try:
+        found = AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # damaged files make exceptions of many kinds
+        text = " ".join(str(error).split())
+        raise DataError(f"data.tokenizer: {directory} has no tokenizer that transformers reads: {text}") from error
+    if not found.is_fast:
+        raise DataError(
+            f"data.tokenizer: {directory}: expected a tokenizer that says where in a text its tokens are"
+            f" (tokenizer.json), got a {type(found).__name__} without; save it by transformers as a fast one first"
+        )
+    return found
+
+
+def tokenizer_files(directory: Path) -> dict[str, Path]:
+    """The files that make a tokenizer, by their names: no weights, which often lie beside them."""
+    found = [it for it in directory.iterdir() if it.is_file() and it.suffix in _KINDS and _is_small(it.name)]
+    found += [it for it in (directory / "additional_chat_templates").glob("*.jinja") if it.is_file()]
+    return {it.relative_to(directory).as_posix(): it for it in sorted(found)}
+
+
+def _is_small(name: str) -> bool:
+    return not any(it in name for it in _WEIGHTS) and not name.startswith(".")
+
+
+_MESSAGES = "{% for message in messages %}"
+_SYSTEM_FIRST = "{% if messages[0].role == 'system' %}{{ messages[0].content }}\n\n{% endif %}"
+
+
+def built_in(name: str, tokenizer: Any, *, begins: bool) -> str:
+    """One of burnlike's chat templates.
+
+    Args:
+        name: `chatml`, `alpaca` or `plain`.
+        begins: whether the tokenizer begins texts with a token.
+    """
+    begin = "{{ bos_token }}" if begins else ""
+    if name == "plain":
+        return f"{begin}{_MESSAGES}{{{{ message.content }}}}{{% endfor %}}"
+    if tokenizer.eos_token is None:
+        raise DataError(f"data.chat_template: {name} needs a tokenizer with an eos_token, which ends answers")
+    if name == "chatml":
+        end = "<|im_end|>" if "<|im_end|>" in tokenizer.added_tokens_encoder else tokenizer.eos_token
+        return (
+            f"{begin}{_MESSAGES}<|im_start|>{{{{ message.role }}}}\n{{{{ message.content }}}}{end}\n{{% endfor %}}"
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+        )
+    return (
+        f"{begin}{_SYSTEM_FIRST}{_MESSAGES}{{% if message.role == 'user' %}}### Instruction:\n"
+        "{{ message.content }}\n\n{% elif message.role == 'assistant' %}### Response:\n{{ message.content }}"
+        f"{tokenizer.eos_token}\n\n{{% endif %}}{{% endfor %}}"
+        "{% if add_generation_prompt %}### Response:\n{% endif %}"
+    )
