@@ -65,6 +65,7 @@ class Job:
             module = check_fits(self.model_config, self.device)
         self.task: Task = config.task.init()
         self.task.take_facts({**getattr(self.data, "facts", {}), "classes": self.classes})
+        self.task.take_data(self.data)
         own, needed = (getattr(it, "vocab_size", None) for it in (config.model, self.data))
         if own is not None and needed is not None and own < needed:
             raise ConfigError(f"model.vocab_size: expected at least {needed}, the vocabulary of the data, got {own}")
@@ -79,7 +80,8 @@ class Job:
         choose_trained(self.model, config)
         training = config.training
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
-        self.train_loader = self._loader(self.data.train, batches)
+        of_training: dict[str, Any] = {"drop_last": training.drop_last, "sampling": training.sampling}
+        self.train_loader = self._loader(self.data.train, batches, **of_training)
         n_batches = -(-len(self.data.valid) // (training.batch_size * self.parallel.world_size))
         is_partial = training.validation_steps is not None and training.validation_steps < n_batches
         self.valid_loader = self._loader(self.data.valid, training.validation_steps if is_partial else None)
@@ -112,7 +114,7 @@ class Job:
         lines.append(f"training  {self.total_steps} steps of {items} in {training.epochs} epochs")
         return lines
 
-    def _loader(self, dataset: Any, steps_per_epoch: int | None) -> DataLoader[Any, Any]:
+    def _loader(self, dataset: Any, steps_per_epoch: int | None, **options: Any) -> DataLoader[Any, Any]:
         training = self.config.training
         return DataLoader(
             dataset,
@@ -127,6 +129,7 @@ class Job:
             world_size=self.parallel.world_size,
             accumulation_steps=training.accumulation_steps,
             fingerprint=getattr(self.data, "fingerprint", None),
+            **options,
         )
 
     def run(

@@ -47,6 +47,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     """
     task: Task = config.task.init()
     task.take_facts({**getattr(data, "facts", {}), "classes": classes_of(data)})
+    task.take_data(data)
     try:
         model = task.prepare(module)
     except WRONG as error:
@@ -193,7 +194,7 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
         return [*_model_problems(config, None, lambda module: untrained_problems(module, config))]
     try:
         read = transformed(config.data.init(), config.transforms)
-        batches = -(-len(read.train) // config.training.batch_size)
+        batches = config.training.batches_of(len(read.train))
     except Exception as error:  # of a class of one's own, anything
         return [*_model_problems(config, None, lambda module: record_problems(config, module)), ("data", said(error))]
     return [*_model_problems(config, classes_of(read), lambda module: _data_problems(config, read, batches, module))]

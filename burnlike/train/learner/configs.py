@@ -98,6 +98,8 @@ class TrainingConfig(Config):
             each item, such as a token, has the same weight. An epoch's last step takes what is left.
         steps_per_epoch: optimizer steps of an epoch; None takes every item once.
         validation_steps: batches of the validation after each epoch; None takes all, as the one at the end always does.
+        drop_last: leave out the last batch of an epoch that takes every item once, if it is smaller.
+        sampling: `all`: an epoch has every item once. `balanced`: it has as many items, each class equally often.
         num_workers: processes that read batches ahead; 0 reads them in the process that trains. The order of the items
             does not depend on it.
         on_bad_item: `raise`: an item that can't be read ends the training. `skip`: it is left out and counted.
@@ -124,6 +126,8 @@ class TrainingConfig(Config):
     accumulation_steps: Count = 1
     steps_per_epoch: Count | None = None
     validation_steps: Count | None = None
+    drop_last: bool = False
+    sampling: Literal["all", "balanced"] = "all"
     num_workers: Annotated[int, Meta(ge=0, le=256)] = 0
     on_bad_item: Literal["raise", "skip"] = "raise"
     precision: AutocastDtype = "float32"
@@ -146,6 +150,10 @@ class TrainingConfig(Config):
                 "early_stopping.warmup_epochs",
                 f"expected less than the {self.epochs} epochs of the training, got {self.early_stopping.warmup_epochs}",
             )
+
+    def batches_of(self, items: int) -> int:
+        """Batches of an epoch that takes each item once, of a single process."""
+        return items // self.batch_size if self.drop_last else -(-items // self.batch_size)
 
     def steps_of(self, batches: int) -> int:
         return -(-batches // self.accumulation_steps)

@@ -23,7 +23,7 @@ class StepOutput(NamedTuple):
 
     Attributes:
         loss: scalar, a mean; differentiable in training.
-        size: how many values it is the mean of: its weight when batches are averaged.
+        size: how many values it is the mean of, or the sum of their weights: its weight when batches are averaged.
         predictions: what metrics compare with the targets; None if there is nothing to compare.
         targets: what was expected; a class of -100 does not count.
         logits: whether the predictions are scores of classes that no softmax or sigmoid was taken of.
@@ -31,7 +31,7 @@ class StepOutput(NamedTuple):
     """
 
     loss: Tensor
-    size: int
+    size: float
     predictions: Any = None
     targets: Any = None
     logits: bool = False
@@ -147,16 +147,16 @@ class LossWindow:
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self._device = device
         self._means: list[Tensor] = []
-        self._sizes: list[int] = []
+        self._sizes: list[float] = []
         self.parts: dict[str, LossWindow] = {}
         self.restart_clock()
 
     def restart_clock(self) -> None:
         """Measure the rate from now on: what was done before this moment was not training."""
         self._started_at = time.perf_counter()
-        self._timed_size = 0
+        self._timed_size = 0.0
 
-    def add(self, loss: Tensor, size: int, parts: Mapping[str, Tensor] = MappingProxyType({})) -> None:
+    def add(self, loss: Tensor, size: float, parts: Mapping[str, Tensor] = MappingProxyType({})) -> None:
         # That of nothing is NaN, and has no weight.
         self._means.append(loss.detach() if size else torch.zeros_like(loss))
         self._sizes.append(size)
@@ -164,7 +164,7 @@ class LossWindow:
         for name, part in parts.items():
             self.parts.setdefault(name, LossWindow(self._device)).add(part, size)
 
-    def sums(self) -> tuple[float, int]:
+    def sums(self) -> tuple[float, float]:
         """The sum of all values that were added, and their number."""
         if not self._means:
             return 0.0, 0
@@ -172,7 +172,7 @@ class LossWindow:
         means = torch.stack(self._means).double().cpu()
         return (means * sizes).sum().item(), sum(self._sizes)
 
-    def close(self) -> tuple[float, int, float]:
+    def close(self) -> tuple[float, float, float]:
         """The sums, and the values per second; the window is empty afterwards."""
         total, size = self.sums()
         rate = self._timed_size / (time.perf_counter() - self._started_at)
@@ -185,7 +185,8 @@ class LossWindow:
 
     def state_dict(self) -> dict[str, Any]:
         means = torch.stack(self._means).double().cpu() if self._means else torch.zeros(0, dtype=torch.float64)
-        own = {"means": means, "sizes": torch.tensor(self._sizes, dtype=torch.int64)}
+        kind = torch.int64 if all(isinstance(it, int) for it in self._sizes) else torch.float64
+        own = {"means": means, "sizes": torch.tensor(self._sizes, dtype=kind)}
         return own | ({"parts": {name: it.state_dict() for name, it in self.parts.items()}} if self.parts else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ class Accumulation:
         self._parallel = parallel
         self.clear()
 
-    def weighed(self, loss: Tensor, size: int) -> Tensor | None:
+    def weighed(self, loss: Tensor, size: float) -> Tensor | None:
         """The loss to differentiate; None for a batch of no items, whose loss is NaN.
 
         Where other processes wait for this one's gradients, a loss of no items counts 0.
@@ -51,7 +51,7 @@ class Accumulation:
         return divisor
 
     def clear(self) -> None:
-        self._reference = self._total = 0
+        self._reference = self._total = 0.0
         self._has_batches = False
 
 

@@ -93,7 +93,7 @@ class SeveralProcesses(SingleProcess):
             for tensor in (*model.parameters(), *model.buffers()):
                 dist.broadcast(tensor, 0)
 
-    def reference(self, size: int) -> int:
+    def reference(self, size: float) -> float:
         if self._reference == 0:
             self._reference = 1 << max(self.largest(size).bit_length() - 1, 0)
         return self._reference
@@ -103,7 +103,7 @@ class SeveralProcesses(SingleProcess):
         dist.all_reduce(tensor)
         return tensor.tolist()
 
-    def largest(self, value: int) -> int:
+    def largest(self, value: float) -> int:
         tensor = torch.tensor(value)
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return int(tensor)

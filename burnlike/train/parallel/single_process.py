@@ -58,7 +58,7 @@ class SingleProcess:
     def share_weights(self, model: nn.Module) -> None:
         """Give all processes the parameters and buffers of rank 0, where each has the whole model."""
 
-    def reference(self, size: int) -> int:
+    def reference(self, size: float) -> float:
         """The size by which losses are weighed, for a step that begins with a batch of so many values."""
         return size
 
@@ -66,7 +66,7 @@ class SingleProcess:
         """The sum of each number over the processes."""
         return list(values)
 
-    def largest(self, value: int) -> int:
+    def largest(self, value: float) -> int:
         """The largest of the processes' numbers."""
         return value
 

@@ -1,6 +1,7 @@
 """Configs of the tasks."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...config import Meta, TaskConfig
 from ...config.bounds import NotNegative, at_most
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
 _SAMPLE = at_most(1_000_000, "each token is a pass through the model")
 Token = Annotated[int, Meta(ge=0, lt=2**31)]
 Smoothing = Annotated[float, Meta(ge=0, lt=1)]
+Weights = Annotated[tuple[NotNegative, ...], Meta(min_length=2)]
+
+
+def _weighing_problems(config: Any) -> Iterable[tuple[str, str]]:
+    if config.focal_gamma and config.label_smoothing:
+        yield "focal_gamma", "expected none with `label_smoothing`: a focal loss is of one class"
+    given = config.class_weights
+    weights = given if isinstance(given, tuple) else given.values() if isinstance(given, dict) else ()
+    if weights and not any(weights):
+        yield "class_weights", "expected a weight above 0"
 
 
 class LanguageModelConfig(TaskConfig["LanguageModel"], tag="LanguageModel", builds=".language_model"):
@@ -38,11 +49,21 @@ class ClassificationConfig(TaskConfig["Classification"], tag="Classification", b
     Attributes:
         multi_label: each item may have any number of classes; targets are 0 or 1 for each class.
         label_smoothing: share of the target that is spread over all classes.
+        class_weights: how much each class counts in the training: a list, a mapping of names (others count 1), or
+            `balanced`, n / (classes * items of the class); with several labels it is that of the label where it is
+            there, `balanced` the items without by those with it. What is measured is not weighed.
+        focal_gamma: multiplies the loss in the training by (1 - p)^gamma, where p is the probability of what is right,
+            so that items that are right already count less (Lin et al. 2017); 2 is usual, 0 is off.
     """
 
     head = "SequenceClassification"
     multi_label: bool = False
     label_smoothing: Smoothing = 0.0
+    class_weights: Literal["balanced"] | Weights | dict[str, NotNegative] | None = None
+    focal_gamma: NotNegative = 0.0
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _weighing_problems(self)
 
 
 class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=".supervised"):
@@ -51,11 +72,17 @@ class SegmentationConfig(TaskConfig["Segmentation"], tag="Segmentation", builds=
     Attributes:
         ignore_index: the class of pixels that don't count; None counts all.
         label_smoothing: share of the target that is spread over all classes.
+        class_weights, focal_gamma: as of `Classification`, for pixels. `balanced` reads all masks once.
     """
 
     head = "SemanticSegmentation"
     ignore_index: Annotated[int, Meta(ge=-(2**31), lt=2**31)] | None = None
     label_smoothing: Smoothing = 0.0
+    class_weights: Literal["balanced"] | Weights | dict[str, NotNegative] | None = None
+    focal_gamma: NotNegative = 0.0
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        yield from _weighing_problems(self)
 
 
 class RegressionConfig(TaskConfig["Regression"], tag="Regression", builds=".supervised"):

@@ -7,12 +7,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import ShapeError
-from ...ops import cross_entropy
 from ..learner.steps import StepOutput
 from ..metrics.configs import NO_TARGET
 from ..metrics.logits import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
 from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
+from .weighing import PLAIN, Weighing, first_weighing, weighing_of
 
 
 class Classification(SmoothedTask):
@@ -26,8 +26,15 @@ class Classification(SmoothedTask):
 
     def __init__(self, config: ClassificationConfig | None = None) -> None:
         self.config = config or ClassificationConfig()
+        self.weighing = first_weighing(self.config)
 
-    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+    def take_data(self, data: Any) -> None:
+        self.weighing = weighing_of(self.config, data, "labels" if self.config.multi_label else "classes")
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        return self.step(model, batch, self.config.label_smoothing, self.weighing)
+
+    def step(self, model: nn.Module, batch: Any, smoothing: float, weighing: Weighing = PLAIN) -> StepOutput:
         inputs, targets = inputs_and_targets(batch)
         logits = logits_of(call(model, inputs))
         several = self.config.multi_label
@@ -41,13 +48,13 @@ class Classification(SmoothedTask):
             )
         if several:
             goal = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
-            loss = functional.binary_cross_entropy_with_logits(logits, goal)
+            loss, size = weighing.labels(logits, goal), len(targets)
         elif are_shares:
-            loss = functional.cross_entropy(scores, targets.to(scores.dtype), label_smoothing=smoothing)
+            loss, size = weighing.shares(scores, targets.to(scores.dtype), smoothing), len(targets)
             targets = targets.argmax(1)
         else:
-            loss = cross_entropy(scores, targets, label_smoothing=smoothing)
-        return StepOutput(loss, len(targets), logits.detach(), targets, logits=True)
+            loss, size = weighing.classes(scores, targets, smoothing)
+        return StepOutput(loss, size, logits.detach(), targets, logits=True)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The `class` of each item with its `probability`, and those of all classes; or the `labels` above 0.5."""
@@ -89,8 +96,15 @@ class Segmentation(SmoothedTask):
 
     def __init__(self, config: SegmentationConfig | None = None) -> None:
         self.config = config or SegmentationConfig()
+        self.weighing = first_weighing(self.config)
 
-    def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
+    def take_data(self, data: Any) -> None:
+        self.weighing = weighing_of(self.config, data, "pixels")
+
+    def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        return self.step(model, batch, self.config.label_smoothing, self.weighing)
+
+    def step(self, model: nn.Module, batch: Any, smoothing: float, weighing: Weighing = PLAIN) -> StepOutput:
         inputs, targets = inputs_and_targets(batch)
         logits = _pixel_logits(model, inputs, targets)
         if logits.dim() < 3 or targets.shape != (logits.shape[0], *logits.shape[2:]):
@@ -101,8 +115,7 @@ class Segmentation(SmoothedTask):
         ignored = self.config.ignore_index
         rows = with_both_classes(logits.movedim(1, -1).flatten(0, -2))
         counted = targets if ignored is None else targets.long().masked_fill(targets == ignored, NO_TARGET)
-        loss = cross_entropy(rows, counted.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
-        size = targets.numel() if ignored is None else int((counted != NO_TARGET).sum())
+        loss, size = weighing.classes(rows, counted.flatten(), smoothing)
         return StepOutput(loss, size, logits.detach(), counted, logits=True)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -35,6 +35,12 @@ class Task:
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         """Be told what is known of the data, with its `classes`, before the first step; here it is not needed."""
 
+    def begin_step(self, step: int) -> None:
+        """Be told before each batch how many optimizer steps were taken; here it does not matter."""
+
+    def take_data(self, data: Any) -> None:
+        """Be shown the data to train on before the first step, such as to count classes; here it is not needed."""
+
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         """The result of a training batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define train_step(model, batch)")
@@ -171,6 +177,12 @@ class LoraFineTuning(Task):
 
     def take_facts(self, facts: Mapping[str, Any]) -> None:
         self.task.take_facts(facts)
+
+    def take_data(self, data: Any) -> None:
+        self.task.take_data(data)
+
+    def begin_step(self, step: int) -> None:
+        self.task.begin_step(step)
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         return self.task.train_step(model, batch)
