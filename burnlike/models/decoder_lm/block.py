@@ -68,13 +68,14 @@ class DecoderBlock(AnyLibrary, Module):
         positions: Tensor | None = None,
         *,
         cache: KeyValueCache | None = None,
+        documents: Tensor | None = None,
         with_balance: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor | None]:
         """`[batch, sequence, d_model] -> [batch, sequence, d_model]`, of the arguments of CausalAttention.
 
         With `with_balance` also the balance of a mixture of experts, None without one.
         """
-        attended = self.attention(self.norm_attention(x), mask_pad, positions, cache=cache)
+        attended = self.attention(self.norm_attention(x), mask_pad, positions, cache=cache, documents=documents)
         x = x + self.dropout(attended)
         y, balance = self._fed_forward(self.norm_feed_forward(x))
         x = x + self.dropout(y)
@@ -137,6 +138,12 @@ class DecoderCache:
         padded = torch.zeros_like(tokens, dtype=torch.bool) if mask_pad is None else mask_pad
         self.padding.index_copy_(1, slots, padded)
         return positions_of(self.padding).index_select(1, slots), self.padding
+
+
+def documents_of(positions: Tensor) -> Tensor:
+    """The number of the document that each position is of, int64 `[batch, sequence]`: positions rise by 1 within one."""
+    begins = positions.diff(prepend=positions[:, :1] - 1) != 1
+    return begins.cumsum(-1)
 
 
 def positions_of(mask_pad: Tensor) -> Tensor:

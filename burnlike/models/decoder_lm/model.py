@@ -23,7 +23,7 @@ from ...nn.transformer.feed_forward import GatedFeedForward, PositionWiseFeedFor
 from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, generate
-from .block import DecoderBlock, DecoderCache, norm_config, positions_of
+from .block import DecoderBlock, DecoderCache, documents_of, norm_config, positions_of
 from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
 
 EMBEDDING = Normal(std=0.02)
@@ -72,6 +72,7 @@ class DecoderLm(AnyLibrary, Module):
         mask_pad: Tensor | None = None,
         *,
         cache: DecoderCache | None = None,
+        positions: Tensor | None = None,
         with_balance: bool = False,
     ) -> Tensor | DecoderLmOutput:
         """The logits of the token after each.
@@ -81,6 +82,8 @@ class DecoderLm(AnyLibrary, Module):
             mask_pad: bool `[batch, sequence]`, True where a token is padding, on either side. No position sees it, and
                 it does not count as a position.
             cache: of the calls before, from `new_cache`; the new positions are written into it.
+            positions: int64 `[batch, sequence]`, without a cache, of several documents in a row: they begin at 0 with
+                each, and no document sees another. None: one document.
             with_balance: whether to give a DecoderLmOutput, with what a training adds to its loss for experts.
 
         Returns:
@@ -90,7 +93,7 @@ class DecoderLm(AnyLibrary, Module):
             ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for.
             ArgumentError: the cache is of a model with more or fewer blocks.
         """
-        output = self._forward(tokens, mask_pad, cache)
+        output = self._forward(tokens, mask_pad, cache, positions)
         return output if with_balance else output.logits
 
     @property
@@ -101,7 +104,7 @@ class DecoderLm(AnyLibrary, Module):
     @lift
     def forward_balance(self, tokens: Tensor, mask_pad: Tensor | None = None) -> DecoderLmOutput:
         """As `forward`, with what a training adds to its loss for a mixture of experts."""
-        return self._forward(tokens, mask_pad, None)
+        return self._forward(tokens, mask_pad, None, None)
 
     def new_cache(self, batch: int, length: int | None = None) -> DecoderCache:
         """An empty cache for `length` positions, at most `max_sequence_length`; None for all of these."""
@@ -165,7 +168,9 @@ class DecoderLm(AnyLibrary, Module):
 
         return Reader(prompt, next_logits, self.config.max_sequence_length)
 
-    def _forward(self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None) -> DecoderLmOutput:
+    def _forward(
+        self, tokens: Tensor, mask_pad: Tensor | None, cache: DecoderCache | None, positions: Tensor | None
+    ) -> DecoderLmOutput:
         config = self.config
         longest = config.max_sequence_length
         if tokens.ndim != 2 or tokens.shape[1] > longest:
@@ -175,8 +180,13 @@ class DecoderLm(AnyLibrary, Module):
         if cache is not None and len(cache.layers) != len(self.blocks):
             expected = f"a cache of {len(self.blocks)} blocks, from new_cache"
             raise ArgumentError(f"DecoderLm: cache: expected {expected}, got one of {len(cache.layers)}")
-        positions = None
-        if cache is not None:
+        documents = None
+        if positions is not None:
+            expect_shape(self, positions, *tokens.shape, name="positions")
+            if cache is not None:
+                raise ArgumentError("DecoderLm: positions: expected none with a cache, which is of one document a row")
+            documents = documents_of(positions)
+        elif cache is not None:
             positions, mask_pad = cache.append(tokens, mask_pad)
         elif mask_pad is not None:
             positions = positions_of(mask_pad)
@@ -188,10 +198,10 @@ class DecoderLm(AnyLibrary, Module):
         for index, block in enumerate(self.blocks):
             caches = None if cache is None else cache.layers[index]
             if self.has_balance:
-                x, balance = block(x, mask_pad, positions, cache=caches, with_balance=True)
+                x, balance = block(x, mask_pad, positions, cache=caches, documents=documents, with_balance=True)
                 balances.append(balance)
             else:
-                x = block(x, mask_pad, positions, cache=caches)
+                x = block(x, mask_pad, positions, cache=caches, documents=documents)
         part = config.feed_forward
         balance = part.balance * torch.stack(balances).mean() if isinstance(part, ExpertsPart) else None
         return DecoderLmOutput(self._logits(self.norm(x)), balance)

@@ -79,6 +79,7 @@ class CausalAttention(KeepsType, Module):
         positions: Tensor | None = None,
         *,
         cache: KeyValueCache | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
         """Attend from each position to itself and what lies before it: `[batch, sequence, d_model]`.
 
@@ -87,6 +88,8 @@ class CausalAttention(KeepsType, Module):
             mask_pad: bool `[batch, keys]`, True where a key is hidden; keys are the sequence, or the cache's length.
             positions: int64 `[batch, sequence]`, for the rotation; None where they are the places in the sequence.
             cache: of the calls before; the new keys and values are written into it.
+            documents: int64 `[batch, sequence]`, without a cache: the document that each position is of, which is all
+                that it sees.
 
         Raises ShapeError if x or a mask has another shape, DTypeError if the mask is not bool.
         """
@@ -105,7 +108,7 @@ class CausalAttention(KeepsType, Module):
             # They differ in element type under autocast.
             key, value = cache.key.to(query.dtype), cache.value.to(query.dtype)
         dropout = self.dropout if self.training else 0.0
-        visible = self._visible(slots, x.shape[1], key.shape[2], mask_pad, x.device)
+        visible = self._visible(slots, x.shape[1], key.shape[2], mask_pad, x.device, documents)
         return self.output(attend_visible(query, key, value, visible, soft_cap=self.soft_cap, dropout=dropout))
 
     def new_cache(self, batch: int, length: int) -> KeyValueCache:
@@ -129,14 +132,20 @@ class CausalAttention(KeepsType, Module):
         return split_heads(x, heads)
 
     def _visible(
-        self, slots: Tensor | None, queries: int, keys: int, mask_pad: Tensor | None, device: torch.device
+        self,
+        slots: Tensor | None,
+        queries: int,
+        keys: int,
+        mask_pad: Tensor | None,
+        device: torch.device,
+        documents: Tensor | None,
     ) -> Tensor | None:
         """What queries see, or None where it is all that is before them."""
         window = self.sliding_window
-        if slots is None and mask_pad is None and (window is None or window >= keys):
+        if slots is None and mask_pad is None and documents is None and (window is None or window >= keys):
             return None
         places = torch.arange(queries, device=device) if slots is None else slots
-        return causally_visible(places, torch.arange(keys, device=device), mask_pad, window)
+        return causally_visible(places, torch.arange(keys, device=device), mask_pad, window, documents)
 
     def _check(self, x: Tensor, mask_pad: Tensor | None, positions: Tensor | None, cache: KeyValueCache | None) -> None:
         expect_shape(self, x, "batch", "sequence", self.query.weight.shape[0], name="x")

@@ -78,18 +78,25 @@ def hidden_keys(
 
 
 def causally_visible(
-    query: Tensor, key: Tensor, mask_pad: Tensor | None = None, sliding_window: int | None = None
+    query: Tensor,
+    key: Tensor,
+    mask_pad: Tensor | None = None,
+    sliding_window: int | None = None,
+    documents: Tensor | None = None,
 ) -> Tensor:
     """What queries see, bool `[batch or 1, 1, queries, keys]`: keys at or before them, in the window, no padding.
 
     Queries and keys are places, int64 `[queries]` and `[keys]`; mask_pad is bool `[batch, keys]`, True where a key is
-    hidden. A query always sees itself, padding or not, so that its weights are numbers.
+    hidden; documents are int64 `[batch, keys]`, where queries and keys are the same, and each sees its own. A query
+    always sees itself, padding or not, so that its weights are numbers.
     """
     distance = query[:, None] - key
     visible = distance >= 0
     if sliding_window is not None:
         visible = visible & (distance < sliding_window)
     visible = visible[None, None]
+    if documents is not None:
+        visible = visible & (documents[:, None, :, None] == documents[:, None, None, :])
     return visible if mask_pad is None else visible & (~mask_pad[:, None, None] | (distance == 0))
 
 
