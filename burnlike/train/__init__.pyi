@@ -48,15 +48,23 @@ from .runs.run_dir import RunDir as RunDir
 from .runs.run_files import RunFiles as RunFiles, find_runs as find_runs, read_run as read_run
 from .state.training_state import TrainingState as TrainingState
 from .tasks.configs import (
+    AdversarialConfig as AdversarialConfig,
     ClassificationConfig as ClassificationConfig,
     LanguageModelConfig as LanguageModelConfig,
     LoraFineTuningConfig as LoraFineTuningConfig,
     MaskedLanguageModelConfig as MaskedLanguageModelConfig,
     ModelLossConfig as ModelLossConfig,
+    NetworksConfig as NetworksConfig,
     RegressionConfig as RegressionConfig,
     SegmentationConfig as SegmentationConfig,
     SequenceToSequenceConfig as SequenceToSequenceConfig,
     TokenClassificationConfig as TokenClassificationConfig,
+    VariationalAutoencoderConfig as VariationalAutoencoderConfig,
+)
+from .tasks.generative import (
+    Adversarial as Adversarial,
+    Networks as Networks,
+    VariationalAutoencoder as VariationalAutoencoder,
 )
 from .tasks.language_model import (
     LanguageModel as LanguageModel,

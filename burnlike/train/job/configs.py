@@ -29,7 +29,7 @@ from ...optim.lbfgs.configs import LbfgsConfig
 from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
-from ..tasks.configs import LanguageModelConfig
+from ..tasks.configs import AdversarialConfig, LanguageModelConfig
 from .record_paths import record_problem
 
 Patterns = tuple[Annotated[str, Meta(min_length=1)], ...]
@@ -140,6 +140,8 @@ class TrainConfig(Config):
             yield "output.weights", "expected training.keep_best, which says what the best is: {metric: loss}"
         if self.output.weights == "ema" and self.training.ema is None:
             yield "output.weights", "expected training.ema, which says what the average is: {decay: 0.999}"
+        if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
+            yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         yield from self._validate_metrics()
         if self.training.steps_per_epoch is not None:
             steps = self.training.epochs * self.training.steps_per_epoch

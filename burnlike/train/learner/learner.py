@@ -162,6 +162,8 @@ class Learner(Generic[Batch]):
 
         A batch that does not count belongs to another process: its gradients are 0.
         """
+        if begin := getattr(self.task, "begin_step", None):
+            begin(self.step)
         with self.parallel.accumulating(self.model, is_last, counts):
             with self.autocast(), saying_where(batch, lambda: f"step {self.step + 1}, epoch {self.epoch + 1}"):
                 result = self.parallel.train_step(self.task.train_step, self.model, batch)

@@ -3,17 +3,20 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ...config import Meta, TaskConfig
-from ...config.bounds import NotNegative, at_most
+from ...config import Meta, ModuleConfig, TaskConfig
+from ...config.bounds import Count, NotNegative, Size, at_most
 from ...module.adapters.configs import LoraConfig
+from ...nn.containers.layer_facts import NAMED, name_problem
 
 if TYPE_CHECKING:
+    from .generative import Adversarial, Networks, VariationalAutoencoder
     from .language_model import LanguageModel
     from .supervised import Classification, ModelLoss, Regression, Segmentation
     from .task import LoraFineTuning
     from .tokens import MaskedLanguageModel, SequenceToSequence, TokenClassification
 
 _SAMPLE = at_most(1_000_000, "each token is a pass through the model")
+Samples = Annotated[int, Meta(ge=0), at_most(10_000, "more images are no picture that a person looks at")]
 Token = Annotated[int, Meta(ge=0, lt=2**31)]
 Smoothing = Annotated[float, Meta(ge=0, lt=1)]
 Weights = Annotated[tuple[NotNegative, ...], Meta(min_length=2)]
@@ -150,6 +153,73 @@ class ModelLossConfig(TaskConfig["ModelLoss"], tag="ModelLoss", builds=".supervi
     """
 
     with_targets: bool = False
+
+
+class NetworksConfig(ModuleConfig["Networks"], tag="Networks", builds=".generative"):
+    """Several modules by name, which a task calls: for `Adversarial` a generator and a discriminator, for
+    `VariationalAutoencoder` an encoder and a decoder.
+
+    Attributes:
+        networks: the modules.
+    """
+
+    networks: Annotated[dict[str, ModuleConfig], NAMED]
+
+    def part(self, name: str) -> tuple[str, ModuleConfig] | None:
+        found = self.networks.get(name)
+        return None if found is None else (f"networks.{name}", found)
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        for name in self.networks:
+            if message := name_problem(name):
+                yield f"networks.{name}", message
+
+
+class AdversarialConfig(TaskConfig["Adversarial"], tag="Adversarial", builds=".generative"):
+    """A generator against a discriminator (Goodfellow et al. 2014), which take turns; the model is `Networks`.
+
+    The optimizer has a group for each: `type: OptimizerGroups`.
+
+    Attributes:
+        latent: shape of the noise that the generator makes an item of.
+        n_critic: steps of the discriminator for each step of the generator.
+        loss: `logistic`, which does not saturate; `hinge` (Lim & Ye 2017); or `wasserstein` (Arjovsky et al. 2017).
+        gradient_penalty: weight of (|gradient| - 1)^2 between true and made items (Gulrajani et al. 2017); 0 for none.
+        generator: name of the network that makes items.
+        discriminator: name of the network that gives a number for each item, a logit or a score.
+        samples: how many items are drawn at the end, into `samples/` of the run.
+    """
+
+    latent: Annotated[tuple[Size, ...], Meta(min_length=1)] = (64,)
+    n_critic: Count = 1
+    loss: Literal["logistic", "hinge", "wasserstein"] = "logistic"
+    gradient_penalty: NotNegative = 0.0
+    generator: Annotated[str, Meta(min_length=1)] = "generator"
+    discriminator: Annotated[str, Meta(min_length=1)] = "discriminator"
+    samples: Samples = 64
+
+
+class VariationalAutoencoderConfig(
+    TaskConfig["VariationalAutoencoder"], tag="VariationalAutoencoder", builds=".generative"
+):
+    """An encoder to latent vectors, and a decoder back (Kingma & Welling 2014); the model is `Networks`.
+
+    Attributes:
+        latent: size of the latent vector; the encoder gives twice as many numbers, means and logarithms of variances.
+        beta: weight of the divergence of the latent vectors from normal noise (Higgins et al. 2017).
+        reconstruction: `bernoulli`: the decoder gives logits of numbers in 0..1; `gaussian`: the numbers themselves,
+            with a variance of 1.
+        encoder: name of the network that encodes.
+        decoder: name of the network that decodes.
+        samples: how many items are drawn at the end, into `samples/` of the run.
+    """
+
+    latent: Size
+    beta: NotNegative = 1.0
+    reconstruction: Literal["bernoulli", "gaussian"] = "bernoulli"
+    encoder: Annotated[str, Meta(min_length=1)] = "encoder"
+    decoder: Annotated[str, Meta(min_length=1)] = "decoder"
+    samples: Samples = 64
 
 
 class LoraFineTuningConfig(TaskConfig["LoraFineTuning"], tag="LoraFineTuning", builds=".task"):
