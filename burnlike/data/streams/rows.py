@@ -14,6 +14,7 @@ from .files import Shard
 
 _LONGEST_LINE = 2**28
 _ROWS_AT_ONCE = 1024
+_BUFFER_BYTES = 2**20
 _decode = msgspec.json.Decoder().decode
 
 
@@ -73,10 +74,11 @@ def _parquet_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tup
     names = known_columns(shard.path, file, columns)
     row = 0
     try:
-        for piece in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-            for value in piece.to_pylist():
-                row += 1
-                yield f"\0: row {row}", value
+        for group in range(file.metadata.num_row_groups):
+            for piece in file.iter_batches(_ROWS_AT_ONCE, [group], names, use_threads=False):
+                for value in piece.to_pylist():
+                    row += 1
+                    yield f"\0: row {row}", value
     except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
         raise DataError(f"{shard.path}: row {row + 1} can't be read: {error}") from error
 
@@ -88,7 +90,7 @@ def parquet_file(path: Path) -> Any:
     except ImportError as error:
         raise DataError(f"{path}: Parquet needs the package pyarrow: pip install 'burnlike[parquet]'") from error
     try:
-        return pyarrow.parquet.ParquetFile(path)
+        return pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES)
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: expected a whole Parquet file: {error}") from error
 
