@@ -50,6 +50,7 @@ def test_programs_of_the_readme_run(program: str, tmp_path: Path) -> None:
     assert bool(list(tmp_path.glob("*.safetensors"))) == (".safetensors" in program)
 
 
+@pytest.mark.slow
 def test_commands_of_the_readme_run(tmp_path: Path) -> None:
     for command in COMMANDS:
         done = subprocess.run(

@@ -24,6 +24,7 @@ ALLOWED = {
     "_step_supports_amp_scaling": "what GradScaler asks of an optimizer that unscales by itself",
     **dict.fromkeys(["_asdict", "_fields", "_replace"], "public methods of named tuples"),
     **dict.fromkeys(["_at_fork_reinit", "_getframe", "_inheriting", "_slotnames"], "Python's own"),
+    "_from_config": "transformers' own: its auto classes make a model of a class, a type and a kind of attention by it",
     "_actions": "of Python's own argparse, which has no public list of a parser's options",
     **dict.fromkeys(["_Stop", "_file_read", "_file_readline"], "of Python's own unpickler"),
 }
@@ -36,9 +37,23 @@ def is_private(name: str) -> bool:
     return any(part.startswith("_") and not part.startswith("__") and part != "_" for part in name.split("."))
 
 
+KINDS = (
+    ast.Attribute,
+    ast.Call,
+    ast.ClassDef,
+    ast.Constant,
+    ast.FunctionDef,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Name,
+    ast.arg,
+)
+"""Kinds of nodes that are looked at: the other half of the tree is not kept."""
+
+
 @cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text())))
+    return tuple(it for it in ast.walk(ast.parse(path.read_text())) if isinstance(it, KINDS))
 
 
 def files() -> list[Path]:

@@ -19,7 +19,7 @@ from .outcomes import Outcomes
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize(("version", "least"), [("v0.21", 2000), ("v0.22", 700)])
+@pytest.mark.parametrize(("version", "least"), [pytest.param("v0.21", 2000, marks=pytest.mark.slow), ("v0.22", 700)])
 def test_all_files_pass(version: str, least: int) -> None:
     outcomes = Outcomes()
     check_folder(read_folder(HERE / version), outcomes)
