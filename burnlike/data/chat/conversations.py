@@ -48,15 +48,15 @@ class Conversations(Fingerprinted):
 
     Attributes:
         lengths: of the items, by which the loader makes batches of like ones.
-        damage: rows that could not be read, and why.
+        unreadable: rows that could not be read, and why.
     """
 
     draws = False
 
     def __init__(
-        self, rows: TokenRows, indices: Sequence[int], fingerprint: Fingerprint = None, damage: Sequence[str] = ()
+        self, rows: TokenRows, indices: Sequence[int], fingerprint: Fingerprint = None, unreadable: Sequence[str] = ()
     ) -> None:
-        self.rows, self.indices, self.damage = rows, indices, damage
+        self.rows, self.indices, self.unreadable = rows, indices, unreadable
         self.fingerprint = fingerprint
         self.lengths = rows.lengths()[torch.as_tensor(indices, dtype=torch.int64)]
 
@@ -78,7 +78,7 @@ class PackedConversations(Fingerprinted):
     Attributes:
         length: of the longest item.
         fill: which share of rows of this length is not padding.
-        damage: rows that could not be read, and why.
+        unreadable: rows that could not be read, and why.
     """
 
     draws = False
@@ -86,7 +86,7 @@ class PackedConversations(Fingerprinted):
     def __init__(self, conversations: Conversations, capacity: int, seed: int) -> None:
         self.conversations = conversations
         self.fingerprint = conversations._fingerprint
-        self.damage = conversations.damage
+        self.unreadable = conversations.unreadable
         lengths = conversations.lengths.tolist()
         self.packs = packed(lengths, capacity, seed)
         sizes = [sum(lengths[it] for it in pack) for pack in self.packs]

@@ -21,7 +21,7 @@ from .templates import TEMPLATE_NAME, TOKENIZER_FOLDER, Encoded, WrongConversati
 from .tokenizers import tokenizer_files
 
 _AT_ONCE = 512
-_SHOWN_DAMAGE = 20
+_SHOWN_ROWS = 20
 _PARTS = ("train", "valid")
 Value = TypeVar("Value")
 
@@ -35,7 +35,7 @@ class ChatData(Splits):
         format: of the rows.
         vocab_size: number of different tokens.
         counts: how many conversations were `read`, `truncated`, `too long` and left out, `without an answer` and left
-            out, `damaged`.
+            out, `unreadable`.
         parts: the rows of tokens of each file or part.
     """
 
@@ -46,7 +46,7 @@ class ChatData(Splits):
         self.codec = ChatCodec(self.template, config.max_length)
         self.vocab_size = self.codec.vocab_size
         self.counts: Counter[str] = Counter()
-        self._damage: list[str] = []
+        self._unreadable: list[str] = []
         found = sources_of(config.path, "data.path")
         if config.validation_path is not None:
             given = sources_of(config.validation_path, "data.validation_path")
@@ -60,6 +60,11 @@ class ChatData(Splits):
         self.files = {f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(tokenizer).items()}
         if config.chat_template is not None and config.chat_template not in TEMPLATES:
             self.files = {**self.files, TEMPLATE_NAME: Path(config.chat_template).expanduser()}
+
+    @property
+    def said(self) -> list[str]:
+        """What a run says when it begins."""
+        return [line for line in self.describe() if line.startswith(("format", "examples", "tokens", "packing"))]
 
     def describe(self) -> list[str]:
         lengths = self._train_rows.lengths.tolist()
@@ -77,7 +82,7 @@ class ChatData(Splits):
         if isinstance(self.train, PackedConversations):
             fill = f"{self.train.fill:.1%} of {len(self.train):,} rows of {self.train.length:,} tokens is filled"
             lines.append(f"packing   {fill}, by {len(self._train_rows):,} conversations")
-        lines += [f"damaged   {it}" for it in self._damage]
+        lines += [f"unread    {it}" for it in self._unreadable]
         return lines
 
     def examples(self, count: int) -> list[str]:
@@ -96,7 +101,7 @@ class ChatData(Splits):
             encoded = self.template.encode([it for _, it in read], self._config.loss)
             for (place, _), found in zip(read, encoded, strict=True):
                 if isinstance(found, WrongConversation):
-                    self._note_damage(f"{place}: {found}")
+                    self._note(f"{place}: {found}")
                 elif (kept := self._kept(place, found)) is not None:
                     rows.append(kept)
         return rows
@@ -105,13 +110,13 @@ class ChatData(Splits):
         try:
             return self.format.read(row)
         except WrongRow as error:
-            self._note_damage(f"{place}: {error}")
+            self._note(f"{place}: {error}")
             return None
 
-    def _note_damage(self, text: str) -> None:
-        self.counts["damaged"] += 1
-        if len(self._damage) < _SHOWN_DAMAGE:
-            self._damage.append(text)
+    def _note(self, text: str) -> None:
+        self.counts["unreadable"] += 1
+        if len(self._unreadable) < _SHOWN_ROWS:
+            self._unreadable.append(text)
 
     def _kept(self, place: str, row: Encoded) -> Encoded | None:
         """A conversation that is not longer than may be; None where it is left out."""
@@ -136,7 +141,7 @@ class ChatData(Splits):
         """The arguments of `Splits`."""
         config, rest = self._config, dict(rows)
         whole = rest.pop(config.train_split)
-        damage = [*self._damage, *[""] * (self.counts["damaged"] - len(self._damage))]
+        unreadable = [*self._unreadable, *[""] * (self.counts["unreadable"] - len(self._unreadable))]
         if config.valid_split in rest:
             valid = rest.pop(config.valid_split)
             parts = [(whole, [*range(len(whole))]), (valid, [*range(len(valid))])]
@@ -144,9 +149,9 @@ class ChatData(Splits):
             parts = [(whole, it) for it in _drawn(len(whole), config)]
         for name, (_, indices) in zip(_PARTS, parts, strict=True):
             if not indices:
-                told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + damage[:1])
+                told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])
                 raise DataError(f"{config.path}: no conversation with an answer is left to {name} on ({told})")
-        made = [Conversations(it, indices, fingerprint, damage[: len(damage) * (n == 0)]) for n, (it, indices) in
+        made = [Conversations(it, indices, fingerprint, unreadable[: len(unreadable) * (n == 0)]) for n, (it, indices) in
                 enumerate(parts)]  # fmt: skip
         self._train_rows = made[0]
         others = {name: Conversations(it, [*range(len(it))], fingerprint) for name, it in rest.items() if len(it)}

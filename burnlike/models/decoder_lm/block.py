@@ -141,7 +141,7 @@ class DecoderCache:
 
 
 def documents_of(positions: Tensor) -> Tensor:
-    """The number of the document that each position is of, int64 `[batch, sequence]`: positions rise by 1 within one."""
+    """Which document each position is of, int64 `[batch, sequence]`: within one they rise by 1."""
     begins = positions.diff(prepend=positions[:, :1] - 1) != 1
     return begins.cumsum(-1)
 

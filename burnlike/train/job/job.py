@@ -78,6 +78,7 @@ class Job:
         first, self.said = first_model(config, self.model_config)
         self.model = self.task.prepare(first).to(self.device)
         choose_trained(self.model, config)
+        self.task.try_out(self.model)
         training = config.training
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
         of_training: dict[str, Any] = {"drop_last": training.drop_last, "sampling": training.sampling}
@@ -106,8 +107,11 @@ class Job:
         lines.append(f"model     {own_class(self.model).__name__}, {n_params:,} parameters")
         lines += self.said
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
+        lines += getattr(self.data, "said", ())
         if unreadable := getattr(self.data.train, "unreadable", ()):
-            lines.append(f"          {len(unreadable):,} rows that can't be read are left out, the first: {unreadable[0]}")
+            lines.append(
+                f"          {len(unreadable):,} rows that can't be read are left out, the first: {unreadable[0]}"
+            )
         training = self.config.training
         factors = (training.accumulation_steps, self.parallel.world_size)
         items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"

@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 
-from ...errors import DataError
+from ...errors import ConfigError
 from ...models.generation import stream
+from ...module.torch_objects.wrappers import unwrap
 from ...ops import cross_entropy
 from ..learner.steps import StepOutput
+from ..metrics.configs import NO_TARGET
 from .configs import LanguageModelConfig
-from .task import Task, logits_of
+from .task import Task
+from .token_batches import expect_apart, predicted
 
 if TYPE_CHECKING:
     from ..job.job import Job
@@ -25,17 +29,52 @@ _LARGEST_TABLE = 4096
 class LanguageModel(Task):
     """Cross-entropy of each token given those before it, in nats; see `next_token_loss`.
 
-    Batches are `[n, length + 1]` int64 tokens. A model may define the loss itself, `loss(batch) -> StepOutput`.
+    Batches are `[n, length + 1]` int64 tokens, or mappings of `input_ids`, `labels` and more: see `token_batches`. A
+    model may define the loss itself, `loss(batch) -> StepOutput`. One that is trained on packed documents is first
+    tried on some, and refused by a ConfigError if it does not keep them apart.
     """
 
     unit = "tokens"
 
     def __init__(self, config: LanguageModelConfig | None = None) -> None:
         self.config = config or LanguageModelConfig()
+        self._data: Any = None
+        self._apart: WeakSet[nn.Module] = WeakSet()
+
+    def take_data(self, data: Any) -> None:
+        self._data = data
+
+    def try_out(self, model: nn.Module) -> None:
+        item = self._data.train[0] if self._data is not None and len(self._data.train) else None
+        if isinstance(item, Mapping) and "position_ids" in item:
+            device = next((it.device for it in model.parameters()), torch.device("cpu"))
+            self._expect_apart(model, {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()})
+
+    def _expect_apart(self, model: nn.Module, batch: Any) -> None:
+        if not (isinstance(batch, Mapping) and "position_ids" in batch and "input_ids" in batch):
+            return
+        if unwrap(model) not in self._apart and expect_apart(model, batch):
+            self._apart.add(unwrap(model))
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
+        self._expect_apart(model, batch)
         own = callable(getattr(type(model), "loss", None))
         return model.loss(batch) if own else next_token_loss(model, batch)  # pyright: ignore[reportCallIssue]
+
+    @torch.no_grad()
+    def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The `answer` to each prompt, of the likeliest tokens: `sample_length` at most."""
+        codec = batch.get("codec") if isinstance(batch, Mapping) else None
+        if codec is None:
+            raise ConfigError("task: LanguageModel predicts answers to the prompts of chat data; try burnlike generate")
+        return [{"answer": self._answer(model, it, codec, temperature=0.0)} for it in batch["input_ids"]]
+
+    def _answer(self, model: nn.Module, prompt: Tensor, codec: Any, **options: Any) -> str:
+        """The text of the tokens that the model adds to a prompt, until one that ends an answer."""
+        stops = tuple(codec.stop_tokens)
+        most = self.config.sample_length
+        added = stream(model, prompt, most, context_length=codec.context_length, stop_tokens=stops, **options)
+        return codec.decode(torch.tensor([it for it in added if it not in stops], dtype=torch.int64))
 
     def finish(self, job: "Job", model: nn.Module) -> Mapping[str, Any]:
         """The loss of a bigram table on the same text, and a sample drawn with the written model."""
@@ -57,6 +96,13 @@ class LanguageModel(Task):
                 device=job.device,
             )
             said["sample"] = self.config.prompt + data.decode(tokens)
+        elif (codec := getattr(data, "codec", None)) is not None and self.config.sample_length:
+            item = data.valid[0]
+            begin = int((item["labels"] != NO_TARGET).nonzero()[0])
+            prompt = item["input_ids"][:begin]
+            generator = torch.Generator().manual_seed(job.config.seed)
+            options = {"temperature": self.config.temperature, "generator": generator}
+            said["sample"] = codec.decode(prompt) + self._answer(model, prompt.to(job.device), codec, **options)
         return said
 
     def describe(self, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any]) -> list[str]:
@@ -71,7 +117,7 @@ class LanguageModel(Task):
         return lines
 
 
-def next_token_loss(model: nn.Module, batch: Tensor) -> StepOutput:
+def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
     """Cross-entropy of each token given those before it, in nats.
 
     In training, a model that says `has_balance` is called `with_balance=True`, which adds what keeps the experts of a
@@ -79,19 +125,14 @@ def next_token_loss(model: nn.Module, batch: Tensor) -> StepOutput:
 
     Args:
         model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.
-        batch: `[batch, n + 1]` integer tokens; else a DataError.
+        batch: see `token_batches`.
     """
-    if not isinstance(batch, Tensor) or batch.is_floating_point() or batch.dim() != 2 or batch.shape[1] < 2:
-        got = f"{batch.dtype}{list(batch.shape)}" if isinstance(batch, Tensor) else type(batch).__name__
-        raise DataError(f"LanguageModel: expected batches of [n, length + 1] integer tokens, got {got}")
-    targets, balance = batch[:, 1:], None
-    if model.training and getattr(model, "has_balance", False):
-        logits, balance = model(batch[:, :-1], with_balance=True)
-    else:
-        logits = logits_of(model(batch[:, :-1]))
-    loss = cross_entropy(logits.flatten(0, 1), targets.flatten())
+    logits, targets, balance = predicted(model, batch)
+    loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
     loss = loss if balance is None else loss + balance
-    return StepOutput(loss, targets.numel(), logits.detach(), targets, logits=True)
+    counts_all = isinstance(batch, Tensor) or targets.is_meta
+    size = targets.numel() if counts_all else int((targets != NO_TARGET).sum())
+    return StepOutput(loss, size, logits.detach(), targets, logits=True)
 
 
 ALPHAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)

@@ -41,6 +41,9 @@ class Task:
     def take_data(self, data: Any) -> None:
         """Be shown the data to train on before the first step, such as to count classes; here it is not needed."""
 
+    def try_out(self, model: nn.Module) -> None:
+        """Refuse a model, with its first weights, that can't be trained on the data; here nothing is tried."""
+
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         """The result of a training batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define train_step(model, batch)")
@@ -180,6 +183,9 @@ class LoraFineTuning(Task):
 
     def take_data(self, data: Any) -> None:
         self.task.take_data(data)
+
+    def try_out(self, model: nn.Module) -> None:
+        self.task.try_out(model)
 
     def begin_step(self, step: int) -> None:
         self.task.begin_step(step)

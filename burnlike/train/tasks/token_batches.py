@@ -1,0 +1,171 @@
+"""Batches of tokens and how models take them; and the proof that a model keeps packed documents apart.
+
+A batch is `[n, length + 1]` integer tokens, or a mapping as models of transformers take it, `[n, length]` each:
+`input_ids`, `labels` (of the same positions; -100 does not count), and `attention_mask` or, of packed documents,
+`position_ids`, which begin at 0 with each document.
+"""
+
+import copy
+import inspect
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ConfigError, DataError
+from ...module.torch_objects.wrappers import own_class, unwrap
+from ..metrics.configs import NO_TARGET
+from .task import logits_of
+
+_NAMES = ("input_ids", "attention_mask", "position_ids")
+_LONGEST, _SHORTEST = 9, 3
+_CLOSE = {torch.float64: 1e-9, torch.float32: 1e-4}
+_SAME = {torch.float64: 1e-13, torch.float32: 1e-5}
+_CLOSE_IN_16_BITS = 5e-2
+"""How far logits may be from each other, relative to the largest of them."""
+
+
+class Predicted(NamedTuple):
+    """Logits `[n, length, vocab_size]`, the token that each is of, `[n, length]`, and the balance of experts."""
+
+    logits: Tensor
+    targets: Tensor
+    balance: Tensor | None
+
+
+def predicted(model: nn.Module, batch: Any) -> Predicted:
+    """Run a model on a batch; targets that do not count are -100.
+
+    Raises:
+        DataError: it is no batch of tokens.
+        ConfigError: the documents are packed, and the model takes no positions.
+    """
+    if isinstance(batch, Tensor):
+        _expect_tokens(batch, "batches", 2)
+        logits, balance = _logits(model, {"input_ids": batch[:, :-1]})
+        return Predicted(logits, batch[:, 1:], balance)
+    if not isinstance(batch, Mapping) or not {"input_ids", "labels"} <= {*batch}:
+        got = f"a mapping of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else type(batch).__name__
+        raise DataError(
+            f"LanguageModel: expected batches of [n, length + 1] integer tokens, or mappings with `input_ids` and"
+            f" `labels`, got {got}"
+        )
+    labels = batch["labels"]
+    for name in ("input_ids", "labels"):
+        _expect_tokens(batch[name], f"`{name}`", 1)
+    if labels.shape != batch["input_ids"].shape:
+        shapes = f"{list(batch['input_ids'].shape)} and {list(labels.shape)}"
+        raise DataError(f"LanguageModel: expected `input_ids` and `labels` of one shape, got {shapes}")
+    labels = labels.long()
+    if "position_ids" in batch:  # the first token of a document follows from nothing
+        labels = labels.masked_fill(batch["position_ids"] == 0, NO_TARGET)
+    targets = torch.cat((labels[:, 1:], torch.full_like(labels[:, :1], NO_TARGET)), 1)
+    logits, balance = _logits(model, {name: batch[name] for name in _NAMES if name in batch})
+    return Predicted(logits, targets, balance)
+
+
+def _expect_tokens(value: Any, what: str, least: int) -> None:
+    if not isinstance(value, Tensor) or value.is_floating_point() or value.dim() != 2 or value.shape[1] < least:
+        got = f"{value.dtype}{list(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        length = "length + 1" if least > 1 else "length"
+        raise DataError(f"LanguageModel: expected {what} of [n, {length}] integer tokens, got {got}")
+
+
+def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+    """The logits, and in training the balance of a mixture of experts where the model has one."""
+    tokens, more = arguments_of(model, inputs)
+    if model.training and getattr(model, "has_balance", False):
+        return model(*tokens, with_balance=True, **more)
+    return logits_of(model(*tokens, **more)), None
+
+
+def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], dict[str, Any]]:
+    """The inputs as the model's `forward` names them: as those of transformers, or as burnlike's `DecoderLm`.
+
+    A model that takes no mask gets none: padding is on the right, where nothing that is before sees it.
+    """
+    named = inspect.signature(own_class(unwrap(model)).forward).parameters
+    takes_any = any(it.kind is inspect.Parameter.VAR_KEYWORD for it in named.values())
+    if "position_ids" in inputs and not {"position_ids", "positions"} & {*named}:
+        raise ConfigError(_refusal(model, "it takes no positions"))
+    if "input_ids" not in named:
+        more: dict[str, Any] = {}
+        if "position_ids" in inputs:
+            more["positions"] = inputs["position_ids"]
+        if "attention_mask" in inputs and "mask_pad" in named:
+            more["mask_pad"] = inputs["attention_mask"] == 0
+        return (inputs["input_ids"],), more
+    given: dict[str, Any] = {name: it for name, it in inputs.items() if name in named}
+    if "use_cache" in named or (takes_any and hasattr(unwrap(model), "generation_config")):
+        given["use_cache"] = False  # with a cache transformers does not see that documents are packed
+    return (), given
+
+
+@torch.no_grad()
+def expect_apart(model: nn.Module, batch: Mapping[str, Any]) -> bool:
+    """Prove on a few tokens of a batch that the model, in evaluation, keeps packed documents apart.
+
+    Documents in one row give the logits that each gives alone, and those of the later ones stay when the first one is
+    changed: bit by bit, or up to rounding in float32.
+
+    Returns:
+        whether there were values to try it with: on the meta device there are none.
+
+    Raises:
+        ConfigError: they see each other, or have other positions; the message names the model.
+    """
+    tokens: Tensor = batch["input_ids"][0]
+    if tokens.is_meta:
+        return False
+    size = min(_LONGEST, max(_SHORTEST, len(tokens) // 3))
+    tokens = tokens.repeat(-(-3 * size // len(tokens)))
+    modes = {part: part.training for part in model.modules()}
+    model.eval()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            problem = _problem(model, tokens[: 3 * size], size)
+            if problem == _MIXED and _dtype(model).itemsize == 2:  # rounding, of experts such as, or more
+                problem = _problem(copy.deepcopy(model).float(), tokens[: 3 * size], size)
+    finally:
+        for part, training in modes.items():
+            part.training = training
+    if problem:
+        raise ConfigError(_refusal(model, problem))
+    return True
+
+
+_MIXED = "what one document of a row says changes with another"
+
+
+def _problem(model: nn.Module, tokens: Tensor, size: int) -> str:
+    """What is wrong when the tokens are packed as three documents; empty where nothing is."""
+    sizes = [size, size - 1, size + 1]
+    documents = tokens.split(sizes)
+    alone = torch.cat([_of_rows(model, it, [len(it)]) for it in documents])
+    packed = _of_rows(model, tokens, sizes)
+    other = torch.cat((tokens[:size].flip(0).roll(1), tokens[size:]))
+    if torch.equal(other, tokens):
+        other = torch.cat((tokens[-1:].expand(size), tokens[size:]))
+    changed = _of_rows(model, other, sizes)
+    largest = alone.abs().max().item() or 1.0
+    if (changed - packed)[size:].abs().max().item() > _SAME.get(alone.dtype, 0.0) * largest:
+        return _MIXED
+    if (packed - alone).abs().max().item() > _CLOSE.get(alone.dtype, _CLOSE_IN_16_BITS) * largest:
+        return "documents in one row do not give what each gives alone"
+    return ""
+
+
+def _of_rows(model: nn.Module, tokens: Tensor, sizes: list[int]) -> Tensor:
+    """Logits `[length, vocab_size]` of documents of these sizes in one row."""
+    positions = torch.cat([torch.arange(it, device=tokens.device) for it in sizes])
+    return _logits(model, {"input_ids": tokens[None], "position_ids": positions[None]})[0][0]
+
+
+def _dtype(model: nn.Module) -> torch.dtype:
+    return next((it.dtype for it in model.parameters() if it.is_floating_point()), torch.float32)
+
+
+def _refusal(model: nn.Module, problem: str) -> str:
+    name = own_class(unwrap(model)).__name__
+    return f"{name} can't be trained on packed documents: {problem}; set data.packing: false, or take another model"
