@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file
 
 from burnlike.cli.main import main
 from burnlike.errors import RecordIOError
 from burnlike.train import Job, RunDir, TrainConfig, load_run
 
 from ..models.by_path.directories import bert, llama, vit
+from ..processes import assert_succeed, launched
 
 DIGITS = """
 data: {type: Digits}
@@ -166,3 +168,19 @@ def test_it_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     Path("f.yaml").write_text(text)
     options = ["--set", "model.head=CausalLM", "--set", "model.options.is_decoder=true"]
     assert main(["verify-resume", "f.yaml", *options]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_two_processes_train_it_as_one(strategy: str, language: Path, tmp_path: Path) -> None:
+    text = TEXT.replace("DIR", str(language)).replace("TEXT", str(Path(__file__).parent.parent / "processes.py"))
+    (tmp_path / "f.yaml").write_text(text)
+    logs = [tmp_path / f"log-{rank}" for rank in range(2)]
+    options = [f"distributed.strategy={strategy}", "training.batch_size=2", "training.activation_checkpointing=true"]
+    command = ["-m", "burnlike", "train", str(tmp_path / "f.yaml"), "--run-dir", str(tmp_path / "two")]
+    assert_succeed(launched([*command, *(part for it in options for part in ("--set", it))], logs), logs)
+    trained(started(text, language), tmp_path / "one")
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=1e-4, atol=1e-6)

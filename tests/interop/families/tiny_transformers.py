@@ -137,7 +137,7 @@ def _model(family: str, variant: int) -> nn.Module:
     return model.float()
 
 
-def _inputs(model: Any) -> Iterator[dict[str, Tensor]]:
+def inputs_of(model: Any) -> Iterator[dict[str, Tensor]]:
     """Inputs that the model's forward may take: text, images, both, sound."""
     config, names = model.config, inspect.signature(model.forward).parameters
     generator = torch.Generator().manual_seed(2)
@@ -177,7 +177,7 @@ def tiny_model(family: str) -> tuple[Any, dict[str, Tensor]]:
             continue
         except Exception:  # foreign code refuses sizes in many ways
             continue
-        for inputs in _inputs(model):
+        for inputs in inputs_of(model):
             try:
                 if _runs(model, inputs):
                     return model, inputs
