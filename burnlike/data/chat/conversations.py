@@ -53,10 +53,10 @@ class Conversations(Fingerprinted):
 
     draws = False
 
-    def __init__(
-        self, rows: TokenRows, indices: Sequence[int], fingerprint: Fingerprint = None, unreadable: Sequence[str] = ()
-    ) -> None:
-        self.rows, self.indices, self.unreadable = rows, indices, unreadable
+    unreadable: Sequence[str] = ()
+
+    def __init__(self, rows: TokenRows, indices: Sequence[int], fingerprint: Fingerprint = None) -> None:
+        self.rows, self.indices = rows, indices
         self.fingerprint = fingerprint
         self.lengths = rows.lengths()[torch.as_tensor(indices, dtype=torch.int64)]
 

@@ -151,8 +151,8 @@ class ChatData(Splits):
             if not indices:
                 told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])
                 raise DataError(f"{config.path}: no conversation with an answer is left to {name} on ({told})")
-        made = [Conversations(it, indices, fingerprint, unreadable[: len(unreadable) * (n == 0)]) for n, (it, indices) in
-                enumerate(parts)]  # fmt: skip
+        made = [Conversations(it, indices, fingerprint) for it, indices in parts]
+        made[0].unreadable = unreadable
         self._train_rows = made[0]
         others = {name: Conversations(it, [*range(len(it))], fingerprint) for name, it in rest.items() if len(it)}
         if not config.packing:

@@ -46,10 +46,10 @@ def predicted(model: nn.Module, batch: Any) -> Predicted:
         logits, balance = _logits(model, {"input_ids": batch[:, :-1]})
         return Predicted(logits, batch[:, 1:], balance)
     if not isinstance(batch, Mapping) or not {"input_ids", "labels"} <= {*batch}:
-        got = f"a mapping of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else type(batch).__name__
+        names = f" of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else ""
         raise DataError(
-            f"LanguageModel: expected batches of [n, length + 1] integer tokens, or mappings with `input_ids` and"
-            f" `labels`, got {got}"
+            "LanguageModel: expected batches that are mappings of `input_ids` and `labels`, or [n, length + 1] integer"
+            f" tokens, got {type(batch).__name__}{names}"
         )
     labels = batch["labels"]
     for name in ("input_ids", "labels"):
