@@ -33,6 +33,13 @@ from .streams.configs import StreamConfig as StreamConfig, StreamSourceConfig as
 from .streams.parts import StreamDataset as StreamDataset
 from .streams.stream import Stream as Stream
 from .text import TextCorpus as TextCorpus, TokenBatcher as TokenBatcher, TokenWindows as TokenWindows
+from .texts.configs import (
+    TaggedWordsConfig as TaggedWordsConfig,
+    TextClassificationConfig as TextClassificationConfig,
+    TextPairsConfig as TextPairsConfig,
+    TextsConfig as TextsConfig,
+)
+from .texts.rows import TextRows as TextRows
 from .transforms.configs import (
     NormalizeConfig as NormalizeConfig,
     PartialConfig as PartialConfig,

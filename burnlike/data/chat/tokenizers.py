@@ -14,7 +14,7 @@ def read_tokenizer(directory: Path) -> Any:
     try:
         from transformers import AutoTokenizer
     except ImportError as error:
-        raise DataError("type: Chat needs the package transformers: pip install 'burnlike[transformers]'") from error
+        raise DataError("a tokenizer needs the package transformers: pip install 'burnlike[transformers]'") from error
     if not directory.is_dir():
         raise DataError(
             f"data.tokenizer: expected a directory with the files of a tokenizer, got {directory}, which is none"

@@ -83,8 +83,15 @@ def row_parts(path: Path, dialect: Dialect | None = None) -> dict[str, RowFile]:
 
 
 def stream_rows(stream: Any, dialect: Dialect | None = None) -> RowFile:
-    """The rows of a text stream, which is read to its end: JSON lines if it begins with a brace, else CSV."""
-    raw = stream.buffer.read() if hasattr(stream, "buffer") else stream.read().encode()
+    """The rows of a text stream, which is read to its end, or of its bytes: JSON lines if it begins with a brace, else
+    CSV.
+    """
+    raw = stream if isinstance(stream, bytes) else bytes_of(stream)
     path, lines = Path("standard input"), raw.splitlines(keepends=True)
     is_json = raw.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
     return JsonLinesFile(path, lines) if is_json else CsvFile(path, dialect or CSV, lines)
+
+
+def bytes_of(stream: Any) -> bytes:
+    """What is left of a text stream."""
+    return stream.buffer.read() if hasattr(stream, "buffer") else stream.read().encode()

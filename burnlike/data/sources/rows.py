@@ -56,7 +56,7 @@ class CsvFile:
         self._head: list[str] = []
 
     def _lines(self) -> Iterator[str]:
-        return _lines(self.path, self._content, splits_returns=True, encoding=self._dialect.encoding)
+        return text_lines(self.path, self._content, splits_returns=True, encoding=self._dialect.encoding)
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         dialect = self._dialect
@@ -101,7 +101,7 @@ class JsonLinesFile:
         self._content = content
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        for number, line in enumerate(_lines(self.path, self._content), start=1):
+        for number, line in enumerate(text_lines(self.path, self._content), start=1):
             if not line.strip():
                 continue
             try:
@@ -119,7 +119,7 @@ class JsonLinesFile:
             yield number, row
 
     def place(self, line: int, column: str) -> str:
-        text = next(islice(_lines(self.path, self._content), line - 1, None), "")
+        text = next(islice(text_lines(self.path, self._content), line - 1, None), "")
         return f"{self.path}:{line}:{_value(text, column)}"
 
 
@@ -136,8 +136,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _lines(
-    path: Path, content: Sequence[bytes] | None, *, splits_returns: bool = False, encoding: str = "utf-8"
+def text_lines(
+    path: Path, content: Sequence[bytes] | None = None, *, splits_returns: bool = False, encoding: str = "utf-8"
 ) -> Iterator[str]:
     """The lines of text with their ends, without a byte order mark.
 

@@ -18,15 +18,24 @@ def class_problems(config: TrainConfig, output: StepOutput, batch: Any, data: An
     if targets.is_floating_point() or logits.dim() != targets.dim() + 1:
         return
     given = logits.shape[-1 if logits.shape[:-1] == targets.shape else 1]
-    needed = max(getattr(data, "vocab_size", None) or 0, len(classes_of(data) or ()))
+    given = 2 if given == 1 and output.logits else given  # one of two
+    classes = classes_of(data)
+    needed = (getattr(data, "vocab_size", None) or 0) if classes is None else len(classes)
     task: Any = config.task
     ignored = getattr(getattr(task, "task", task), "ignore_index", None)
-    for tensor in tensors_in(batch):
+    for tensor in tensors_in(_targets_in(batch)):
         if tensor.shape == targets.shape and tensor.dtype == targets.dtype and tensor.numel():
             counted = tensor if ignored is None else tensor[tensor != ignored]
             needed = max(needed, int(counted.max()) + 1 if counted.numel() else 0)
     if given < needed:
         yield ("model", f"gives logits of {given} classes, and the data has {needed} at least")
+
+
+def _targets_in(batch: Any) -> Any:
+    """The part of a batch that has targets, where it is known: tokens of an input are no classes."""
+    if isinstance(batch, Mapping):
+        return batch.get("labels", batch)
+    return batch[1] if isinstance(batch, tuple | list) and len(batch) == 2 else batch
 
 
 def token_problem(module: nn.Module, batch: Any, data: Any) -> str:

@@ -47,7 +47,12 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
     """
     task: Task = config.task.init()
     task.take_facts({**getattr(data, "facts", {}), "classes": classes_of(data)})
-    task.take_data(data)
+    try:
+        task.take_data(data)
+    except BurnlikeError as error:
+        path, _, rest = str(error).partition(": ")
+        yield (path, rest) if path.startswith("task.") else ("task", str(error))
+        return
     try:
         model = task.prepare(module)
     except WRONG as error:

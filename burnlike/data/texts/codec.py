@@ -1,0 +1,43 @@
+"""Text to tokens and back, by the tokenizer of rows of text."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import DataError
+from .configs import TextRowsConfig
+from .tokenizers import FOLDER, RowTokenizer
+
+
+class RowCodec:
+    """The tokens of a text, with those that the tokenizer adds.
+
+    Attributes:
+        vocab_size: number of different tokens.
+        context_length: how many of them a model was trained to see at once.
+        stop_tokens: those that end a text.
+    """
+
+    def __init__(self, config: TextRowsConfig, directory: Path) -> None:
+        kept = directory / FOLDER
+        found = RowTokenizer(kept if kept.is_dir() else Path(config.tokenizer).expanduser())
+        self._tokenizer = found.tokenizer
+        self.vocab_size: int = found.facts["vocab_size"]
+        self.context_length = config.max_length
+        end = found.facts["end_token"]
+        self.stop_tokens: frozenset[int] = frozenset() if end is None else frozenset([end])
+
+    def encode(self, text: str) -> Tensor:
+        """The tokens `[n]` int64 of a text."""
+        return torch.tensor(self._tokenizer(text)["input_ids"], dtype=torch.int64)
+
+    def decode(self, tokens: Tensor) -> str:
+        """The text of tokens `[n]`, without those that stand for no text."""
+        return self._tokenizer.decode(tokens.tolist(), skip_special_tokens=True)
+
+    def chat(self, messages: Sequence[Any]) -> Tensor:
+        """Refuse a conversation: rows of text have no template for it."""
+        raise DataError("rows of text have no chat template; give --prompt without --chat, or train on chat data")

@@ -1,0 +1,176 @@
+"""TextRows: rows of text as tokens, in parts."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...errors import DataError
+from ..sources.columns import Rows
+from ..sources.splits import Splits, split
+from ..sources.table_cells import order, shown
+from ..sources.targets import Targets
+from .batches import PaddingBatcher, Ragged, TokenRows
+from .configs import TaggedWordsConfig, TextClassificationConfig, TextPairsConfig, TextRowsConfig
+from .reading import lists_of, parts_of, texts_of
+from .tokenizers import FOLDER, RowTokenizer, kept_files
+
+_NO_TARGET = -100
+
+
+class TextRows(Splits):
+    """Rows of text as mappings of tokens, in parts.
+
+    Attributes:
+        vocab_size: number of different tokens.
+        encode, decode: text to tokens and back.
+    """
+
+    def __init__(
+        self, config: TextRowsConfig, known: Mapping[str, Any] | None = None, directory: Path | None = None
+    ) -> None:
+        """Read the rows.
+
+        Args:
+            known: what a run has learned of its data, in place of what is learned of this one.
+            directory: where the run has its tokenizer.
+        """
+        kept = None if directory is None or not (directory / FOLDER).is_dir() else directory / FOLDER
+        path = kept or Path(config.tokenizer).expanduser()
+        tokenizer = RowTokenizer(path)
+        parts = {name: Rows(file, list(file)) for name, file in parts_of(config).items()}
+        for file, rows in parts.values():
+            if not rows:
+                raise DataError(f"{file.path}: expected at least one row, got none")
+        classes, made = encoded(config, tokenizer, parts, None if known is None else known["classes"])
+        self.vocab_size: int = tokenizer.facts["vocab_size"]
+        identity = (classes, self.vocab_size, config.max_length, config.validation_fraction, config.split_seed)
+        fingerprint = _hash(identity, made.values())
+        for dataset in made.values():
+            dataset.fingerprint = fingerprint
+        train: Any = made.pop("train")
+        valid: Any = made.pop("validation", None)
+        if valid is None:
+            train, valid = split(train, config.validation_fraction, config.split_seed, config.path)
+        names = [*config.target_names] if isinstance(config, TextClassificationConfig) else []
+        super().__init__(
+            train,
+            valid,
+            PaddingBatcher(tokenizer.pad_token),
+            splits=made,
+            fingerprint=fingerprint,
+            classes=classes,
+            facts={**tokenizer.facts, "targets": names if getattr(config, "kind", "") == "numbers" else []},
+            files=kept_files(path),
+        )
+        self._tokenizer = tokenizer.tokenizer
+
+    def examples(self, count: int) -> list[str]:
+        """The first items to train on, as the tokens say them."""
+        return [self._said(self.train[place]) for place in range(min(count, len(self.train)))]
+
+    def _said(self, item: Mapping[str, Any]) -> str:
+        labels, lines = item.get("labels"), [self._tokenizer.decode(item["input_ids"])]
+        if labels is None:
+            return lines[0]
+        if labels.dim() == 1 and not labels.is_floating_point() and self.classes is None:
+            return f"{lines[0]}\n-> {self._tokenizer.decode(labels)}"
+        names = self.classes
+        if names is None:
+            return f"{lines[0]}\n-> {labels.tolist()}"
+        if labels.is_floating_point():
+            return f"{lines[0]}\n-> {', '.join(names[it] for it in labels.nonzero().flatten().tolist()) or 'none'}"
+        return f"{lines[0]}\n-> {' '.join(names[it] for it in labels.reshape(-1).tolist() if it != _NO_TARGET)}"
+
+
+def encoded(
+    config: TextRowsConfig, tokenizer: RowTokenizer, parts: Mapping[str, Rows], known: Sequence[str] | None
+) -> tuple[list[str] | None, dict[str, TokenRows]]:
+    """The classes, those of the part `train` where none are known; and the items of each part."""
+    if isinstance(config, TextClassificationConfig):
+        targets = Targets(config.target_names, config.kind, config.separator)
+        classes, labels = targets.read([*parts.values()], known)
+        made = {name: columns_of(config, tokenizer, part) for name, part in parts.items()}
+        for columns, own in zip(made.values(), labels, strict=True):
+            columns["labels"] = own.float() if own.is_floating_point() else own
+        return classes, {name: TokenRows(columns) for name, columns in made.items()}
+    if isinstance(config, TaggedWordsConfig):
+        return _tagged(config, tokenizer, parts, known)
+    made = {name: columns_of(config, tokenizer, part) for name, part in parts.items()}
+    if isinstance(config, TextPairsConfig):
+        for columns, part in zip(made.values(), parts.values(), strict=True):
+            length = config.max_target_length or config.max_length
+            tokens = tokenizer.texts(texts_of(part, config.target), None, length, is_target=True)
+            columns["labels"] = Ragged(tokens["input_ids"])
+    return None, {name: TokenRows(columns) for name, columns in made.items()}
+
+
+def columns_of(config: TextRowsConfig, tokenizer: RowTokenizer, part: Rows) -> dict[str, Any]:
+    """What is known of the texts of a part without their targets."""
+    if isinstance(config, TaggedWordsConfig):
+        words = lists_of(part, config.tokens)
+        tokens, numbers = tokenizer.words(words, config.max_length)
+        shown_words = [row[: max(own, default=-1) + 1] for row, own in zip(words, numbers, strict=True)]
+        return {"input_ids": Ragged(tokens), "word_ids": Ragged(numbers), "words": shown_words}
+    texts = [texts_of(part, it) for it in config.columns]
+    if isinstance(config, TextPairsConfig):
+        texts[0] = [config.prefix + it for it in texts[0]]
+    if isinstance(config, TextClassificationConfig | TextPairsConfig):
+        found = tokenizer.texts(texts[0], texts[1] if len(texts) > 1 else None, config.max_length)
+    else:
+        found = tokenizer.marked(texts[0], config.max_length)
+    return {name: Ragged(rows) for name, rows in found.items()}
+
+
+def first_tokens(word_ids: Sequence[int]) -> list[bool]:
+    """Whether each token is the first one of its word."""
+    return [it >= 0 and (place == 0 or word_ids[place - 1] != it) for place, it in enumerate(word_ids)]
+
+
+def _tagged(
+    config: TaggedWordsConfig,
+    tokenizer: RowTokenizer,
+    parts: Mapping[str, Rows],
+    known: Sequence[str] | None,
+) -> tuple[list[str], dict[str, TokenRows]]:
+    tags = {name: _tags(config, part) for name, part in parts.items()}
+    classes = sorted({it for row in tags["train"] for it in row}, key=order) if known is None else [*known]
+    numbers = {it: number for number, it in enumerate(classes)}
+    made = {}
+    for name, part in parts.items():
+        for (line, _), row in zip(part.rows, tags[name], strict=True):
+            if unknown := [it for it in row if it not in numbers]:
+                place = part.file.place(line, config.tags)
+                raise DataError(f"{place}: '{config.tags}': '{unknown[0]:.40}' is a tag that the training has not")
+        columns = columns_of(config, tokenizer, part)
+        labels = []
+        for place, row in enumerate(tags[name]):
+            word_ids = columns["word_ids"][place].tolist()
+            first = first_tokens(word_ids)
+            labels.append([numbers[row[it]] if own else _NO_TARGET for it, own in zip(word_ids, first, strict=True)])
+        made[name] = TokenRows({**columns, "labels": Ragged(labels)})
+    return classes, made
+
+
+def _tags(config: TaggedWordsConfig, part: Rows) -> list[list[str]]:
+    found = lists_of(part, config.tags)
+    for (line, _), words, tags in zip(part.rows, lists_of(part, config.tokens), found, strict=True):
+        if len(words) != len(tags):
+            raise DataError(
+                f"{part.file.place(line, config.tags)}: expected a tag for each of the {len(words)} words, got"
+                f" {len(tags)}: {shown(tags)}"
+            )
+    return found
+
+
+def _hash(identity: Any, parts: Any) -> str:
+    digest = hashlib.sha256(repr(identity).encode())
+    for part in parts:
+        for name, column in part.columns.items():
+            digest.update(name.encode())
+            tensors = (column.lengths, column.values) if isinstance(column, Ragged) else (column,)
+            for it in tensors:
+                digest.update(it.numpy().data if isinstance(it, torch.Tensor) else repr(it).encode())
+    return digest.hexdigest()

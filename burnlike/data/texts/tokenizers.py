@@ -1,0 +1,103 @@
+"""Tokenizers of transformers: read from their files, and what they make of texts."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError
+from ..chat.tokenizers import read_tokenizer, tokenizer_files
+
+FOLDER = "tokenizer"
+"""Where a run keeps the files of its tokenizer, in `data/`."""
+
+_ALONE = "tokenizer.json"
+_BY_NAME = {"pad_token": ("[PAD]", "<pad>"), "mask_token": ("[MASK]", "<mask>"), "eos_token": ("</s>", "<eos>")}
+"""Names of tokens in a file that stands alone, which does not say what they are for."""
+
+
+def kept_files(path: Path) -> dict[str, Path]:
+    """The files of a tokenizer that a run keeps, by their names there."""
+    found = {_ALONE: path} if path.is_file() else tokenizer_files(path)
+    return {f"{FOLDER}/{name}": it for name, it in found.items()}
+
+
+class RowTokenizer:
+    """Makes tokens of texts, of pairs of texts and of words.
+
+    Attributes:
+        tokenizer: of transformers.
+        facts: what is known of its tokens, by the names that tasks have for them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read a directory of files, or a `tokenizer.json`."""
+        self.tokenizer = _opened(path)
+        it = self.tokenizer
+        numbers = {
+            "mask_token": it.mask_token_id,
+            "pad_token": it.pad_token_id,
+            "start_token": it.bos_token_id,
+            "end_token": it.eos_token_id if it.eos_token_id is not None else it.sep_token_id,
+        }
+        self.facts: dict[str, Any] = {"vocab_size": len(it), "special_tokens": sorted(it.all_special_ids), **numbers}
+
+    @property
+    def pad_token(self) -> int:
+        return self.facts["pad_token"] or 0
+
+    def texts(
+        self, texts: Sequence[str], others: Sequence[str] | None, max_length: int, *, is_target: bool = False
+    ) -> Mapping[str, list[Any]]:
+        """`input_ids` of each text, or of each pair, and whatever else the tokenizer gives for its model."""
+        options: dict[str, Any] = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
+        if is_target:
+            found = self.tokenizer(text_target=[*texts], **options)
+        else:
+            found = self.tokenizer([*texts], None if others is None else [*others], **options)
+        named = {"input_ids": [*found["input_ids"]]}
+        if others is not None and "token_type_ids" in found:
+            named["token_type_ids"] = [*found["token_type_ids"]]
+        return named
+
+    def marked(self, texts: Sequence[str], max_length: int) -> Mapping[str, list[Any]]:
+        """`input_ids`, `special_tokens_mask` and `word_ids` (-1: of no word) of each text."""
+        options: dict[str, Any] = {"truncation": True, "max_length": max_length, "return_special_tokens_mask": True}
+        found = self.tokenizer([*texts], return_attention_mask=False, **options)
+        words = [_words(found.word_ids(place)) for place in range(len(texts))]
+        return {name: [*found[name]] for name in ("input_ids", "special_tokens_mask")} | {"word_ids": words}
+
+    def words(self, sentences: Sequence[Sequence[str]], max_length: int) -> tuple[list[Any], list[list[int]]]:
+        """`input_ids` of each list of words, and for each token the number of its word, -1 for none."""
+        options: dict[str, Any] = {"truncation": True, "max_length": max_length, "return_attention_mask": False}
+        found = self.tokenizer([[*it] for it in sentences], is_split_into_words=True, **options)
+        return [*found["input_ids"]], [_words(found.word_ids(place)) for place in range(len(sentences))]
+
+
+def _words(numbers: Sequence[int | None]) -> list[int]:
+    return [-1 if it is None else it for it in numbers]
+
+
+def _opened(path: Path) -> Any:
+    if not path.exists():
+        raise DataError(
+            f"data.tokenizer: there is no file or directory {path.absolute()}; expected a directory with the files of a"
+            " tokenizer, or a tokenizer.json"
+        )
+    has_settings = path.is_dir() and any((path / it).exists() for it in ("tokenizer_config.json", "config.json"))
+    file = path / _ALONE if path.is_dir() else path
+    if has_settings or not file.is_file():
+        return read_tokenizer(path)
+    try:
+        from transformers import PreTrainedTokenizerFast
+    except ImportError as error:
+        raise DataError("rows of text need the package transformers: pip install 'burnlike[transformers]'") from error
+    try:
+        found = PreTrainedTokenizerFast(tokenizer_file=str(file))
+    except Exception as error:  # the package tokenizers raises Exception itself
+        text = " ".join(str(error).split())
+        raise DataError(f"data.tokenizer: {file}: expected a tokenizer.json of tokenizers: {text}") from error
+    for role, names in _BY_NAME.items():
+        known = [it for it in names if it in found.get_vocab()]
+        if known and getattr(found, role) is None:
+            setattr(found, role, known[0])
+    return found

@@ -1,0 +1,53 @@
+"""New texts for predictions."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..sources.columns import Rows
+from ..sources.row_files import KINDS
+from ..sources.targets import Targets
+from ..sources.unlabeled import Unlabeled
+from .batches import PaddingBatcher, Ragged, TokenRows
+from .configs import TaggedWordsConfig, TextClassificationConfig, TextRowsConfig
+from .reading import opened, streamed
+from .rows import columns_of, first_tokens
+from .tokenizers import FOLDER, RowTokenizer
+
+_NO_TARGET = -100
+
+
+def unlabeled(config: TextRowsConfig, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> Unlabeled:
+    """New texts, whose targets are ignored: files of rows, of lines (`.txt`), and streams of either."""
+    kept = directory / FOLDER
+    tokenizer = RowTokenizer(kept if kept.is_dir() else Path(config.tokenizer).expanduser())
+    names: list[str] = []
+    columns: dict[str, list[Any]] = {}
+    for source in sources:
+        for file in _files(config, source):
+            part = Rows(file, list(file))
+            names += [f"{file.path}:{line}" for line, _ in part.rows]
+            for name, column in (columns_of(config, tokenizer, part) if part.rows else {}).items():
+                columns.setdefault(name, []).extend(column[place] for place in range(len(column)))
+    made: dict[str, Any] = {
+        name: Ragged([it.tolist() for it in rows]) if isinstance(rows[0], torch.Tensor) else rows
+        for name, rows in columns.items()
+    }
+    if isinstance(config, TextClassificationConfig):
+        made["labels"] = Targets(config.target_names, config.kind).placeholder(len(names), facts)
+    elif isinstance(config, TaggedWordsConfig) and names:
+        marks = (first_tokens(made["word_ids"][place].tolist()) for place in range(len(names)))
+        made["labels"] = Ragged([[0 if it else _NO_TARGET for it in own] for own in marks])
+    elif names and config.targets:
+        made["labels"] = Ragged([[0]] * len(names))
+    return Unlabeled(TokenRows(made or {"input_ids": Ragged([])}), names, PaddingBatcher(tokenizer.pad_token))
+
+
+def _files(config: TextRowsConfig, source: Any) -> list[Any]:
+    if not isinstance(source, Path):
+        return [streamed(config, source)]
+    endings = (*KINDS, ".txt", ".conll")
+    paths = sorted(it for it in source.iterdir() if it.suffix in endings) if source.is_dir() else [source]
+    return [opened(config, it, has_targets=False) for it in paths]
