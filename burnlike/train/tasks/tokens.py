@@ -115,7 +115,8 @@ class MaskedLanguageModel(Task):
         if draws is None:
             draws = torch.rand(*tokens.shape, 3, device=tokens.device)
         hidden, labels = self._hidden(tokens, named, draws, model)
-        return _token_output(logits_of(call(model, {**named, "input_ids": hidden})), labels, "MaskedLanguageModel")
+        shown = {**named, "input_ids": hidden} if isinstance(batch, Mapping) else hidden
+        return _token_output(logits_of(call(model, shown)), labels, "MaskedLanguageModel")
 
     def _hidden(
         self, tokens: Tensor, named: Mapping[str, Any], draws: Tensor, model: nn.Module
@@ -172,7 +173,7 @@ class MaskedLanguageModel(Task):
         named = _named(inputs_of(batch))
         tokens, decode = named["input_ids"], facts.get("decode")
         self.take_facts(facts)
-        best = logits_of(call(model, named)).double().softmax(2).max(2)
+        best = logits_of(call(model, inputs_of(batch))).double().softmax(2).max(2)
         is_masked, is_padding = tokens == self._mask_token(), self._special(tokens, named)
         filled = torch.where(is_masked, best.indices, tokens)
         rows = []
