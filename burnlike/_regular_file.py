@@ -10,6 +10,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
 
 def read_regular(
     path: "str | os.PathLike[str]", most: int | None = None, within: "str | os.PathLike[str] | None" = None
@@ -50,6 +52,14 @@ def _descriptor(path: "str | os.PathLike[str]", flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def lfs_pointer_problem(path: "str | os.PathLike[str]") -> str:
+    """What is wrong with a file that only stands for one of git's large file storage; empty if it is no such file."""
+    if read_regular(path, len(_LFS_POINTER)) != _LFS_POINTER:
+        return ""
+    name = os.path.basename(path)
+    return f"{os.fspath(path)} is a pointer of git-lfs in place of {name}; run `git lfs pull` in its repository"
 
 
 def regular_size(path: "str | os.PathLike[str]") -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ...config import Config, DatasetConfig, Meta, field
 from ...config.bounds import Size
 from ...config.file_paths import FilePath, file_or
+from .tokenizers import tokenizer_problem
 
 if TYPE_CHECKING:
     from ..sources.unlabeled import Unlabeled
@@ -122,6 +123,10 @@ class ChatConfig(DatasetConfig["ChatData"], tag="Chat", builds=".splits:ChatData
     train_split: Name = "train"
     valid_split: Name = "validation"
     split_seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+
+    def file_problems(self) -> Iterable[tuple[str, str]]:
+        if problem := tokenizer_problem(self.tokenizer):
+            yield "tokenizer", problem
 
     @property
     def context_length(self) -> int:

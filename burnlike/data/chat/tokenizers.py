@@ -3,10 +3,23 @@
 from pathlib import Path
 from typing import Any
 
+from ..._regular_file import lfs_pointer_problem
 from ...errors import DataError
 
 _KINDS = (".json", ".txt", ".model", ".jinja", ".vocab", ".tiktoken", ".bpe")
+_NAMES = ("tokenizer.json", "vocab.json", "vocab.txt")
+_OF_WORDS = (".model", ".tiktoken")
+"""Files of which a tokenizer needs one: their names, or how they end."""
 _WEIGHTS = ("index.json", "pytorch_model", "adapter_", "trainer_state", "optimizer")
+
+
+def tokenizer_problem(text: str) -> str:
+    """What is wrong with the directory or file of a tokenizer, as far as its names say it; empty if nothing is."""
+    path = Path(text).expanduser()
+    files = [path] if path.is_file() else [it for it in path.glob("*") if it.name in _NAMES or it.suffix in _OF_WORDS]
+    if path.is_dir() and not files:
+        return f"{text}: expected the files of a tokenizer, got a directory without {', '.join(_NAMES)}"
+    return next((problem for it in files if (problem := lfs_pointer_problem(it))), "")
 
 
 def read_tokenizer(directory: Path) -> Any:

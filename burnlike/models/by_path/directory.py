@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..._regular_file import read_regular
+from ..._regular_file import lfs_pointer_problem, read_regular
 from ...errors import BurnlikeError, ConfigError, ConfigIOError, RecordIOError, nearest
 from ...record.files.reading import read_outline
 from ...record.files.sharded import INDEX_SUFFIX, SINGLE_NAME, is_distributed_record, listed_names
@@ -20,7 +20,6 @@ CONFIG_NAME, OWN_NAME, RUN_NAME, ADAPTER_NAME = "config.json", "model.yaml", "co
 _WEIGHTS = [f"{name}{suffix}" for name in (SINGLE_NAME, "pytorch_model.bin") for suffix in ("", INDEX_SUFFIX)]
 _EXAMPLE = 16
 _MOST_BYTES = 16 * 2**20
-_POINTER = b"version https://git-lfs.github.com/spec/"
 _OTHER_KINDS = {
     "SequenceClassification": ("ImageClassification", "AudioClassification", "VideoClassification"),
     "CausalLM": ("ImageTextToText",),
@@ -41,8 +40,8 @@ def read_description(directory: str | os.PathLike[str]) -> Mapping[str, Any]:
         data = read_regular(path, _MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
             raise ConfigIOError(f"{what}, got more than {_MOST_BYTES // 2**20} MiB")
-        if data.startswith(_POINTER):
-            raise ConfigIOError(f"{what}, got {pointer_problem(path)}")
+        if problem := lfs_pointer_problem(path):
+            raise ConfigIOError(problem)
         found = json.loads(data.decode())
     except ConfigIOError:
         raise
@@ -77,15 +76,10 @@ def weights_problem(path: str) -> str:
         with suppress(OSError):
             names = listed_names(read_regular(path, _MOST_BYTES)) if path.endswith(INDEX_SUFFIX) else None
             for file in (path, *(os.path.join(os.path.dirname(path), name) for name in sorted(names or ()))):
-                if os.path.exists(file) and read_regular(file, len(_POINTER)) == _POINTER:
-                    return f"{file} is {pointer_problem(file)}"
+                if os.path.exists(file) and (problem := lfs_pointer_problem(file)):
+                    return problem
         return " ".join(str(error).split())
     return ""
-
-
-def pointer_problem(path: str) -> str:
-    """What a file is that only stands for one of git's large file storage."""
-    return f"a pointer of git-lfs in place of {os.path.basename(path)}; run `git lfs pull` in its repository"
 
 
 def directory_problems(config: "PretrainedConfig") -> Iterator[tuple[str, str]]:
