@@ -1,0 +1,217 @@
+"""Sizes and colours of images, mixed batches, and new images for predictions."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional
+
+from burnlike.config import Config, TransformConfig
+from burnlike.data import DataLoader, DigitsConfig, ImageFolderConfig, InMemDataset, Splits, TensorDataset, transformed
+from burnlike.errors import ConfigError, DataError, ShapeError
+from burnlike.train import Classification, Job, RunDir, TrainConfig
+
+GENERATOR = torch.Generator().manual_seed(3)
+
+
+def of_text(text: str) -> TransformConfig:
+    class Holder(Config):
+        it: TransformConfig
+
+    return Holder.from_yaml(f"it: {text}").it
+
+
+def applied(text: str, item: Any, seed: int = 1) -> Any:
+    torch.manual_seed(seed)
+    return of_text(text).init(InMemDataset([item]))[0]
+
+
+def image(*size: int) -> Tensor:
+    return torch.rand(3, *size, generator=GENERATOR)
+
+
+def test_sizes() -> None:
+    x, mask = image(12, 20), torch.arange(240).view(12, 20) % 7
+    found, moved = applied("{type: Resize, size: [6, 10]}", (x, mask))
+    torch.testing.assert_close(found, functional.interpolate(x[None], (6, 10), mode="bilinear", antialias=True)[0])
+    assert torch.equal(moved, mask[::2, ::2])
+    assert applied("{type: Resize, size: 6}", (x, 1))[0].shape == (3, 6, 10)
+    found, moved = applied("{type: CenterCrop, size: [4, 8]}", (x, mask))
+    assert torch.equal(found, x[:, 4:8, 6:14])
+    assert torch.equal(moved, mask[4:8, 6:14])
+    with pytest.raises(ShapeError, match=r"CenterCrop: expected images of at least \[40, 8\], got one of \[12, 20\]"):
+        applied("{type: CenterCrop, size: [40, 8]}", (x, 0))
+
+
+def test_a_random_part_is_of_the_image_and_its_mask() -> None:
+    x = torch.arange(32 * 40.0).view(1, 32, 40).expand(3, 32, 40) / 1280
+    mask = torch.arange(32 * 40).view(32, 40)
+    shares = []
+    for seed in range(30):
+        found, moved = applied("{type: RandomResizedCrop, size: [8, 8], scale: [0.2, 0.6]}", (x, mask), seed)
+        assert found.shape == (3, 8, 8)
+        assert moved.shape == (8, 8)
+        assert (found[0] * 1280 - moved).abs().max() < 6 * 40  # the same place, by means and by the nearest
+        rows, columns = moved // 40, moved % 40
+        shares.append(float((rows.max() - rows.min() + 4) * (columns.max() - columns.min() + 4)) / 1280)
+    assert 0.15 < min(shares) < 0.35
+    assert 0.45 < max(shares) < 0.75
+    assert applied("{type: RandomResizedCrop, size: [8, 8]}", (x, 3))[1] == 3
+
+
+def test_colours_change_within_their_ranges() -> None:
+    x = image(5, 6)
+    bright = applied("{type: ColorJitter, brightness: [0.5, 0.5]}", (x, 0))[0]
+    torch.testing.assert_close(bright, x / 2)
+    grey = applied("{type: ColorJitter, saturation: [0.0, 0.0]}", (x, 0))[0]
+    torch.testing.assert_close(grey, (x * torch.tensor([0.2989, 0.587, 0.114]).view(3, 1, 1)).sum(0).expand(3, 5, 6))
+    flat = applied("{type: ColorJitter, contrast: [0.0, 0.0]}", (x, 0))[0]
+    assert flat.unique().numel() == 1
+    turned = applied("{type: ColorJitter, hue: [0.5, 0.5]}", (torch.tensor([1.0, 0.0, 0.0]).view(3, 1, 1), 0))[0]
+    torch.testing.assert_close(turned.flatten(), torch.tensor([0.0, 1.0, 1.0]))
+    for seed in range(5):
+        found = applied("{type: ColorJitter, brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}", (x, 0), seed)
+        assert 0 <= float(found[0].min()) <= float(found[0].max()) <= 1
+        assert not torch.equal(found[0], x)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{type: ColorJitter}", "expected `brightness`, `contrast`, `saturation` or `hue`"),
+        ("{type: ColorJitter, hue: 0.7}", "hue: expected"),
+        ("{type: ColorJitter, hue: -0.2}", "hue: expected a number >= 0 or a range"),
+        ("{type: ColorJitter, contrast: [1.2, 0.8]}", "contrast: expected the smaller number first, got 1.2 and 0.8"),
+        ("{type: RandomResizedCrop, size: [8, 8], scale: [0.5, 2]}", "scale: expected shares of the area up to 1"),
+        ("{type: RandomResizedCrop, size: 8}", "size: expected a list of 2 items"),
+        ("{type: MixUp, parts: [valid]}", "parts"),
+        ("{type: CutMix, alpha: 0}", "alpha: expected a finite number > 0"),
+    ],
+)
+def test_mistakes_are_found_before_any_image_is_read(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        of_text(text)
+
+
+def mixed(*texts: str, classes: Any = ("a", "b", "c"), targets: Tensor | None = None, batcher: Any = None) -> Any:
+    labels = torch.arange(8) % 3 if targets is None else targets
+    data = TensorDataset(torch.rand(8, 3, 6, 6, generator=GENERATOR), labels)
+    return transformed(Splits(data, data, batcher, classes=classes), [of_text(it) for it in texts])
+
+
+def test_mixed_targets_have_the_shares_of_the_images() -> None:
+    data = mixed("{type: MixUp, alpha: 1.0}")
+    first = next(iter(DataLoader(data.train, batch_size=8, seed=1)))
+    again = next(iter(DataLoader(data.train, batch_size=8, seed=1, num_workers=1)))
+    assert torch.equal(first[0], again[0])
+    assert torch.equal(first[1], again[1])
+    order = DataLoader(data.train, batch_size=8, seed=1).indices(0, 0)
+    x, y = (torch.stack([torch.as_tensor(data.valid[it][part]) for it in order]) for part in (0, 1))
+    share = float(((first[0] - x.roll(1, 0)) / (x - x.roll(1, 0))).median())
+    assert 0 < share < 1
+    torch.testing.assert_close(first[0], share * x + (1 - share) * x.roll(1, 0), rtol=1e-4, atol=1e-5)
+    one_hot = functional.one_hot(y, 3).float()
+    torch.testing.assert_close(first[1], share * one_hot + (1 - share) * one_hot.roll(1, 0), rtol=1e-3, atol=1e-4)
+    assert next(iter(DataLoader(data.valid, batch_size=8)))[1].dim() == 1  # a validation is not mixed
+
+
+def test_a_part_of_each_image_is_anothers() -> None:
+    data = mixed(
+        "{type: Normalize, mean: [0.5], std: [0.5]}", "{type: CutMix}", "{type: RandomHorizontalFlip, prob: 0}"
+    )
+    loader = DataLoader(data.train, batch_size=8, seed=4)
+    images, shares = next(iter(loader))
+    x = torch.stack([data.valid[it][0] for it in loader.indices(0, 0)])
+    own = (images == x).all(1).double().mean((1, 2))
+    assert (((images == x) | (images == x.roll(1, 0))).all(1)).all()
+    torch.testing.assert_close(shares.max(1).values.double(), torch.maximum(own, 1 - own), rtol=1e-6, atol=1e-6)
+
+
+def test_one_of_several_ways_is_drawn_for_each_batch() -> None:
+    data = mixed("{type: MixUp, alpha: 1.0}", "{type: CutMix}", "{type: Sampler, ratio: 20}")
+    plain = mixed("{type: MixUp, prob: 0.0}", "{type: Sampler, ratio: 20}")
+    x = torch.stack([data.valid[it][0] for it in range(8)])
+    kinds = [bool(torch.isin(images, x).all()) for images, _ in DataLoader(data.train, batch_size=8, seed=2)]
+    assert 4 < sum(kinds) < 16  # of CutMix every number is one of the data's
+    shares = torch.cat([it for _, it in DataLoader(plain.train, batch_size=8, seed=2)])
+    assert set(shares.unique().tolist()) == {0.0, 1.0}
+
+
+def test_what_can_not_be_mixed_is_said() -> None:
+    class Stack:
+        def batch(self, items: Any, device: Any) -> Any:
+            raise AssertionError
+
+    with pytest.raises(ConfigError, match="mix batches of images, and the batches of this data are made by Stack"):
+        mixed("{type: MixUp}", batcher=Stack())
+    with pytest.raises(DataError, match="need the names of the classes, which this data lacks"):
+        next(iter(DataLoader(mixed("{type: MixUp}", classes=None).train, batch_size=8)))
+    with pytest.raises(DataError, match=r"expect classes \[n\] for targets, got torch.float32\[8\]"):
+        next(iter(DataLoader(mixed("{type: MixUp}", targets=torch.rand(8)).train, batch_size=8)))
+    several = mixed("{type: MixUp}", targets=torch.randint(2, (8, 3), generator=GENERATOR)).train
+    assert next(iter(DataLoader(several, batch_size=8)))[1].shape == (8, 3)
+
+
+def test_a_loss_of_shares_is_the_mean_of_the_losses() -> None:
+    logits, classes = torch.randn(6, 3, dtype=torch.float64, generator=GENERATOR), torch.arange(6) % 3
+    one_hot = functional.one_hot(classes, 3).double()
+    found = Classification().train_step(torch.nn.Identity(), (logits, 0.7 * one_hot + 0.3 * one_hot.roll(1, 0)))
+    each = (functional.cross_entropy(logits, it) for it in (classes, classes.roll(1)))
+    torch.testing.assert_close(found.loss, 0.7 * next(each) + 0.3 * next(each))
+    assert torch.equal(found.targets, classes)
+
+
+def test_a_mixed_training_validates_and_measures_whole_images(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "data: {type: Digits}\n"
+        "model: {type: Sequential, layers: [{type: Flatten}, {type: Linear, d_input: 64, d_output: 10}]}\n"
+        "task: {type: Classification}\n"
+        "transforms: [{type: MixUp}, {type: CutMix}]\n"
+        "metrics: [{type: Accuracy}]\n"
+        "optimizer: {type: AdamW}\n"
+        "lr_scheduler: {type: ConstantLr, lr: 1e-2}\n"
+        "training: {batch_size: 64, epochs: 2, train_metrics: true}\n"
+    )
+    job = Job(TrainConfig.load(file))
+    run = RunDir.create(tmp_path / "run")
+    result = job.run(run)
+    run.close()
+    assert isinstance(DigitsConfig().init().valid[0][1], Tensor)
+    assert 50 < result.values["valid"]["accuracy"] <= 100
+
+
+def folder(tmp_path: Path) -> Path:
+    for place, name in enumerate(("a.png", "deep/b.jpg", "deep/c.png")):
+        file = tmp_path / "photos" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        turned = Image.new("RGB", (8, 6), (40 * place, 0, 90))
+        exif = turned.getexif()
+        exif[0x112] = 6 if name.endswith("jpg") else 1
+        turned.save(file, exif=exif)
+    (tmp_path / "photos" / "notes.txt").write_text("no image")
+    return tmp_path / "photos"
+
+
+def test_new_images_are_read_as_those_of_the_training(tmp_path: Path) -> None:
+    photos = folder(tmp_path)
+    config = ImageFolderConfig(path="anywhere", size=(6, 4))
+    found = config.unlabeled([photos, photos / "a.png"], {"classes": ["x", "y"]}, tmp_path)
+    assert found.names == [str(photos / it) for it in ("a.png", "deep/b.jpg", "deep/c.png", "a.png")]
+    assert [it[0].shape for it in map(found.dataset.__getitem__, range(4))] == [(3, 6, 4)] * 4
+    assert found.dataset[0][1] == 0
+    listed = config.unlabeled([io.StringIO(f"{photos / 'a.png'}\n\n{photos / 'deep' / 'c.png'}\n")], {}, tmp_path)
+    assert listed.names == [str(photos / "a.png"), str(photos / "deep" / "c.png")]
+    own = ImageFolderConfig(path="anywhere", masks="nowhere", mode="L").unlabeled([photos / "deep"], {}, tmp_path)
+    pixels, mask = own.dataset[0]
+    assert (pixels.shape, mask.shape, mask.dtype) == ((1, 8, 6), (8, 6), torch.int64)  # upright, as its EXIF says
+    with pytest.raises(DataError, match=r"an image: there is no file or directory .*missing.png"):
+        config.unlabeled([photos / "missing.png"], {}, tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(DataError, match=r"empty: expected images \(.png"):
+        config.unlabeled([empty], {}, tmp_path)
