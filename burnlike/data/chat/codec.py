@@ -35,6 +35,12 @@ class ChatCodec:
         begin = self.template.begin()
         return torch.tensor(tokens if tokens[: len(begin)] == begin else begin + tokens, dtype=torch.int64)
 
+    def encode_all(self, texts: Sequence[str]) -> list[Sequence[int]]:
+        """The tokens of each of several texts, by all cores."""
+        found = self.template.tokenizer([*texts], add_special_tokens=False)["input_ids"] if texts else []
+        begin = self.template.begin()
+        return [it if it[: len(begin)] == begin else begin + it for it in found]
+
     def decode(self, tokens: Tensor) -> str:
         """The text of tokens `[n]`, without special ones."""
         options: Any = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}

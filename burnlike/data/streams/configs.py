@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ...config import Config, DatasetConfig, Meta
 from ...config.bounds import Count, Size, at_most
-from ...config.file_paths import FilePath
+from ...config.file_paths import FilePath, file_or
+from ..chat.configs import TEMPLATES, ChatFormatConfig
 
 if TYPE_CHECKING:
+    from ..chat.codec import ChatCodec
     from ..codec import TextCodec
     from .stream import Stream
 
@@ -35,6 +37,20 @@ class StreamSourceConfig(Config):
             yield "pattern", f"expected a pattern below the directory, such as '**/*.jsonl', got '{self.pattern}'"
 
 
+class StreamChatConfig(Config):
+    """Rows that are conversations, as `type: Chat` has them.
+
+    Attributes:
+        format, chat_template, system, loss, on_long: as of `Chat`; `context_length` is the most tokens of one.
+    """
+
+    format: Literal["messages", "prompt_completion", "alpaca", "sharegpt"] | ChatFormatConfig | None = None
+    chat_template: Annotated[str, file_or(*TEMPLATES)] | None = None
+    system: Name | None = None
+    loss: Literal["answers", "all", "last_answer"] = "answers"
+    on_long: Literal["truncate", "drop", "error"] = "truncate"
+
+
 class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
     """Shards of JSON lines (`.jsonl`), Parquet or tokens, which may be larger than memory, mixed by weights.
 
@@ -42,16 +58,19 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
     everything. A run goes on in the middle by going to a place, with any number of workers and of processes.
 
     Text becomes tokens once, before the first step, in `~/.cache/burnlike`. Batches are `[n, context_length + 1]`
-    int64; with `packing`, mappings of `input_ids`, `labels` and `position_ids`, `[n, context_length]` each; with
-    `columns`, mappings of the columns, or pairs of two.
+    int64; with `packing`, mappings of `input_ids`, `labels` and `position_ids`, `[n, context_length]` each; with `chat`
+    those of `type: Chat`; with `columns`, mappings of the columns, or pairs of two.
 
     Attributes:
         sources: where the shards are.
         text: the column of text, in JSON lines and Parquet.
         tokens: a column of lists of tokens, in place of `text`.
         columns: the columns that items are made of, in place of `text`: nothing becomes tokens.
-        tokenizer: a file that `burnlike tokenizer` has written; None takes the bytes for tokens.
-        separator: what stands after each text, such as `<|endoftext|>`.
+        tokenizer: a file that `burnlike tokenizer` has written, or a directory with the files of a tokenizer of
+            transformers; None takes the bytes for tokens.
+        separator: what stands after each text, such as `<|endoftext|>`; None: the token by which a directory's
+            tokenizer ends texts, or an empty line.
+        chat: rows are conversations, in place of `text`.
         context_length: tokens that the model sees at once.
         packing: keep the documents of a window apart: positions begin at 0 with each, and no token is predicted from
             the document before.
@@ -69,7 +88,8 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
     tokens: Name | None = None
     columns: tuple[Name, ...] = ()
     tokenizer: FilePath | None = None
-    separator: str = "\n\n"
+    separator: str | None = None
+    chat: StreamChatConfig | None = None
     context_length: Size = 128
     packing: bool = False
     dtype: Literal["uint8", "uint16", "uint32", "int32", "int64"] = "uint16"
@@ -90,18 +110,21 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
                 "expected either validation_path, or validation_items: how many of the first windows or rows of each"
                 " source are kept for validation, such as 100",
             )
-        for name in ("tokens", "tokenizer", "packing"):
+        for name in ("tokens", "tokenizer", "packing", "chat"):
             if self.columns and getattr(self, name):
                 yield name, "expected none beside `columns`, whose rows stay as they are"
-        if self.tokens and self.tokenizer:
-            yield "tokenizer", "expected none beside `tokens`, a column that has tokens already"
+        for name in ("tokenizer", "chat"):
+            if self.tokens and getattr(self, name):
+                yield name, "expected none beside `tokens`, a column that has tokens already"
+        if self.chat and self.tokenizer is None:
+            yield "tokenizer", "expected a directory with the files of a tokenizer, whose chat template writes `chat`"
 
     @property
     def vocab_size(self) -> int | None:
         """Number of tokens: one for each byte; None where a tokenizer or the files have them."""
         return None
 
-    def codec(self, facts: Mapping[str, Any], directory: Path) -> "TextCodec":
+    def codec(self, facts: Mapping[str, Any], directory: Path) -> "TextCodec | ChatCodec":
         from .stream import codec
 
         return codec(self, directory)

@@ -96,7 +96,7 @@ def _column(name: str, values: list[Any]) -> Any:
 def _chosen(row: Any, columns: Sequence[str], place: str) -> Any:
     """The columns of a row, each of which has a value."""
     if isinstance(row, Damaged):
-        raise DataError(row.said(place))
+        raise DataError(f"{place}: {row.message}")
     for name in columns:
         if row[name] is None:
             raise DataError(f"{place}: '{name}': expected a value, got none")

@@ -19,13 +19,9 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Damaged(NamedTuple):
-    """What is wrong with a row, and in which column, if one is."""
+    """What is wrong with a row."""
 
     message: str
-    column: str = ""
-
-    def said(self, place: str) -> str:
-        return f"{place}: {self.message}"
 
 
 def values_of(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:

@@ -1,24 +1,42 @@
 """Stream: the parts of a data set that is larger than memory."""
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..._regular_file import read_regular
+from torch import Tensor
+
 from ...errors import DataError
+from ..chat.codec import ChatCodec
+from ..chat.conversations import ConversationBatcher
+from ..chat.templates import TEMPLATE_NAME, TOKENIZER_FOLDER
+from ..chat.tokenizers import tokenizer_files
 from ..codec import TextCodec
+from ..describing import MASKED, UNMASKED, shown
 from ..sources.splits import Splits
 from ..sources.tokens import mapped
 from .configs import StreamConfig
+from .encoders import (
+    ChatEncoder,
+    ColumnEncoder,
+    Encoder,
+    TextEncoder,
+    chat_config,
+    chat_format,
+    codec_of,
+    identity_of,
+    tokenizer_path,
+)
 from .files import Known, Shard, shards_of
 from .parts import Part, StreamDataset
 from .row_source import RowSource
-from .tokenized import ColumnEncoder, Encoder, TextEncoder, tokenized
-from .windows import Numbers, WindowSource
+from .tokenized import tokenized
+from .windows import IGNORED, Documents, Numbers, WindowSource
 
 _PLACES = ("sources", "tokenizer", "validation_path")
 """Fields whose files may move."""
+
+_SHOWN = 5
 
 
 class Stream(Splits):
@@ -29,7 +47,7 @@ class Stream(Splits):
 
     def __init__(self, config: StreamConfig) -> None:
         self._config = config
-        self._codec = TextCodec(_tokenizer(config)) if not (config.columns or config.tokens) else None
+        self._codec = None if config.columns or config.tokens else codec_of(config)
         self._shards: list[Shard] = []
         self._unreadable: list[str] = []
         self._sources = [
@@ -38,13 +56,14 @@ class Stream(Splits):
         train, valid = self._parts()
         facts = {name: value for name, value in config.to_dict().items() if name not in _PLACES}
         weights = [it.weight for it in config.sources if it.weight is not None] or None
-        known = Known(self._shards, facts, weights, _identity(config))
+        known = Known(self._shards, facts, weights, identity_of(config))
         window_bytes = (config.shuffle_window_mib << 20) // (len(train) if weights else 1)
         super().__init__(
             StreamDataset(train, weights, window_bytes, known, self._unreadable),
             StreamDataset(valid, None, window_bytes, known),
+            batcher=self._batcher(),
             fingerprint=known,
-            files={} if config.tokenizer is None else {"tokenizer.json": Path(config.tokenizer).expanduser()},
+            files=_files_of(config),
         )
         if self._codec is not None and all(it.kind != "tokens" for it in self._shards):
             self.vocab_size = self._codec.vocab_size
@@ -55,6 +74,42 @@ class Stream(Splits):
         for dataset in (self.train, self.valid):
             if isinstance(dataset, StreamDataset):
                 dataset.expect_vocabulary(size)
+
+    def describe(self) -> list[str]:
+        what = "rows" if self._config.columns else f"windows of {self._config.context_length} tokens"
+        lines = [f"items     {len(self.train):,} {what} to train on, {len(self.valid):,} to validate on"]
+        for source, it in zip(self._sources, self._config.sources, strict=True):
+            share = f", weight {it.weight:g}" if it.weight is not None else ""
+            lines.append(f"source    {it.path}: {len(source):,} {what.split()[0]}{share}")
+        size = sum(it.status[0] for it in self._shards)
+        lines.append(f"shards    {len(self._shards):,} files, {size / 2**20:,.1f} MiB")
+        if self._codec is not None:
+            lines.append(f"tokens    {self._codec.vocab_size:,} different ones")
+        lines += [f"unread    {it}" for it in self._unreadable[:_SHOWN]]
+        return lines
+
+    def examples(self, count: int) -> list[str]:
+        return [self._shown(self.train[it]) for it in range(min(count, len(self.train)))]
+
+    def _shown(self, item: Any) -> str:
+        """The text of an item, with what has no loss marked; of one without text its values."""
+        if self._codec is None or any(it.kind == "tokens" for it in self._shards):
+            return shown(item)
+        tokens: Tensor = item if isinstance(item, Tensor) else item["input_ids"]
+        has_loss = [True] * len(tokens) if isinstance(item, Tensor) else (item["labels"] != IGNORED).tolist()
+        pieces, begin = [], 0
+        for place in range(1, len(tokens) + 1):
+            if place == len(tokens) or has_loss[place] != has_loss[begin]:
+                text = self._codec.decode(tokens[begin:place])
+                pieces.append(text if has_loss[begin] else f"{MASKED}{text}{UNMASKED}")
+                begin = place
+        return "".join(pieces)
+
+    def _batcher(self) -> Any:
+        config = self._config
+        if config.chat is None or not isinstance(self._codec, ChatCodec):
+            return None
+        return ConversationBatcher(self._codec.template.pad_token, config.context_length if config.packing else 0)
 
     def _parts(self) -> tuple[list[Part], list[Part]]:
         """What is trained on, and what is validated on."""
@@ -79,45 +134,59 @@ class Stream(Splits):
             if has_tokens:
                 raise DataError(f"{field}: {shards[0].path} has tokens, and no columns as data.columns names them")
             return RowSource(shards, config.columns, config.shuffle_window_mib << 20)
-        files = [_numbers(it, config) for it in shards] if has_tokens else self._tokenized(shards)
-        size = config.context_length + (not config.packing)
-        stride = max(1, size - 1)
-        return WindowSource(files, size, stride, has_marks=config.packing, name=f"{field}: {path}")
-
-    def _tokenized(self, shards: Sequence[Shard]) -> list[Numbers]:
-        config = self._config
-        encoder: Encoder
-        if config.tokens:
-            encoder = ColumnEncoder(config.tokens)
+        documents: Documents = "packed" if config.packing else "one" if config.chat else "joined"
+        size = config.context_length + (documents == "joined")
+        stride = size if config.chat else max(1, size - 1)
+        if has_tokens:
+            files = [_numbers(it, config) for it in shards]
         else:
-            encoder = TextEncoder(self._codec, config.text, config.separator, _identity(config))
-        made = [tokenized(it, encoder, has_marks=config.packing) for it in shards]
+            files = self._tokenized(shards, has_marks=documents != "joined")
+        return WindowSource(files, size, stride, documents=documents, name=f"{field}: {path}")
+
+    def _tokenized(self, shards: Sequence[Shard], *, has_marks: bool) -> list[Numbers]:
+        encoder = self._encoder(shards[0])
+        made = [tokenized(it, encoder, has_marks=has_marks) for it in shards]
         self._unreadable += [text for it in made for text in it.unreadable]
         return [it.numbers for it in made]
 
+    def _encoder(self, first: Shard) -> Encoder:
+        config, codec = self._config, self._codec
+        if config.tokens or codec is None:
+            return ColumnEncoder(config.tokens or "")
+        if config.chat is None:
+            return TextEncoder(config, codec)
+        if not isinstance(codec, ChatCodec):
+            raise DataError(
+                f"data.tokenizer: expected a directory with the files of a tokenizer, got {config.tokenizer}"
+            )
+        return ChatEncoder(config, codec.template, chat_format(config, first))
 
-def codec(config: StreamConfig, directory: Path) -> TextCodec:
+
+def codec(config: StreamConfig, directory: Path) -> TextCodec | ChatCodec:
     if config.columns or config.tokens:
-        raise DataError("data: Stream has no text in columns of tokens; generate from token numbers in Python")
-    return TextCodec(None if config.tokenizer is None else directory / "tokenizer.json", config.context_length)
+        raise DataError("data: Stream has no text in columns that are tokens or features already")
+    return codec_of(config, directory)
+
+
+def _files_of(config: StreamConfig) -> Mapping[str, Path]:
+    """The files of the tokenizer, and of a template, by the names that a run keeps them by."""
+    path = tokenizer_path(config)
+    if path is None:
+        return {}
+    if not path.is_dir():
+        return {"tokenizer.json": path}
+    files = {f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(path).items()}
+    template = chat_config(config).chat_template
+    is_file = template is not None and Path(template).expanduser().is_file()
+    return {**files, TEMPLATE_NAME: Path(template or "").expanduser()} if is_file else files
 
 
 def _numbers(shard: Shard, config: StreamConfig) -> Numbers:
     """The tokens of a `.npy` or `.bin` file, of which nothing is read."""
-    if config.packing:
+    if config.packing or config.chat:
         raise DataError(
             f"{shard.path}: data.packing keeps documents apart, and a file of tokens has none; give JSON lines or"
             " Parquet with a column of tokens (data.tokens), or leave packing out"
         )
     found = mapped(shard.path, config.dtype)
     return Numbers(shard.path, found.dtype.str, found.offset, len(found), None, shard.status)
-
-
-def _tokenizer(config: StreamConfig) -> Path | None:
-    return None if config.tokenizer is None else Path(config.tokenizer).expanduser()
-
-
-def _identity(config: StreamConfig) -> str:
-    """What the tokens of a text depend on: the content of the tokenizer's file."""
-    path = _tokenizer(config)
-    return "bytes" if path is None else hashlib.sha256(read_regular(path)).hexdigest()

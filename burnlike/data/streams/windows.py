@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,8 +13,11 @@ from torch.utils.data import default_collate
 from ...errors import DataError
 from .files import OpenFiles
 
-BEGINS, COUNTS = 1, 2
-"""Marks of a token: it is the first of its document; it is predicted."""
+BEGINS, COUNTS, PADS = 1, 2, 4
+"""Marks of a token: it is the first of its document; it is predicted; it fills a row up."""
+
+Documents = Literal["joined", "packed", "one"]
+"""What a window has: tokens without documents, several documents, or one, with padding behind it."""
 
 IGNORED = -100
 _BLOCK_BYTES = 2**17
@@ -41,16 +44,18 @@ class Numbers(NamedTuple):
 class WindowSource:
     """Windows of `size` tokens that begin at every `stride`-th, through all files.
 
-    Items are `[size]` int64 tokens; with marks mappings of `input_ids`, `labels` and `position_ids`, `[size]` int64.
+    Items are `[size]` int64 tokens; with marks mappings of `input_ids`, `labels` and, of several documents,
+    `position_ids`, int64 without what fills a row up.
 
     Attributes:
         vocab_size: a token that is not below it is an error; None leaves that to the model.
     """
 
-    def __init__(self, files: Sequence[Numbers], size: int, stride: int, *, has_marks: bool, name: str) -> None:
+    def __init__(self, files: Sequence[Numbers], size: int, stride: int, *, documents: Documents, name: str) -> None:
         """Raise DataError if there are too few tokens for one window."""
         self.files = [it for it in files if it.length]
-        self.size, self.stride, self.has_marks = size, stride, has_marks
+        self.size, self.stride = size, stride
+        self.documents: Documents = documents
         self.vocab_size: int | None = None
         self._ends = [*accumulate(it.length for it in self.files)]
         self._open = OpenFiles()
@@ -86,11 +91,11 @@ class WindowSource:
             inside = start - (self._ends[place] - file.length)
             count = min(left, file.length - inside)
             tokens.append(self._numbers(file, inside, count))
-            if self.has_marks:
+            if self.documents != "joined":
                 marks.append(torch.frombuffer(bytearray(self._open.read(file.marks, inside, count)), dtype=torch.uint8))  # pyright: ignore[reportArgumentType]
             place, start, left = place + 1, start + count, left - count
         found = torch.cat(tokens)
-        return packed(found, torch.cat(marks)) if self.has_marks else found
+        return _item(found, torch.cat(marks), self.documents) if marks else found
 
     def _numbers(self, file: Numbers, first: int, count: int) -> Tensor:
         import numpy
@@ -108,20 +113,22 @@ class WindowSource:
         return found
 
 
-def packed(tokens: Tensor, marks: Tensor) -> dict[str, Tensor]:
-    """A window whose documents are kept apart.
+def _item(tokens: Tensor, marks: Tensor, documents: Documents) -> dict[str, Tensor]:
+    """The mapping for a window.
+
+    Its `labels` are `IGNORED` where a document begins and where nothing is predicted; `position_ids` begin at 0 with
+    each document.
 
     Args:
         tokens: `[n]` int64.
         marks: `[n]` uint8.
-
-    Returns:
-        `input_ids`; `labels`, which are `IGNORED` where a document begins and where nothing is predicted; and
-        `position_ids`, from 0 in each document. `[n]` int64 each.
     """
+    length = int((marks & PADS == 0).sum())
+    tokens, marks = tokens[:length], marks[:length]
     begins = (marks & BEGINS).bool()
     begins[0] = True
     places = torch.arange(len(tokens))
     starts = torch.where(begins, places, 0).cummax(0).values
     labels = torch.where(begins | ((marks & COUNTS) == 0), IGNORED, tokens)
-    return {"input_ids": tokens, "labels": labels, "position_ids": places - starts}
+    positions = {"position_ids": places - starts} if documents == "packed" else {}
+    return {"input_ids": tokens, "labels": labels, **positions}

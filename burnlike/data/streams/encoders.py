@@ -1,0 +1,228 @@
+"""What makes tokens of the rows of a stream: of text, of lists of tokens, of conversations."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ..._regular_file import read_regular
+from ...errors import DataError
+from ..chat.codec import ChatCodec, template_of
+from ..chat.configs import ChatConfig
+from ..chat.formats import Format, WrongRow, format_of
+from ..chat.packing import packed
+from ..chat.templates import ChatTemplate, WrongConversation
+from ..codec import TextCodec
+from .configs import StreamConfig
+from .files import Shard
+from .rows import Damaged, values_of
+from .windows import BEGINS, COUNTS, PADS
+
+_SEPARATOR = "\n\n"
+
+
+class Encoded(NamedTuple):
+    """A row as tokens, and a mark for each: `BEGINS`, `COUNTS`, `PADS` or several."""
+
+    tokens: Sequence[int]
+    marks: bytes
+
+
+class Encoder(Protocol):
+    """Makes tokens of rows.
+
+    Attributes:
+        columns: what it needs of a row; None is all of it.
+        rows_at_once: how many rows `encode` takes.
+        dtype: holds every token.
+        facts: what the tokens depend on beside the rows, as plain values.
+    """
+
+    columns: tuple[str, ...] | None
+    rows_at_once: int
+    dtype: str
+    facts: tuple[Any, ...]
+
+    def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
+        """The tokens of each row, or what is wrong with it; None where it is left out."""
+        ...
+
+    def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
+        """What is written of rows that came together."""
+        ...
+
+
+class TextEncoder:
+    """The tokens of a column of text, with a separator after each."""
+
+    rows_at_once = 512
+
+    def __init__(self, config: StreamConfig, codec: TextCodec | ChatCodec) -> None:
+        self._codec, self._column = codec, config.text
+        self._separator = separator_of(config, codec)
+        self.columns: tuple[str, ...] | None = (config.text,)
+        self.dtype = dtype_for(codec.vocab_size)
+        self.facts: tuple[Any, ...] = ("text", self._separator, identity_of(config))
+
+    def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
+        column = self._column
+        texts = [it[column] if isinstance(it[column], str) else None for it in rows]
+        tokens = iter(self._codec.encode_all([it for it in texts if it is not None]))
+        return [
+            Damaged(f"expected text in '{column}', got {_kind(row[column])}")
+            if text is None
+            else _document([*next(tokens), *self._separator])
+            for row, text in zip(rows, texts, strict=True)
+        ]
+
+    def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
+        return iter(rows)
+
+
+class ColumnEncoder:
+    """The tokens that a column has already, as lists of whole numbers."""
+
+    rows_at_once = 512
+    dtype = "uint32"
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self.columns: tuple[str, ...] | None = (column,)
+        self.facts: tuple[Any, ...] = ("tokens",)
+
+    def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
+        column = self._column
+        return [
+            _document(it[column])
+            if _are_tokens(it[column])
+            else Damaged(f"expected a list of tokens >= 0 in '{column}', got {_kind(it[column])}")
+            for it in rows
+        ]
+
+    def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
+        return iter(rows)
+
+
+class ChatEncoder:
+    """Conversations, each in rows of `context_length` tokens of its own, or several packed into one."""
+
+    rows_at_once = 4096
+    columns: tuple[str, ...] | None = None
+
+    def __init__(self, config: StreamConfig, template: ChatTemplate, rows: Format) -> None:
+        self._config, self._template, self._format = config, template, rows
+        self._chat = chat_config(config)
+        self.dtype = dtype_for(len(template.tokenizer))
+        chosen = {**self._chat.to_dict(), "path": "", "tokenizer": "", "chat_template": template.text}
+        self.facts: tuple[Any, ...] = ("chat", rows.name, chosen, identity_of(config))
+
+    def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
+        read = [self._conversation(it) for it in rows]
+        encoded = iter(self._template.encode([it for it in read if not isinstance(it, Damaged)], self._chat.loss))
+        return [it if isinstance(it, Damaged) else self._kept(next(encoded)) for it in read]
+
+    def arranged(self, rows: Sequence[Encoded]) -> Iterator[Encoded]:
+        length = self._chat.max_length
+        lengths = [len(it.tokens) for it in rows]
+        packs = packed(lengths, length, 0) if self._chat.packing else [[it] for it in range(len(rows))]
+        for pack in packs:
+            tokens = [token for it in pack for token in rows[it].tokens]
+            padding = length - len(tokens)
+            marks = b"".join(rows[it].marks for it in pack) + bytes([PADS]) * padding
+            yield Encoded([*tokens, *[self._template.pad_token] * padding], marks)
+
+    def _conversation(self, row: Any) -> Any:
+        try:
+            return self._format.read(row)
+        except WrongRow as error:
+            return Damaged(str(error))
+
+    def _kept(self, found: Any) -> Encoded | Damaged | None:
+        if isinstance(found, WrongConversation):
+            return Damaged(str(found))
+        most, on_long = self._chat.max_length, self._chat.on_long
+        tokens, counts = found
+        if len(tokens) > most and on_long != "truncate":
+            told = f"expected at most {most} tokens (data.context_length), got {len(tokens)}"
+            return None if on_long == "drop" else Damaged(told)
+        counts = counts[:most]
+        return _document(tokens[:most], counts) if any(counts[1:]) else None
+
+
+def _document(tokens: Sequence[int], counts: Sequence[bool] | None = None) -> Encoded:
+    marks = bytearray([COUNTS]) * len(tokens) if counts is None else bytearray(COUNTS * bool(it) for it in counts)
+    if marks:
+        marks[0] |= BEGINS
+    return Encoded(tokens, bytes(marks))
+
+
+def codec_of(config: StreamConfig, directory: Path | None = None) -> TextCodec | ChatCodec:
+    """Text to tokens and back: of the tokenizer that a run has kept in `directory`, or that the config names."""
+    path = tokenizer_path(config)
+    is_directory = path is not None and path.is_dir()
+    if directory is not None and path is not None:
+        path, is_directory = directory / "tokenizer.json", not (directory / "tokenizer.json").exists()
+    if not is_directory:
+        return TextCodec(path, config.context_length)
+    chat = chat_config(config)
+    if config.chat is not None:
+        return ChatCodec(template_of(chat, directory), chat.max_length)
+    try:
+        return ChatCodec(template_of(chat, directory), chat.max_length)
+    except DataError:  # it has no template, which text does not need
+        return ChatCodec(template_of(chat.replace(chat_template="plain"), directory), chat.max_length)
+
+
+def chat_config(config: StreamConfig) -> ChatConfig:
+    """The options of conversations as `type: Chat` has them."""
+    options = {} if config.chat is None else config.chat.to_dict()
+    common = {"path": config.sources[0].path, "tokenizer": config.tokenizer or "", "packing": config.packing}
+    return ChatConfig.from_dict({**options, **common, "max_length": config.context_length})
+
+
+def chat_format(config: StreamConfig, shard: Shard) -> Format:
+    """The format of the first row of a shard that can be read."""
+    first = next((row for _, row in values_of(shard, None) if not isinstance(row, Damaged)), None)
+    if first is None:
+        raise DataError(f"{shard.path}: expected rows of conversations, got none that can be read")
+    try:
+        return format_of(chat_config(config).format, [*first], first)
+    except DataError as error:
+        raise DataError(f"{shard.path}: {error}") from error
+
+
+def separator_of(config: StreamConfig, codec: TextCodec | ChatCodec) -> list[int]:
+    """The tokens that end a document."""
+    if isinstance(codec, ChatCodec):
+        end = codec.template.eos_token
+        if config.separator is None and end is not None:
+            return [end]
+        return codec.template.tokenizer(config.separator or _SEPARATOR, add_special_tokens=False)["input_ids"]
+    text = _SEPARATOR if config.separator is None else config.separator
+    return codec.encode(text).tolist() if text else []
+
+
+def tokenizer_path(config: StreamConfig) -> Path | None:
+    return None if config.tokenizer is None else Path(config.tokenizer).expanduser()
+
+
+def identity_of(config: StreamConfig) -> str:
+    """What tokens depend on beside the text: the content of the tokenizer's files."""
+    path = tokenizer_path(config)
+    if path is None:
+        return "bytes"
+    files = sorted(path.glob("*token*.json")) + sorted(path.glob("*.model")) if path.is_dir() else [path]
+    return hashlib.sha256(b"".join(hashlib.sha256(read_regular(it)).digest() for it in files)).hexdigest()
+
+
+def dtype_for(vocab_size: int) -> str:
+    """The smallest type that holds so many tokens."""
+    return next(it for it, most in (("uint8", 2**8), ("uint16", 2**16), ("uint32", 2**32)) if vocab_size <= most)
+
+
+def _are_tokens(value: Any) -> bool:
+    return isinstance(value, list) and all(type(it) is int and 0 <= it < 2**32 for it in value)
+
+
+def _kind(value: Any) -> str:
+    return "none" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
