@@ -44,6 +44,11 @@ def shorten_spinning() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
+def quiet_profiler() -> None:
+    """Let torch's profiler say nothing of its own starts and stops; before torch is loaded."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+
 def ignore_leaks_of_killed_processes() -> None:
     """Let Python clean up the semaphores of a process that is killed on purpose without a warning; in new processes."""
     os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")

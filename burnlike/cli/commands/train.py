@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
-from burnlike._env import global_rank, number_of_ranks, shorten_spinning
+from burnlike._env import global_rank, number_of_ranks, quiet_profiler, shorten_spinning
 from burnlike._memory import keep_freed_memory
 from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import Option, paths_of
@@ -16,7 +16,7 @@ from burnlike.train.job.configs import TrainConfig, check_resumable
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 
 from ..config_options import add_import_option, add_repeated, add_set_option
-from ..tables import shell_word
+from ..tables import say, shell_word
 
 if TYPE_CHECKING:
     from burnlike.train import RunDir, RunResult, Task
@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_set_option(parser)
     text = "train once with each of the values, such as seed=1,2,3; repeated: with each combination"
     add_repeated(parser, "--sweep", "sweeps", "KEY=VALUE,VALUE", text)
+    text = (
+        "train nothing: lr: try rates from 1e-7 to 10 and suggest one; batch-size: measure the memory of batches, and"
+        " suggest the largest that fits"
+    )
+    parser.add_argument("--find", choices=["lr", "batch-size"], help=text)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="with --find: what was measured, as JSON")
     add_import_option(parser)
 
 
@@ -54,6 +60,10 @@ def _run(args: argparse.Namespace) -> int:
     overrides = [*args.overrides]
     if args.device is not None:
         overrides.append(Option(f"device={args.device}", f"--device {args.device}"))
+    if args.find is not None:
+        return _find(args, file, overrides)
+    if args.out is not None:
+        raise ArgumentError("--out is for --find; a run goes to --run-dir DIR")
     if args.sweeps:
         return _sweep(args, file, resumed, overrides)
     config = TrainConfig.load(file, overrides)
@@ -105,6 +115,29 @@ def _run(args: argparse.Namespace) -> int:
     if job.parallel.is_main:
         for line in _summary(config, job.task, directory, result):
             renderer.note(line)
+    return 0
+
+
+def _find(args: argparse.Namespace, file: Path, overrides: list[str]) -> int:
+    """Measure what a training should begin with; no run is written."""
+    for option, given in (("--resume", args.resume), ("--run-dir", args.run_dir), ("--sweep", args.sweeps or None)):
+        if given is not None:
+            raise ArgumentError(f"--find measures a config and writes no run; leave {option} out")
+    quiet_profiler()
+    config = TrainConfig.load(file, overrides)
+    from burnlike.train.job import finding
+
+    with values_hidden(config):
+        if args.find == "lr":
+            found = finding.find_rate(config)
+            lines = finding.rate_lines(config, found)
+        else:
+            found = finding.find_batch_size(config)
+            lines = finding.batch_lines(found)
+    for line in lines:
+        say(line)
+    if args.out is not None:
+        finding.keep(found, args.out)
     return 0
 
 

@@ -239,7 +239,7 @@ def results_table(results: Sequence[SweepResult]) -> list[str]:
 
     names = {it.metric for it in results}
     metric = names.pop() if len(names) == 1 else "metric"
-    rows = [("run", f"best {metric}", "epoch", "steps", "training loss", "validation loss")]
+    rows: list[Sequence[str]] = [("run", f"best {metric}", "epoch", "steps", "training loss", "validation loss")]
     for it in results:
         values = (it.best, it.epoch, it.steps, it.train_loss, it.valid_loss)
         shown = [*map(text, values)]

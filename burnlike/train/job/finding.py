@@ -1,0 +1,246 @@
+"""`burnlike train CONFIG --find lr|batch-size`: measures on a config what its training should begin with."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..._terminal import table
+from ...errors import DeviceError, TrainingError
+from ...optim import ConstantLrConfig
+from ..runs.logs import write_json
+from ..view.formats import format_bytes
+from ..view.plot import plot
+from .configs import TrainConfig
+from .job import Job
+from .steps import batch_of, batches_of_steps, free_memory, job_to_measure, peak_memory, seconds_of, training
+
+LOWEST, HIGHEST, STEPS = 1e-7, 10.0, 100
+"""The rates of a range test, and its steps."""
+_SMOOTHING = 0.9
+_DIVERGED = 4.0
+"""A smoothed loss of so many times the lowest one ends the test."""
+_SKIPPED = 5
+"""Steps at the begin whose smoothed loss is of too few to say how it falls."""
+_WIDTH, _HEIGHT = 76, 14
+_LARGEST_BATCH = 2**20
+_SHARES = {"cuda": 0.9, "cpu": 0.7}
+"""Of the free memory that the largest batch may take: the rest is for what lies between the tensors, and on a CPU for
+what other programs take meanwhile.
+"""
+_TRIED_SHARE, _TRIED_TIMES = 0.5, 16
+"""The batch that is tried takes at most this share of that, and has at most so many times the items of those before."""
+
+
+class RateTest(NamedTuple):
+    """The losses of a range test (Smith 2017, section 3.3).
+
+    Attributes:
+        rates: of each step that was taken, rising.
+        losses: before each step, the mean over its batches.
+        smoothed: the moving average of the losses.
+        suggested: the rate where the smoothed loss falls most over the logarithm of the rate.
+    """
+
+    rates: Sequence[float]
+    losses: Sequence[float]
+    smoothed: Sequence[float]
+    suggested: float
+
+
+def find_rate(config: TrainConfig, steps: int = STEPS) -> RateTest:
+    """Train with rates from 1e-7 to 10, each step with the next one, until the loss grows without an end.
+
+    The optimizer is the config's own, and every group has the same rate.
+
+    Raises:
+        TrainingError: the loss falls at no rate.
+    """
+    config = config.replace(lr_scheduler=ConstantLrConfig(lr=LOWEST))
+    job = job_to_measure(config, "--find lr")
+    schedule: Any = job.learner.lr_scheduler
+    rates: list[float] = []
+    losses: list[float] = []
+    smoothed: list[float] = []
+    average = 0.0
+    with training(job):
+        for number, batches in zip(range(steps), batches_of_steps(job), strict=False):
+            schedule.lr = LOWEST * (HIGHEST / LOWEST) ** (number / (steps - 1))
+            outputs = [job.learner.backward(it, is_last=it is batches[-1]) for it in batches]
+            loss = sum(float(it.loss.detach()) * it.size for it in outputs) / sum(it.size for it in outputs)
+            if not math.isfinite(loss):
+                break
+            average = _SMOOTHING * average + (1 - _SMOOTHING) * loss
+            rates.append(schedule.lr)
+            losses.append(loss)
+            smoothed.append(average / (1 - _SMOOTHING ** (number + 1)))
+            if number > _SKIPPED and smoothed[-1] > _DIVERGED * min(smoothed):
+                break
+            job.learner.take_step()
+            job.learner.window.close()
+    return RateTest(rates, losses, smoothed, _steepest(rates, smoothed))
+
+
+def _steepest(rates: Sequence[float], losses: Sequence[float]) -> float:
+    """The rate at which the losses fall most per factor of the rate, by the slope over five of them."""
+    lowest = min(range(len(losses)), key=losses.__getitem__, default=0)
+    slopes = {
+        place: (losses[place + 2] - losses[place - 2]) / math.log(rates[place + 2] / rates[place - 2])
+        for place in range(_SKIPPED, min(lowest + 1, len(rates) - 2))
+    }
+    best = min(slopes, key=slopes.__getitem__, default=None)
+    if best is None or slopes[best] >= 0:
+        raise TrainingError(
+            f"--find lr: the loss falls at no rate from {LOWEST:g} to {HIGHEST:g}; check data, task and model"
+        )
+    return rates[best]
+
+
+def rate_lines(config: TrainConfig, found: RateTest) -> list[str]:
+    """A plot of the smoothed losses over the logarithm of the rate, and what to set."""
+    end = next((at for at, it in enumerate(found.smoothed) if it > 2 * found.smoothed[0]), len(found.smoothed))
+    points = [(math.log10(rate), loss) for rate, loss in zip(found.rates[:end], found.smoothed[:end], strict=True)]
+    rows = plot("loss over log10 of the learning rate", {"train": points}, _WIDTH, _HEIGHT)
+    lowest = found.rates[min(range(len(found.smoothed)), key=found.smoothed.__getitem__)]
+    return [
+        *("".join(text for text, _ in row).rstrip() for row in rows),
+        f"steps      {len(found.rates)}, to a rate of {found.rates[-1]:.1e}",
+        f"lowest     the loss is lowest at {lowest:.1e}; a training needs less",
+        f"suggested  --set {_rate_path(config)}={found.suggested:.1e}, where the loss falls most",
+    ]
+
+
+def _rate_path(config: TrainConfig) -> str:
+    """The path of the rate in a config, such as `lr_scheduler.initial_lr`."""
+    path, part = "lr_scheduler", config.lr_scheduler
+    while (below := getattr(part, "scheduler", None) or getattr(part, "base", None)) is not None:
+        path, part = f"{path}.{'scheduler' if hasattr(part, 'scheduler') else 'base'}", below
+    name = next((it for it in ("initial_lr", "lr", "final_lr") if hasattr(part, it)), "")
+    return f"{path}.{name}" if name else path
+
+
+class BatchSize(NamedTuple):
+    """A batch: the memory that a step of two such takes beside weights and states, and items in a second.
+
+    A batch without a rate was not tried; its memory is that of the line through the others.
+    """
+
+    size: int
+    memory: int
+    rate: float | None
+
+
+class BatchTest(NamedTuple):
+    """What fits.
+
+    Attributes:
+        sizes: rising; the last is the largest that fits.
+        fixed, per_item: the line through the measured memory, in bytes.
+        free: bytes that a step may take.
+        batch_size: suggested, with `accumulation_steps`: as many items of a step as the config has, or nearly.
+    """
+
+    sizes: Sequence[BatchSize]
+    fixed: float
+    per_item: float
+    free: int
+    batch_size: int
+    accumulation_steps: int
+
+
+def find_batch_size(config: TrainConfig) -> BatchTest:
+    """The largest batch whose step fits into the memory that is free, by a line through the memory of smaller ones.
+
+    A larger one is tried once, far from the end of the memory, so that the line goes through what is measured.
+
+    Raises:
+        DeviceError: not even one item fits.
+    """
+    job = job_to_measure(config, "--find batch-size")
+    with training(job):
+        _measured(job, 1)  # the optimizer's states are there from now on
+        free = int(_SHARES[job.device.type] * free_memory(job.device))
+        most = min(_LARGEST_BATCH, max(len(job.data.train), 1))
+        first = max(1, min(config.training.batch_size, most) // 4)
+        sizes: list[BatchSize] = []
+        for size in dict.fromkeys((first, min(2 * first, most), min(4 * first, most))):
+            if _fitting(sizes, free) >= size:
+                sizes.append(_measured(job, size))
+        tried = min(_fitting(sizes, int(_TRIED_SHARE * free)), _TRIED_TIMES * sizes[-1].size if sizes else 1, most)
+        if sizes and tried > sizes[-1].size:
+            sizes.append(_measured(job, tried))
+        fixed, per_item = _line(sizes)
+        largest = min(_fitting(sizes, free), most)
+        if largest < 1 or not sizes:
+            raise DeviceError(
+                f"--find batch-size: {format_bytes(free)} may be used on {job.device}, and one item takes more; lower"
+                " the model's sizes or the items'"
+            )
+        batch_size, accumulation_steps = _divided(config, largest)
+        known = {it.size for it in sizes}
+        if batch_size not in known and batch_size < max(known):
+            sizes.append(_measured(job, batch_size))
+        for size in {batch_size, largest} - {it.size for it in sizes}:
+            sizes.append(BatchSize(size, round(fixed + per_item * size), None))
+    ordered = sorted((it for it in sizes if it.size <= largest), key=lambda it: it.size)
+    return BatchTest(ordered, fixed, per_item, free, batch_size, accumulation_steps)
+
+
+def _fitting(sizes: Sequence[BatchSize], memory: int) -> int:
+    """The items of the largest batch that takes no more memory, by the line; any number, where there is none."""
+    fixed, per_item = _line(sizes)
+    return max(0, int((memory - fixed) / per_item)) if per_item > 0 else _LARGEST_BATCH
+
+
+def _measured(job: Job, size: int) -> BatchSize:
+    def step(*batches: Any) -> None:
+        job.learner.train_step(*batches)
+        job.learner.window.close()
+
+    # Of two batches the second finds the gradients of the first.
+    memory = peak_memory(job, lambda: step(batch := batch_of(job, size), batch))
+    batch = batch_of(job, size)
+    return BatchSize(size, memory, size / seconds_of(job, lambda: step(batch)))
+
+
+def _line(sizes: Sequence[BatchSize]) -> tuple[float, float]:
+    """Memory without items and of each: through the last two sizes, which are nearest to the larger ones."""
+    if not sizes:
+        return 0.0, 0.0
+    last = sizes[-1]
+    if len(sizes) == 1:
+        return 0.0, last.memory / last.size
+    slope = max(0.0, (last.memory - sizes[-2].memory) / (last.size - sizes[-2].size))
+    return last.memory - slope * last.size, slope
+
+
+def _divided(config: TrainConfig, largest: int) -> tuple[int, int]:
+    """The largest batch that fits and with which a step has as many items as the config says, and its number."""
+    items = config.training.batch_size * config.training.accumulation_steps
+    size = max(it for it in range(1, min(items, largest) + 1) if items % it == 0)
+    return size, items // size
+
+
+def batch_lines(found: BatchTest) -> list[str]:
+    rows = [("batch", "memory of a step", "items/s")]
+    rows += [
+        (str(it.size), format_bytes(it.memory), f"{it.rate:,.0f}" if it.rate else "not tried") for it in found.sizes
+    ]
+    largest = found.sizes[-1].size
+    size, steps = found.batch_size, found.accumulation_steps
+    return [
+        *table(rows),
+        f"memory     {format_bytes(found.fixed)} and {format_bytes(found.per_item)} for each item, beside weights and"
+        f" states; {format_bytes(found.free)} may be used",
+        f"largest    {largest}",
+        f"suggested  --set training.batch_size={size} --set training.accumulation_steps={steps}, which keeps"
+        f" {size * steps} items of a step",
+    ]
+
+
+def keep(found: RateTest | BatchTest, file: Path) -> None:
+    """Write what was found as JSON."""
+    values = found._asdict()
+    if isinstance(found, BatchTest):
+        values["sizes"] = [it._asdict() for it in found.sizes]
+    write_json(file, values)

@@ -1,0 +1,210 @@
+"""`burnlike profile CONFIG`: where the time and the memory of some steps of a training go."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from ..._atomic import replace_file
+from ..._terminal import table
+from ..._torch_compat.cuda_memory import memory_snapshot
+from ...errors import RunDirError
+from ..view.formats import format_bytes
+from .configs import TrainConfig
+from .device import describe_device
+from .job import Job
+from .steps import batches_of_steps, job_to_measure, peak_of, synchronize, trace_of, training
+
+PHASES: tuple[str, ...] = ("data", "forward", "backward", "optimizer")
+TRACE, SNAPSHOT = "trace.json", "memory.pickle"
+_WARMUP = 2
+"""Steps before the measured ones: they compile, and make the optimizer's states."""
+_SHOWN = 10
+
+
+class Operation(NamedTuple):
+    """An operation in the profiled steps: its own time on the device, without what it calls, in seconds, its calls, and
+    what it allocated less what it freed.
+    """
+
+    name: str
+    seconds: float
+    calls: int
+    memory: int
+
+
+class Profile(NamedTuple):
+    """What some steps took.
+
+    Attributes:
+        steps: that were measured.
+        device: where they were taken, for the user.
+        phases: seconds of a step by phase, without the profiler.
+        operations: the dearest first.
+        resident: bytes of parameters, buffers and the optimizer's states.
+        peak: bytes that a step takes at most beside them.
+        files: what was written.
+    """
+
+    steps: int
+    device: str
+    phases: Mapping[str, float]
+    operations: Sequence[Operation]
+    resident: int
+    peak: int
+    files: Sequence[Path] = ()
+
+
+def profile_steps(config: TrainConfig, steps: int = 5, directory: Path | None = None) -> Profile:
+    """Measure some steps of a config, first without and then with torch's profiler; no run is written.
+
+    Args:
+        directory: gets `trace.json`, which chrome://tracing and Perfetto show, and of CUDA `memory.pickle`, which
+            pytorch.org/memory_viz shows; None writes nothing.
+    """
+    job = job_to_measure(config, "profile")
+    batches = batches_of_steps(job)
+    clock = _Clock(job)
+    with training(job), clock.of_the_forward():
+        for _ in range(_WARMUP):
+            clock.step(batches)
+        clock.seconds = dict.fromkeys(PHASES, 0.0)
+        for _ in range(steps):
+            clock.step(batches)
+        phases = {name: seconds / steps for name, seconds in clock.seconds.items()}
+        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if job.device.type == "cuda" else [])]
+        resident = _resident(job)
+        before = 0
+        if job.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(job.device)
+            before = torch.cuda.memory_allocated(job.device)
+        files = [] if directory is None else [directory / TRACE]
+        history = memory_snapshot(job.device, None if directory is None else directory / SNAPSHOT)
+        with history as snapshot, profile(activities=activities, profile_memory=True) as profiler:
+            for _ in range(steps):
+                clock.step(batches)
+        files += [] if snapshot is None else [snapshot]
+    events = trace_of(profiler)
+    peak = peak_of(events)
+    if job.device.type == "cuda":
+        peak = torch.cuda.max_memory_allocated(job.device) - before
+    if directory is not None:
+        _write(directory / TRACE, events)
+    operations = _operations(profiler, job.device.type)
+    return Profile(steps, describe_device(job.device), phases, operations, resident, peak, files)
+
+
+class _Clock:
+    """Takes steps, and adds up what each phase takes."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.seconds: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        synchronize(self._job.device)
+        started = time.perf_counter()
+        with record_function(name):
+            yield
+            synchronize(self._job.device)
+        self.seconds[name] += time.perf_counter() - started
+
+    @contextmanager
+    def of_the_forward(self) -> Iterator[None]:
+        """The learner's task is timed within the block; its backward pass is what else `backward` takes."""
+        learner: Any = self._job.learner
+        task = learner.task
+        learner.task = _Timed(task, self)
+        try:
+            yield
+        finally:
+            learner.task = task
+
+    def step(self, batches: Iterator[list[Any]]) -> None:
+        learner = self._job.learner
+        with self.phase("data"):
+            found = next(batches)
+        for batch in found:
+            before = self.seconds["forward"]
+            with self.phase("backward"):
+                learner.backward(batch, is_last=batch is found[-1])
+            self.seconds["backward"] -= self.seconds["forward"] - before
+        with self.phase("optimizer"):
+            learner.take_step()
+        learner.window.close()
+
+
+class _Timed:
+    """A task whose forward pass is timed."""
+
+    def __init__(self, task: Any, clock: _Clock) -> None:
+        self._task, self._clock = task, clock
+
+    def train_step(self, model: nn.Module, batch: Any) -> Any:
+        with self._clock.phase("forward"):
+            return self._task.train_step(model, batch)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+
+def _resident(job: Job) -> int:
+    """Bytes of what stays from step to step."""
+    tensors = [*job.model.parameters(), *job.model.buffers()]
+    optimizer: Any = job.learner.optimizer
+    states = optimizer.into_record().tensors.values()
+    return sum(it.nbytes for it in (*tensors, *states))
+
+
+def _operations(profiler: profile, device: str) -> list[Operation]:
+    found = [
+        Operation(
+            it.key,
+            (it.self_device_time_total if device == "cuda" else it.self_cpu_time_total) / 1e6,
+            it.count,
+            it.self_device_memory_usage if device == "cuda" else it.self_cpu_memory_usage,
+        )
+        for it in profiler.key_averages()
+        if it.key not in PHASES and it.key != "[memory]"
+    ]
+    return sorted(found, key=lambda it: -it.seconds)
+
+
+def _write(file: Path, events: Sequence[dict[str, Any]]) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, json.dumps({"traceEvents": events}).encode())
+    except OSError as error:
+        raise RunDirError(f"{file} can't be written: {error.strerror or error}; choose another --out") from error
+
+
+def profile_lines(found: Profile) -> list[str]:
+    """What was measured, for the user."""
+    step = sum(found.phases.values()) or 1.0
+    total = sum(it.seconds for it in found.operations) or 1.0
+    phases = [("phase", "of a step", "share")]
+    phases += [(name, f"{1e3 * it:.2f} ms", f"{100 * it / step:.1f} %") for name, it in found.phases.items()]
+    rows = [("operation", "own time of a step", "share", "calls", "memory")]
+    for it in found.operations[:_SHOWN]:
+        own, share = f"{1e3 * it.seconds / found.steps:.2f} ms", f"{100 * it.seconds / total:.1f} %"
+        sign = "-" if it.memory < 0 else ""
+        memory = f"{sign}{format_bytes(abs(it.memory) / found.steps)}"
+        rows.append((it.name[:60], own, share, f"{it.calls / found.steps:g}", memory))
+    return [
+        f"{found.steps} steps on {found.device}, {1e3 * step:.2f} ms each",
+        "",
+        *table(phases),
+        "",
+        *table(rows),
+        "",
+        f"memory  {format_bytes(found.resident)} of weights and states, and at most {format_bytes(found.peak)} more in"
+        " a step",
+        *(f"wrote   {file}" for file in found.files),
+    ]
