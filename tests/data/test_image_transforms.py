@@ -215,3 +215,19 @@ def test_new_images_are_read_as_those_of_the_training(tmp_path: Path) -> None:
     empty.mkdir()
     with pytest.raises(DataError, match=r"empty: expected images \(.png"):
         config.unlabeled([empty], {}, tmp_path)
+
+
+def test_a_folder_of_images_is_described(tmp_path: Path) -> None:
+    for number, name in enumerate(("cat", "dog", "dog")):
+        file = tmp_path / name / f"{number}.png"
+        file.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (10 + number, 7)).save(file)
+    data = ImageFolderConfig(path=str(tmp_path), validation_fraction=0.4, size=(4, 5)).init()
+    assert data.classes == ["cat", "dog"]
+    items, classes, sizes = data.describe()
+    assert items == "items     2 train, 1 valid"
+    assert classes in ("classes   cat 1, dog 1", "classes   cat 0, dog 2")
+    assert sizes == "sizes     7 x 10 to 7 x 12 (height x width), median 7 x 11, read as 4 x 5"
+    first, second = data.examples(5)
+    assert first.endswith("float32[3, 4, 5] in 0..0")
+    assert f"{tmp_path / 'dog' / '2.png'}: dog; " in second or "1.png: dog; " in second

@@ -104,6 +104,16 @@ def read_mask(path: Path, size: tuple[int, int] | None) -> Tensor:
         return (_pixels(shown, torch.uint8).squeeze(2).long() * largest + 127) // 255
 
 
+def image_size(path: Path) -> tuple[int, int]:
+    """Height and width of an image, as its file says before it is turned upright; its pixels are not read."""
+    pillow = _pillow()
+    try:
+        with open_regular(path) as file, pillow.open(file, formats=FORMATS) as image:
+            return image.height, image.width
+    except Exception as error:  # as of `_opened`
+        raise DataError(f"{path} can't be read as an image: {_reason(error)}") from error
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any, int]]:
     """Pillow's module, the image that the file shows, decoded and turned upright, and the class that 255 stands for."""

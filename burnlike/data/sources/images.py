@@ -9,8 +9,10 @@ from torch import Tensor
 
 from ...errors import DataError
 from ..dataset import FileFingerprint, Fingerprint, Fingerprinted, TensorDataset
+from ..describing import shown
+from ..transforms.datasets import SelectionDataset
 from .configs import DigitsConfig, ImageFolderConfig
-from .image_files import EXTENSIONS, read_image, read_mask
+from .image_files import EXTENSIONS, image_size, read_image, read_mask
 from .splits import Splits, existing, split
 from .unlabeled import Unlabeled
 
@@ -104,6 +106,37 @@ class ImageFolderDataset(Fingerprinted):
         return (image if self.augment is None else self.augment(image)), target
 
 
+_MEASURED = 2000
+"""Images whose sizes are looked at."""
+
+
+class ImageSplits(Splits):
+    """The images of a folder in parts; its description says their sizes, and its examples their files.
+
+    Attributes:
+        images: all of them, without those of `validation_path`.
+    """
+
+    images: ImageFolderDataset
+
+    def describe(self) -> list[str]:
+        """The items and classes, and the sizes of the files."""
+        items = self.images.items[:: -(-len(self.images) // _MEASURED)]
+        sizes = sorted((image_size(path) for path, _ in items), key=lambda it: it[0] * it[1])
+        least, middle, most = (f"{it[0]} x {it[1]}" for it in (sizes[0], sizes[len(sizes) // 2], sizes[-1]))
+        read = f", read as {self.images.size[0]} x {self.images.size[1]}" if self.images.size else ""
+        return [*super().describe(), f"sizes     {least} to {most} (height x width), median {middle}{read}"]
+
+    def examples(self, count: int) -> list[str]:
+        train, lines = self.train, []
+        for index in range(min(count, len(train))):
+            place = train.indices[index] if isinstance(train, SelectionDataset) else index
+            path, target = self.images.items[place]
+            said = self.images.classes[target] if isinstance(target, int) else str(target)
+            lines.append(f"{path}: {said}; {shown(train[index][0])}")
+        return lines
+
+
 def images_in(path: Path) -> list[Path]:
     """The images in a folder at any depth, sorted by name, without hidden ones."""
     found = (it for it in path.rglob("*") if it.suffix.lower() in EXTENSIONS and it.is_file())
@@ -121,7 +154,7 @@ def _by_name(folder: Path) -> dict[Path, Path]:
     return found
 
 
-def image_splits(config: ImageFolderConfig) -> Splits:
+def image_splits(config: ImageFolderConfig) -> ImageSplits:
     """The images of a folder in parts."""
     fraction, seed, options = config.validation_fraction, config.split_seed, {"mode": config.mode, "size": config.size}
     roots = {"data.path": config.path, "data.masks": config.masks, "data.validation_path": config.validation_path}
@@ -141,13 +174,14 @@ def image_splits(config: ImageFolderConfig) -> Splits:
             if isinstance(target, Path):
                 files[f"data.masks/{target.relative_to(folders['data.masks']).as_posix()}"] = target
     whole.fingerprint = fingerprint = FileFingerprint(files, options, fraction, seed)
-    if valid is None:
-        return Splits(*split(whole, fraction, seed, config.path), fingerprint=fingerprint)
-    if valid.classes != whole.classes:
+    if valid is not None and valid.classes != whole.classes:
         raise DataError(
             f"{config.validation_path}: expected the classes of the training, {whole.classes}, got {valid.classes}"
         )
-    return Splits(whole, valid, fingerprint=fingerprint)
+    parts: Any = split(whole, fraction, seed, config.path) if valid is None else (whole, valid)
+    found = ImageSplits(*parts, fingerprint=fingerprint, classes=whole.classes or None)
+    found.images = whole
+    return found
 
 
 def new_images(config: ImageFolderConfig, sources: Sequence[Any]) -> Unlabeled:
