@@ -151,3 +151,15 @@ def test_init_from_says_which_directory_has_no_record(capsys: Any) -> None:
     assert "expected a checkpoint with model.safetensors or a folder model" in found
     save(torch.nn.Linear(2, 2), "run/model.safetensors")
     assert check(capsys, "--fast", "--set", "init_from=run") == ""
+
+
+@pytest.mark.parametrize("data", ["type: TextClassification, text: a, target: b", "type: Chat"])
+def test_files_of_a_tokenizer(data: str, capsys: Any) -> None:
+    Path("t.csv").write_text("a,b\nc,d\n")
+    Path("f.yaml").write_text(YAML.replace("{type: Digits}", f"{{{data}, path: t.csv, tokenizer: t}}"))
+    Path("t").mkdir()
+    found = check(capsys, "--fast")
+    assert found.startswith("f.yaml:1:")
+    assert "data.tokenizer: t: expected the files of a tokenizer, got a directory without tokenizer.json" in found
+    Path("t/tokenizer.json").write_text(POINTER)
+    assert "t/tokenizer.json is a pointer of git-lfs in place of tokenizer.json" in check(capsys, "--fast")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from ...config import DatasetConfig, Meta
 from ...config.bounds import Size
 from ...config.file_paths import FilePath
+from ..chat.tokenizers import tokenizer_problem
 from ..sources.configs import Fraction, Name, Seed
 from ..sources.table_configs import Character, Encoding
 
@@ -42,6 +43,10 @@ class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
     def context_length(self) -> int:
         """Tokens that the model sees at once at most."""
         return self.max_length
+
+    def file_problems(self) -> Iterable[tuple[str, str]]:
+        if problem := tokenizer_problem(self.tokenizer):
+            yield "tokenizer", problem
 
     def init_with(self, facts: Mapping[str, Any], directory: Path) -> "TextRows":
         from .rows import TextRows
