@@ -116,6 +116,13 @@ def composed(parts: Sequence[Any]) -> Splits:
     )
 
 
+def outputs_of(classes: Sequence[str] | None, facts: Mapping[str, Any]) -> Sequence[str] | None:
+    """The names of what a model is to give for each item: classes, or else the numbers that the data is to be
+    predicted as; None where neither is known.
+    """
+    return classes or [*(facts.get("targets") or ())] or None
+
+
 def classes_of(data: Any) -> list[str] | None:
     """The names of the classes, of the data or of the innermost data set that its items come from."""
     while True:

@@ -12,6 +12,7 @@ from ...config import ModuleConfig
 from ...config.registry import tag_of
 from ...config.root_keys import Input
 from ...data import transformed
+from ...data.sources.splits import outputs_of
 from ...errors import ArgumentError, BurnlikeError, ConfigError
 from ...record import load
 from ..job.loaded_run import LoadedRun
@@ -61,7 +62,7 @@ def source_of_run(run: LoadedRun) -> Source:
     normalize = [(it.mean, it.std) for it in config.transforms if tag_of(type(it)) == "Normalize"]  # pyright: ignore[reportAttributeAccessIssue]
     about = {"run": str(run.path), "step": run.step, "weights": run.weights, "facts": dict(run.facts)}
     model = run.task.export(run.model).to("cpu").eval()
-    return Source(model, model_config(config, run.classes), run.classes, normalize, about, run)
+    return Source(model, model_config(config, outputs_of(run.classes, run.facts)), run.classes, normalize, about, run)
 
 
 def source_of_config(config: ModuleConfig, record: Path) -> Source:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...data import DataLoader, transformed
-from ...data.sources.splits import classes_of
+from ...data.sources.splits import classes_of, outputs_of
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
 from ...module import params, seed_param_ids
 from ...module.torch_objects.wrappers import own_class
@@ -60,7 +60,7 @@ class Job:
         module = check_fits(known, self.device)
         self.data = transformed(config.data.init(), config.transforms)
         self.classes = classes_of(self.data)
-        self.model_config = model_config(config, self.classes)
+        self.model_config = model_config(config, outputs_of(self.classes, getattr(self.data, "facts", {})))
         if self.model_config != known:
             module = check_fits(self.model_config, self.device)
         self.task: Task = config.task.init()

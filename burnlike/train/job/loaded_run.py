@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...config.overrides import Option
-from ...data.sources.splits import classes_of
+from ...data.sources.splits import classes_of, outputs_of
 from ...errors import CheckpointError, DataError
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..learner.configs import BestMetricConfig
@@ -97,7 +97,7 @@ def load_run(
     checkpoint, weights = _choose(run, config, wanted, step)
     task: Task = config.task.init()
     task.take_facts(facts)
-    structure = model_config(config, facts["classes"]).without_weights(run)
+    structure = model_config(config, outputs_of(facts["classes"], facts)).without_weights(run)
     model = task.prepare(structure.init("cpu"))
     if checkpoint.path == run:
         read_weights(model, run)
@@ -115,7 +115,8 @@ def model_of_run(path: str, device: torch.device) -> nn.Module:
         return load_run(path, device=device).model.train()
     run = Path(path)
     config = TrainConfig.load(config_of(run))
-    structure = model_config(config, kept_facts(run)["classes"]).without_weights(run)
+    facts = kept_facts(run)
+    structure = model_config(config, outputs_of(facts["classes"], facts)).without_weights(run)
     return config.task.init().prepare(structure.init("meta"))
 
 

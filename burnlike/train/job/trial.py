@@ -12,7 +12,7 @@ from ...config.node import Node, find
 from ...config.root_keys import Input, inputs_of
 from ...data import transformed
 from ...data.batching import BatchMaker, Request, bad_batch, to_device
-from ...data.sources.splits import classes_of
+from ...data.sources.splits import classes_of, outputs_of
 from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
 from ...models.views.shapes import Trace, trace
 from ...module import params
@@ -202,11 +202,12 @@ def trial_problems(config: Any, *, data: bool) -> list[tuple[str, str]]:
         batches = config.training.batches_of(len(read.train))
     except Exception as error:  # of a class of one's own, anything
         return [*_model_problems(config, None, lambda module: record_problems(config, module)), ("data", said(error))]
-    return [*_model_problems(config, classes_of(read), lambda module: _data_problems(config, read, batches, module))]
+    outputs = outputs_of(classes_of(read), getattr(read, "facts", {}))
+    return [*_model_problems(config, outputs, lambda module: _data_problems(config, read, batches, module))]
 
 
 def _model_problems(
-    config: Any, classes: list[str] | None, more: Callable[[nn.Module], Iterable[tuple[str, str]]]
+    config: Any, classes: Sequence[str] | None, more: Callable[[nn.Module], Iterable[tuple[str, str]]]
 ) -> Iterator[tuple[str, str]]:
     """What is wrong with the model for such classes, or `more` that is wrong with it if it can be built."""
     try:
