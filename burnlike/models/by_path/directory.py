@@ -42,7 +42,7 @@ def read_description(directory: str | os.PathLike[str]) -> Mapping[str, Any]:
             raise ConfigIOError(f"{what}, got more than {_MOST_BYTES // 2**20} MiB")
         if problem := lfs_pointer_problem(path):
             raise ConfigIOError(problem)
-        found = json.loads(data.decode())
+        found = json.loads(data.decode(), object_hook=_special_float)
     except ConfigIOError:
         raise
     except RecursionError as error:
@@ -53,6 +53,12 @@ def read_description(directory: str | os.PathLike[str]) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ConfigIOError(f"{path}: expected a mapping, got {type(found).__name__}")
     return found
+
+
+def _special_float(values: dict[str, Any]) -> Any:
+    """A number that JSON lacks, as transformers writes it: `{"__float__": "Infinity"}`."""
+    is_one = values.keys() == {"__float__"} and values["__float__"] in ("Infinity", "-Infinity", "NaN")
+    return float(values["__float__"]) if is_one else values
 
 
 def weights_of(directory: str | os.PathLike[str]) -> str:

