@@ -15,6 +15,7 @@ from .table_configs import ColumnConfig, TableConfig
 
 _MOST_CATEGORIES = 4096
 _UNKNOWN = -1.0
+_SHOWN = 10
 _EPOCH = datetime(1970, 1, 1)
 _DAY_S = 86_400
 
@@ -40,6 +41,10 @@ _STATISTICS: dict[str, Callable[[Tensor], float]] = {
     "median": _median,
     "mode": _mode,
 }
+
+
+def _short(number: float) -> str:
+    return f"{number:.5g}"
 
 
 class Rows(NamedTuple):
@@ -180,6 +185,21 @@ class Column:
         if self.rule.encode == "index":
             return numbers[:, None]
         return torch.nn.functional.one_hot(numbers.long(), count + own_unknown + self.has_flag).double()
+
+    def described(self, values: Tensor) -> str:
+        """What a person is told of the column, whose values were read."""
+        rule, facts = self.rule, self.facts
+        pieces = [rule.kind if rule.kind != "date" else f"date ({', '.join(rule.parts)})"]
+        if self.is_category:
+            names = facts["categories"]
+            pieces[0] += f", {len(names):,} different: {', '.join(names[:_SHOWN])}{', ...' * (len(names) > _SHOWN)}"
+        if count := int(values.isnan().any(1).sum()):
+            stands = "" if "fill" not in facts or self.is_category else f" ({', '.join(map(_short, facts['fill']))})"
+            pieces.append(f"{count:,} missing: {rule.missing or 'fill'}{stands}")
+        if rule.standardize:
+            mean, std = (", ".join(map(_short, facts[it])) for it in ("mean", "std"))
+            pieces.append(f"standardized by mean {mean}, deviation {std}")
+        return "; ".join(pieces)
 
     def _missing(self, file: RowFile, line: int, raw: Any, wanted: str) -> DataError:
         kinds = "mean, median, flag or drop" if self.rule.kind == "number" else "mode, flag or drop"

@@ -50,7 +50,9 @@ class Table(Splits):
             if not rows:
                 raise DataError(f"{file.path}: expected at least one row, got none")
         columns = _columns(config, tables[0], known)
+        counts = [len(table.rows) for table in tables]
         tables = [_kept(config, table, columns) for table in tables]
+        self._dropped = sum(counts) - sum(len(table.rows) for table in tables)
         targets = Targets(config.targets, config.kind, config.separator, getattr(config, "decimal", "."))
         classes, goals = targets.read(tables, None if known is None else known["classes"])
         if known is None:
@@ -75,6 +77,26 @@ class Table(Splits):
             "targets": [*config.targets] if config.kind == "numbers" else [],
         }
         super().__init__(*parts, fingerprint=self.fingerprint, classes=classes, facts=facts)
+        self._columns = {it.name: it.described(found) for it, found in zip(columns, values[0], strict=True)}
+
+    def describe(self) -> list[str]:
+        """The numbers of items and of each class, and what each column is."""
+        width = max(map(len, self._columns))
+        dropped = [f"left out  {self._dropped:,} rows that lack a value (missing: drop)"] if self._dropped else []
+        columns = [f"column    {name:<{width}}  {text}" for name, text in self._columns.items()]
+        return [*super().describe(), *dropped, f"features  {len(self.features):,}", *columns]
+
+
+    def examples(self, count: int) -> list[str]:
+        """The first items to train on: each feature by its name, and the target."""
+        found = []
+        for place in range(min(count, len(self.train))):
+            inputs, target = self.train[place]
+            pairs = zip(self.features, inputs.tolist(), strict=True)
+            is_class = self.classes is not None and not target.is_floating_point()
+            goal = self.classes[int(target)] if self.classes is not None and is_class else target.tolist()
+            found.append(f"{', '.join(f'{name} {value:.5g}' for name, value in pairs)} -> {goal}")
+        return found
 
 
 def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, Any]) -> Unlabeled:

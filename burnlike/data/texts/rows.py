@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ...errors import DataError
+from ..describing import histogram
 from ..sources.columns import Rows
 from ..sources.splits import Splits, split
 from ..sources.table_cells import order, shown
@@ -66,6 +67,15 @@ class TextRows(Splits):
             files=kept_files(path),
         )
         self._tokenizer = tokenizer.tokenizer
+        self._max_length = config.max_length
+
+    def describe(self) -> list[str]:
+        """The numbers of items, tokens, and of each class, and how long the texts are."""
+        lengths, words = self.train.lengths, "lengths   of texts in tokens: "
+        cut = int((lengths >= self._max_length).sum())
+        first, bars = histogram(lengths)
+        counted = f"; {cut:,} have max_length, {self._max_length}, or were cut to it" if cut else ""
+        return [*super().describe(), f"{words}{first}{counted}", f"          {bars}"]
 
     def examples(self, count: int) -> list[str]:
         """The first items to train on, as the tokens say them."""
