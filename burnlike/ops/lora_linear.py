@@ -56,6 +56,8 @@ def lora_linear_reference(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias:
 
 
 def _effective(weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
+    if weight.mT.is_contiguous():  # as a layer of torch holds it, in which its products are the fastest
+        return torch.addmm(weight.mT.to(a.dtype), b.mT, a.mT, alpha=scale).mT
     return torch.addmm(weight.to(a.dtype), a, b, alpha=scale)
 
 

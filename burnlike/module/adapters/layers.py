@@ -1,13 +1,20 @@
 """Low-rank adapters (Hu et al. 2021, arXiv:2106.09685), and weight normalization, as reparameterizations."""
 
-from typing import TypeVar, get_args
+import sys
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, cast, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..._dtypes import FloatName
 from ..._torch_compat.modules import CALL_HOOKS
 from ...errors import ArgumentError, ModuleTreeError
+from ...ops import linear, lora_linear
+from ...ops._arguments import autocast_dtype, for_products
+from ...ops._function import is_recorded, is_transformed
+from ..torch_objects.quantized import dequantized, is_quantized
 from ..torch_objects.wrappers import own_class, parametrizations_of
 from ..tree.paths import listed
 from .configs import LoraConfig
@@ -21,34 +28,166 @@ _COMPUTED_IN = [getattr(torch, name) for name in get_args(FloatName)]
 class Lora(Reparameterization):
     """weight + alpha / rank * a @ b, in the element type of `a` and `b`.
 
+    In DoRA (Liu et al. 2024, arXiv:2402.09353, eq. 5) the sum has the `magnitude`, and its direction alone; its norm
+    counts as a constant in gradients.
+
     Attributes:
         a: `[weight.shape[0], rank]`, drawn from N(0, init_std).
         b: `[rank, weight.shape[1]]`, zeros, so that a new adapter changes nothing.
         scale: alpha / rank.
+        transposed: whether the weight is `[d_output, d_input]`, and `a` `[d_input, rank]`: the product is transposed.
+        dropout: the share of the layer's input that the adapter is not given in training; needs a layer in `calls`.
+        magnitude: `[d_output]`, of DoRA; else None.
     """
 
     reparameterization_name = "lora"
+    a: nn.Parameter
+    b: nn.Parameter
+    magnitude: nn.Parameter | None
 
-    def __init__(self, config: LoraConfig, weight: Tensor) -> None:
-        """For `weight`, `[d_0, d_1]` in whatever layout; of it, only shape, element type and device are looked at."""
+    def __init__(
+        self, config: LoraConfig, weight: Tensor, *, transposed: bool = False, dropout: float = 0.0, dora: bool = False
+    ) -> None:
+        """For `weight`, `[d_0, d_1]` in whatever layout; but for DoRA only shape, element type and device matter."""
         super().__init__()
         own = weight.dtype if weight.dtype in _COMPUTED_IN else torch.get_default_dtype()
         dtype = own if config.dtype is None else getattr(torch, config.dtype)
         std = 1 / config.rank if config.init_std is None else config.init_std
-        first, second = weight.shape
+        first, second = reversed(weight.shape) if transposed else weight.shape
         self.a = nn.Parameter(torch.empty(first, config.rank, dtype=dtype, device=weight.device).normal_(0, std))
         self.b = nn.Parameter(torch.zeros(config.rank, second, dtype=dtype, device=weight.device))
         self.scale = config.alpha / config.rank
+        self.transposed, self.dropout = transposed, dropout
+        self.magnitude = nn.Parameter(self._norm(dequantized(weight.detach()).to(dtype))) if dora else None
 
     def forward(self, base: Tensor) -> Tensor:
-        return torch.addmm(base.to(self.a.dtype), self.a, self.b, alpha=self.scale)
+        base = dequantized(base)
+        if self.transposed:
+            found = torch.addmm(base.mT.to(self.a.dtype), self.a, self.b, alpha=self.scale).mT
+        else:
+            found = torch.addmm(base.to(self.a.dtype), self.a, self.b, alpha=self.scale)
+        return found if self.magnitude is None else found * self._rescaled(self.magnitude / self._norm(found).detach())
 
     def delta(self) -> Tensor:
-        return self.scale * (self.a @ self.b)
+        product = self.scale * (self.a @ self.b)
+        return product.mT if self.transposed else product
+
+    def layer_forward(self, layer: nn.Module, own: type, *arguments: Any, **keywords: Any) -> Tensor | None:
+        """What a layer computes, without its sum of weights; None of a layer of another kind, or watched by hooks."""
+        kind = kind_of(own)
+        given = (*arguments, *keywords.values())
+        if kind is None or len(given) != 1 or (adapted := adapter_of(layer, "weight")) is None:
+            return None
+        base, bias = adapted[1], cast("Tensor | None", getattr(layer, "bias", None))
+        if kind == "embedding":
+            return self.of_rows(given[0], layer, base)
+        return self.linear(given[0], base, bias, outputs_first=kind == "linear")
+
+    def linear(self, x: Tensor, base: Tensor, bias: Tensor | None, *, outputs_first: bool = False) -> Tensor:
+        """x @ (the effective weight, or its transpose) + bias, with the dropout of `x` in training."""
+        is_dropped = self.training and self.dropout > 0.0
+        down, up = (self.a, self.b) if self.transposed == outputs_first else (self.b.mT, self.a.mT)
+        plain = not is_quantized(base) and base.dtype == self.a.dtype == x.dtype and x.dtype.itemsize > 2
+        if plain and not is_dropped and autocast_dtype(x) is None:
+            weight = base.mT if outputs_first else base
+            if self.magnitude is None:
+                return lora_linear(x, weight, down, up, bias, self.scale)
+            result = lora_linear(x, weight, down, up, None, self.scale) * self._factor(base)
+            return result if bias is None else result + bias
+        result = frozen_linear(x, base, bias, outputs_first=outputs_first)
+        dropped = functional.dropout(x, self.dropout, training=is_dropped)
+        low = dropped.to(self.a.dtype) @ down @ up * self.scale
+        if self.magnitude is None:
+            return (result + low).to(result.dtype)
+        factor = self._factor(base)
+        is_own = not is_dropped and bias is None
+        own = result if is_own else frozen_linear(dropped, base, None, outputs_first=outputs_first)
+        return (result + (factor - 1) * own + factor * low).to(result.dtype)
+
+    def of_rows(self, indices: Tensor, layer: Any, base: Tensor) -> Tensor:
+        """Rows of the effective table of an `nn.Embedding`."""
+        rows = functional.embedding(indices, base, layer.padding_idx, None, 2.0, layer.scale_grad_by_freq, layer.sparse)
+        result = rows + functional.embedding(indices, self.a) @ self.b * self.scale
+        return (result if self.magnitude is None else result * self._factor(base)).to(rows.dtype)
+
+    def _factor(self, base: Tensor) -> Tensor:
+        """Of DoRA, `[d_output]`: what the sum is multiplied by."""
+        assert self.magnitude is not None
+        with torch.no_grad():
+            weight = dequantized(base).to(self.a.dtype)
+            weight = torch.addmm(weight.mT if self.transposed else weight, self.a, self.b, alpha=self.scale)
+            norm = torch.linalg.vector_norm(weight, dim=0)
+        return self.magnitude / norm
+
+    def _norm(self, weight: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(weight, dim=1 if self.transposed else 0)
+
+    def _rescaled(self, factor: Tensor) -> Tensor:
+        return factor[:, None] if self.transposed else factor
 
 
-def adapter_of(module: nn.Module, name: str) -> tuple[Lora, Tensor] | None:
+class Dequantized(Reparameterization):
+    """A quantized weight that a layer computes with as a plain one."""
+
+    reparameterization_name = "dequantized"
+
+    def forward(self, base: Tensor) -> Tensor:
+        return dequantized(base)
+
+    def layer_forward(self, layer: nn.Module, own: type, *arguments: Any, **keywords: Any) -> Tensor | None:
+        kind, given = kind_of(own), (*arguments, *keywords.values())
+        if kind is None or kind == "embedding" or len(given) != 1 or (adapted := adapter_of(layer, "weight")) is None:
+            return None
+        bias = cast("Tensor | None", layer.bias)
+        return self.linear(given[0], adapted[1], bias, outputs_first=kind == "linear")
+
+    def linear(self, x: Tensor, base: Tensor, bias: Tensor | None, *, outputs_first: bool = False) -> Tensor:
+        return frozen_linear(x, base, bias, outputs_first=outputs_first)
+
+
+def kind_of(layer: type) -> Literal["linear", "conv1d", "embedding"] | None:
+    """The kind of a class of layers that computes just what torch's or transformers' layer of this kind does."""
+    if issubclass(layer, nn.Linear) and layer.forward is nn.Linear.forward:
+        return "linear"
+    if issubclass(layer, nn.Embedding) and layer.forward is nn.Embedding.forward:
+        return "embedding"
+    library = sys.modules.get("transformers.pytorch_utils")
+    return "conv1d" if library is not None and layer.forward is library.Conv1D.forward else None
+
+
+def frozen_linear(x: Tensor, base: Tensor, bias: Tensor | None, *, outputs_first: bool) -> Tensor:
+    """A linear layer of a weight `[d_output, d_input]` (`outputs_first`) or `[d_input, d_output]`, perhaps quantized.
+
+    A quantized one is not trained; it is made plain in each pass, and not kept for the other.
+    """
+
+    def weight(dtype: torch.dtype) -> Tensor:
+        found = dequantized(base).to(dtype)
+        return found if outputs_first else found.mT
+
+    x = for_products(x)
+    bias = None if bias is None else bias.to(x.dtype)
+    if not is_quantized(base) or is_transformed() or is_recorded():
+        return linear(x, weight(x.dtype), bias)
+    return _FrozenLinear.apply(x, weight, bias)
+
+
+class _FrozenLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Callable[[torch.dtype], Tensor], bias: Tensor | None) -> Tensor:
+        ctx.weight = weight
+        return linear(x, weight(x.dtype), bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        grad_x = grad @ ctx.weight(grad.dtype) if ctx.needs_input_grad[0] else None
+        return grad_x, None, grad.flatten(0, -2).sum(0) if ctx.needs_input_grad[2] else None
+
+
+def adapter_of(module: nn.Module, name: str) -> tuple[Lora | Dequantized, Tensor] | None:
     """The `Lora` of the parameter `name` and the base it is added to, for layers that need not make their sum.
+    A quantized base may have none, but `Dequantized`.
 
     None if there is none, if another parametrization lies above it, or if hooks are to see the sum.
     """
@@ -56,7 +195,9 @@ def adapter_of(module: nn.Module, name: str) -> tuple[Lora, Tensor] | None:
     if list_of is None or len(list_of._modules) != 1:
         return None
     lora = list_of._modules["0"]
-    if type(lora) is not Lora or any(getattr(part, hooks) for part in (list_of, lora) for hooks in CALL_HOOKS):
+    if type(lora) not in (Lora, Dequantized) or any(
+        getattr(part, hooks) for part in (list_of, lora) for hooks in CALL_HOOKS
+    ):
         return None
     return lora, list_of.original
 

@@ -6,6 +6,7 @@ copies of the module share, runs the module's `__delattr__`, and makes a class t
 """
 
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any
 
 import torch
@@ -79,15 +80,29 @@ def _properties(module: nn.Module) -> dict[str, property]:
 
 
 def _parametrized_class(own: Any, properties: dict[str, property]) -> Any:
-    """A class like the one that torch makes, but with the name of `own`, and with pickling and copying."""
+    """A class like the one that torch makes, but with the name of `own`, and with pickling and copying.
+
+    Its forward is that of a parametrization which computes the layer by itself (`layer_forward`), or else the layer's.
+    """
+
+    def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
+        for list_of in parametrizations_of(module).values():
+            compute = getattr(list_of._modules["0"], "layer_forward", None)
+            result = None if compute is None else compute(module, own, *arguments, **keywords)
+            if result is not None:
+                return result
+        return super(cls, module).forward(*arguments, **keywords)
+
     extras = {
+        "forward": update_wrapper(forward, own.forward),
         "__module__": parametrize.__name__,
         "__qualname__": own.__qualname__,
         "__getstate__": own.__getstate__,
         "__reduce_ex__": _reduce,
         "_burnlike_ordered": True,
     }
-    return type(own.__name__, (own,), extras | properties)
+    cls = type(own.__name__, (own,), extras | properties)
+    return cls
 
 
 def _reduce(module: nn.Module, protocol: Any) -> tuple[Any, ...]:

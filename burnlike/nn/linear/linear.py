@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ...module import Content
 from ...module.adapters.layers import adapter_of
-from ...ops import linear, lora_linear
+from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import Layer, expect_shape
@@ -52,7 +52,7 @@ class Linear(KeepsType, Layer):
         if adapted is not None:
             lora, base = adapted
             expect_shape(self, x, "...", base.shape[0])
-            return lora_linear(x, base, lora.a, lora.b, self.bias, lora.scale)
+            return lora.linear(x, base, self.bias)
         weight = self._own_weight()
         expect_shape(self, x, "...", weight.shape[0])
         return linear(x, weight.mT, self.bias)

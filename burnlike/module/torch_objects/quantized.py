@@ -1,0 +1,19 @@
+"""Tensors of torchao that hold rounded numbers: what they stand for."""
+
+from torch import Tensor
+
+from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
+from .wrappers import is_distributed
+
+
+def is_quantized(tensor: Tensor) -> bool:
+    """Whether it is made of integers and their scales, as those of torchao are."""
+    return is_traceable_wrapper_subclass(tensor) and not is_distributed(tensor) and hasattr(tensor, "dequantize")
+
+
+def dequantized(tensor: Tensor) -> Tensor:
+    """The plain tensor that one of torchao stands for; any other as it is."""
+    if not is_quantized(tensor):
+        return tensor
+    of_nf4 = getattr(tensor, "get_original_weight", None)  # the `dequantize` of NF4Tensor is for its parts
+    return tensor.dequantize() if of_nf4 is None else of_nf4()
