@@ -1,6 +1,7 @@
 """The package as a whole: what an import loads, and that the README's programs run."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PROGRAMS = [it for it in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "load_run" not in it]
+(AFTER_THE_COMMANDS,) = (it for it in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "load_run" in it)
 SHELL = "".join(re.findall(r"```bash\n(.*?)```", README, re.DOTALL))
 COMMANDS = re.findall(r"^burnlike (.*?)(?: +#.*)?$", SHELL, re.MULTILINE)
 
@@ -38,7 +40,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_the_readme_has_programs() -> None:
-    assert (len(PROGRAMS), len(COMMANDS)) == (2, 7)
+    assert (len(PROGRAMS), len(COMMANDS)) == (2, 10)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
@@ -54,8 +56,12 @@ def test_programs_of_the_readme_run(program: str, tmp_path: Path) -> None:
 def test_commands_of_the_readme_run(tmp_path: Path) -> None:
     for command in COMMANDS:
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "burnlike", *command.split()],
+            [sys.executable, "-W", "error", "-m", "burnlike", *shlex.split(command)],
             cwd=tmp_path, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"burnlike {command}: {done.stderr}"
     assert (tmp_path / "model.mpk").is_file()
+    program = [sys.executable, "-W", "error", "-c", AFTER_THE_COMMANDS]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "DecoderLm" in done.stdout
