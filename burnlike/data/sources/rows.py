@@ -79,6 +79,7 @@ class CsvFile:
                 if row and len(row) != len(head):
                     raise DataError(
                         f"{self.path}:{line}:1: expected {len(head)} columns, as the first line has, got {len(row)}"
+                        f"{delimiter_hint(head)}"
                     )
                 if row:
                     yield line, dict(zip(head, row, strict=True))
@@ -91,6 +92,12 @@ class CsvFile:
     def _at(self, line: int, index: int) -> str:
         below, column = _field(islice(self._lines(), line - 1, None), index, self._dialect)
         return f"{self.path}:{line + below}:{column}"
+
+
+def delimiter_hint(names: Sequence[str]) -> str:
+    """What to say of a table of one column whose name looks like several."""
+    other = next((it for it in (";", "\t", "|") if len(names) == 1 and it in names[0]), None)
+    return "" if other is None else f"; is the delimiter {other!r}? say data.delimiter: {json.dumps(other)}"
 
 
 class JsonLinesFile:

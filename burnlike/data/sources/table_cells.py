@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...errors import DataError, nearest
-from .rows import Row, RowFile
+from .rows import Row, RowFile, delimiter_hint
 
 LARGEST = 3.4028234663852886e38
 """Of float32."""
@@ -24,9 +24,7 @@ def cell(file: RowFile, line: int, row: Row, name: str) -> Any:
     """The value of a column in a row."""
     if name not in row:
         hint = nearest(name, [*row]) or f"; the columns are {', '.join(map(shown, [*row][:8]))}"
-        if len(row) == 1 and (other := next((it for it in (";", "\t", "|") if it in next(iter(row))), None)):
-            hint += f"; is the delimiter {other!r}? say data.delimiter: {json.dumps(other)}"
-        raise DataError(f"{file.place(line, name)}: there is no column '{name}'{hint}")
+        raise DataError(f"{file.place(line, name)}: there is no column '{name}'{hint}{delimiter_hint([*row])}")
     return row[name]
 
 

@@ -86,7 +86,6 @@ class Table(Splits):
         columns = [f"column    {name:<{width}}  {text}" for name, text in self._columns.items()]
         return [*super().describe(), *dropped, f"features  {len(self.features):,}", *columns]
 
-
     def examples(self, count: int) -> list[str]:
         """The first items to train on: each feature by its name, and the target."""
         found = []
