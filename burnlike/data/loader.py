@@ -213,7 +213,7 @@ class DataLoader(Generic[Item, Batch]):
             DataError: it was saved by a loader with other batches; the position is as before.
         """
         times, own_times = int(state.get("accumulation_steps", self.accumulation_steps)), self.accumulation_steps
-        before, now = _by_steps(state, times), _by_steps(self._identity(), own_times)
+        before, now = _by_steps({"sampling": "all", **state}, times), _by_steps(self._identity(), own_times)
         if before["batch_size"] != now["batch_size"]:
             raise BatchSizeError(
                 f"the saved loader position is one of other batches: a step took {before['batch_size']} items,"
@@ -245,7 +245,7 @@ class DataLoader(Generic[Item, Batch]):
             "steps_per_epoch": len(self),
             "num_items": len(self.dataset),
             "fingerprint": getattr(self.dataset, "fingerprint", None) or self.fingerprint,
-            **({} if self.sampling == "all" else {"sampling": self.sampling}),
+            "sampling": self.sampling,
         }
 
     def _made_ahead(self, maker: BatchMaker, epoch: int, steps: range) -> Iterator[Made]:

@@ -39,7 +39,7 @@ def test_the_order_is_one_of_seed_and_epoch_and_goes_on_after_a_stop_with_any_wo
     ranks = [loader(batch_size=2, rank=rank, world_size=2) for rank in range(2)]
     joined = [a[0].tolist() + b[0].tolist() for a, b in zip(*ranks, strict=True)]
     assert joined == epochs[0]
-    with pytest.raises(DataError, match="sampling was balanced, is None now"):
+    with pytest.raises(DataError, match="sampling was balanced, is all now"):
         loader(sampling="all").load_state_dict(stopped.state_dict())
 
 
