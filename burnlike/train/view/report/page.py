@@ -108,8 +108,10 @@ def evaluations(run: RunFiles) -> Html | None:
         return None
     names = [*dict.fromkeys(name for it in run.evaluations for name in it["values"])]
     rows: list[list[object]] = [
-        [str(it.get("time")), split_name(it["split"]), str(it.get("step")), str(it.get("weights"))]
-        + [format_value(it["values"].get(name)) for name in names]
+        [
+            *(str(it.get("time")), split_name(it["split"]), str(it.get("step")), str(it.get("weights"))),
+            *(format_value(it["values"].get(name)) for name in names),
+        ]
         for it in run.evaluations
     ]
     return grid(["time", "split", "step", "weights", *names], rows, class_="numbers")
