@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
 from burnlike.config import ModuleConfig
+from burnlike.config.root_keys import inputs_of
 from burnlike.config.tree import read_tree
 from burnlike.errors import ArgumentError, ConfigError
 
@@ -69,10 +70,12 @@ def _of_config(args: argparse.Namespace) -> "Source":
     registry.import_modules(args.imports)
     registry.load_built_in()
     tree = read_tree(args.place, args.overrides)
-    config = root_class(tree.root).from_tree(tree)
-    config = getattr(config, "model", config)
+    whole = root_class(tree.root).from_tree(tree)
+    config = getattr(whole, "model", whole)
     if not isinstance(config, ModuleConfig):
         raise ConfigError(f"{args.place}: expected the config of a model or of a training, got {type(config).__name__}")
+    if config is whole:
+        args.inputs = args.inputs or inputs_of(tree.root, ModuleConfig) or []
     from burnlike.train.export.source import source_of_config
 
     return source_of_config(config, args.record)

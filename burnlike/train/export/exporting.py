@@ -58,11 +58,11 @@ def export(
     if to == "hf":
         from .hugging_face import write_directory
 
-        return write_directory(source, out)
+        return write_directory(source, out, inputs)
     if to == "burn":
         from .burn import write_burn
 
-        return write_burn(source, out)
+        return write_burn(source, out, inputs)
     return _program(source, to, out, quantize, normalize, inputs)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...config.root_keys import Input
 from ...errors import BurnlikeError
 from ...models import save_pretrained
 from .files import placed
@@ -29,7 +30,7 @@ _POOLED = ("resnet", "convnext")
 """Whose result without a head is pooled."""
 
 
-def write_directory(source: Source, out: Path) -> list[str]:
+def write_directory(source: Source, out: Path, inputs: Sequence[Input] = ()) -> list[str]:
     """Write `config.json`, weights and the tokenizer, and compare what transformers computes where it is installed.
 
     Raises:
@@ -53,7 +54,7 @@ def write_directory(source: Source, out: Path) -> list[str]:
         lines = [f"hf        {out}, {_architecture(made)}"]
         if find_spec("transformers") is None:
             return [*lines, "checked   no: transformers is not installed"]
-        return lines + _checked(source, made, is_theirs=is_theirs)
+        return lines + _checked(source, made, inputs, is_theirs=is_theirs)
 
 
 def _tokenizers(source: Source) -> list[Path]:
@@ -67,19 +68,19 @@ def _architecture(directory: Path) -> str:
     return json.loads((directory / "config.json").read_text())["architectures"][0]
 
 
-def _checked(source: Source, directory: Path, *, is_theirs: bool) -> list[str]:
+def _checked(source: Source, directory: Path, inputs: Sequence[Input], *, is_theirs: bool) -> list[str]:
     import transformers
 
     from ...models.by_path.build import quiet as quiet_transformers
 
     try:
-        example = example_of(source)
+        example = example_of(source, inputs)
     except BurnlikeError as error:
         return [f"checked   no: {' '.join(str(error).split())}"]
     with quiet(), quiet_transformers():
         loaded: Any = getattr(transformers, _architecture(directory)).from_pretrained(directory).eval()
-    inputs = {name: it for name, it in example.inputs.items() if is_theirs or name != "mask_pad"}
-    program = program_of(_First(source.model), inputs)
+    shown = {name: it for name, it in example.inputs.items() if is_theirs or name != "mask_pad"}
+    program = program_of(_First(source.model), shown)
     is_pooled = loaded.config.model_type in _POOLED
 
     def run(given: Mapping[str, Tensor]) -> list[Tensor]:
@@ -92,7 +93,7 @@ def _checked(source: Source, directory: Path, *, is_theirs: bool) -> list[str]:
         result = next(found[name] for name in names if name in found)
         return [result.reshape(program(**given)[0].shape)]
 
-    return proof(program, inputs, may_vary(inputs), run, "transformers")
+    return proof(program, shown, may_vary(shown), run, "transformers")
 
 
 class _First(nn.Module):
