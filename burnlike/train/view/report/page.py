@@ -107,14 +107,12 @@ def evaluations(run: RunFiles) -> Html | None:
     if not run.evaluations:
         return None
     names = [*dict.fromkeys(name for it in run.evaluations for name in it["values"])]
+    about = ["time", "split", "step", "weights"]
     rows: list[list[object]] = [
-        [
-            *(str(it.get("time")), split_name(it["split"]), str(it.get("step")), str(it.get("weights"))),
-            *(format_value(it["values"].get(name)) for name in names),
-        ]
+        [*(str(it.get(name)) for name in about), *(format_value(it["values"].get(name)) for name in names)]
         for it in run.evaluations
     ]
-    return grid(["time", "split", "step", "weights", *names], rows, class_="numbers")
+    return grid([*about, *names], rows, class_="numbers")
 
 
 def samples(run: RunFiles) -> list[Html]:
