@@ -1,6 +1,7 @@
 """The order of the items in a pass of a DataLoader: a function of the seed and the number of the pass."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -12,6 +13,8 @@ Sampling = Literal["all", "balanced"]
 
 STEPS_OF_LIKE_LENGTHS = 64
 """Among how many steps items with a length are sorted by it."""
+
+_FEW_STEPS = 8
 
 
 def order_of_pass(dataset: Any, seed: int | None, number: int, sampling: Sampling, step_size: int) -> Tensor:
@@ -105,8 +108,15 @@ def by_length(order: Tensor, lengths: Any, step_size: int) -> Tensor:
     if n_steps == 0:
         return order
     steps: list[Tensor] = []
-    together = max(1, min(STEPS_OF_LIKE_LENGTHS, n_steps // 4))  # with few steps, else, the same items would meet again
+    together = min(STEPS_OF_LIKE_LENGTHS, max(_FEW_STEPS, n_steps // 4))  # else the same items would meet again
     for window in order[: n_steps * step_size].split(step_size * together):
         steps += window[sizes[window].argsort(stable=True)].split(step_size)
     places = order[:n_steps].argsort(stable=True).tolist()  # random, as the order is
     return torch.cat([*(steps[place] for place in places), order[n_steps * step_size :]])
+
+
+def by_steps(identity: Mapping[str, Any], accumulation_steps: int) -> dict[str, Any]:
+    """The identity of a loader with numbers of optimizer steps in place of those of batches."""
+    items, batches = (int(identity.get(name) or 0) for name in ("batch_size", "steps_per_epoch"))
+    steps = -(-batches // accumulation_steps)
+    return {**identity, "batch_size": items * accumulation_steps, "steps_per_epoch": steps}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
 from typing import Any, NamedTuple
 
 from ...errors import DataError, nearest
@@ -171,8 +172,10 @@ def _own(config: ChatFormatConfig) -> Format:
 
 
 def _filled(text: str, row: Mapping[str, Any]) -> str:
-    values = {name: _text(name, row.get(name), may_be_number=True) for name in columns_of(text)}
-    return text.format(**values)
+    pieces = ((before, name) for before, name, _, _ in Formatter().parse(text))
+    return "".join(
+        before if name is None else before + _text(name, row.get(name), may_be_number=True) for before, name in pieces
+    )
 
 
 _FORMATS: dict[str, Callable[[], Format]] = {

@@ -70,8 +70,9 @@ class ChatTemplate:
         """The tokens of each, or what is wrong with it; for `loss` see the config."""
         written = [self._written(it, loss) for it in conversations]
         good = [it for it in written if not isinstance(it, WrongConversation)]
-        made = self.tokenizer([text for text, _ in good], add_special_tokens=False, return_offsets_mapping=True)
-        tokens = iter(zip(good, made["input_ids"], made["offset_mapping"], strict=True)) if good else iter(())
+        texts = [text for text, _ in good] or [""]
+        made = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)
+        tokens = iter(zip(good, made["input_ids"], made["offset_mapping"], strict=bool(good)))
         found: list[Encoded | WrongConversation] = []
         for it, conversation in zip(written, conversations, strict=True):
             if isinstance(it, WrongConversation):
@@ -140,8 +141,6 @@ class ChatTemplate:
         whole, spans = self._render(messages, tools), []
         answers = [place for place, it in enumerate(messages) if it["role"] == "assistant"]
         for place in answers[-1:] if only_last else answers:
-            if place == 0:
-                raise WrongConversation("messages[0]: expected a message of the user or system before the first answer")
             before = self._render(messages[:place], tools, begins_answer=True)
             is_last = place == len(messages) - 1
             after = whole if is_last else self._render(messages[: place + 1], tools)
@@ -157,35 +156,23 @@ class ChatTemplate:
 
     def _marked(self, messages: Messages, tools: Any) -> tuple[str, Spans]:
         """The text, and the places that the template marks by `{% generation %}`."""
-        from transformers.utils.chat_template_utils import render_jinja_template
-
-        text, spans = self._guarded(
-            render_jinja_template,
-            conversations=[messages],
-            tools=tools,
-            chat_template=self.text,
-            return_assistant_tokens_mask=True,
-            **self.tokenizer.special_tokens_map,
-        )
-        return text[0], [(begin, end) for begin, end in spans[0]]
+        text, spans = self._filled(messages, tools, return_assistant_tokens_mask=True)
+        return text, [(begin, end) for begin, end in spans]
 
     def _render(self, messages: Messages, tools: Any, *, begins_answer: bool = False) -> str:
-        return self._guarded(
-            self.tokenizer.apply_chat_template,
-            messages,
-            tools=tools,
-            chat_template=self.text,
-            add_generation_prompt=begins_answer,
-            tokenize=False,
-        )
+        return self._filled(messages, tools, add_generation_prompt=begins_answer)[0]
 
-    def _guarded(self, function: Any, *arguments: Any, **options: Any) -> Any:
-        """What transformers gives; a template of any kind raises errors of any kind."""
+    def _filled(self, messages: Messages, tools: Any, **options: Any) -> tuple[str, Any]:
+        """The text that the template makes in transformers' sandbox, and what it marks."""
+        from transformers.utils.chat_template_utils import render_jinja_template
+
+        named = {**self.tokenizer.special_tokens_map, **options, "tools": tools, "chat_template": self.text}
         try:
-            return function(*arguments, **options)
-        except Exception as error:
+            texts, marks = render_jinja_template(conversations=[messages], **named)
+        except Exception as error:  # a template of any kind raises errors of any kind
             text = " ".join(str(error).split()) or type(error).__name__
             raise WrongConversation(f"the chat template {self.name} refuses the conversation: {text}") from error
+        return texts[0], marks[0] if marks else []
 
     def _ended(self, tokens: list[int], counts: list[bool], *, ends_in_answer: bool) -> Encoded:
         """Let each answer end in the token that ends it, which is learned; what is only space behind it is not."""

@@ -1,0 +1,247 @@
+"""Chat data from files of every kind: parts, lengths, rows that can't be read, batches, and what is said of it."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from burnlike.cli.main import main
+from burnlike.data import ChatConfig, ChatData, DataLoader
+from burnlike.data.describing import MASKED, UNMASKED
+from burnlike.errors import DataError
+
+from .samples import conversations, tokenizer, tokenizer_in, turns, write_lines
+
+ROWS = [{"messages": it} for it in conversations(30)]
+
+
+def data_of(path: Path, **options: Any) -> ChatData:
+    directory = path if path.is_dir() else path.parent
+    options.setdefault("tokenizer", str(tokenizer_in(directory / ".tokenizer")))
+    return ChatConfig(path=str(path), **options).init()
+
+
+def texts_of(data: Any, part: str = "train") -> list[str]:
+    return sorted(tokenizer().decode(it["input_ids"]) for it in getattr(data, part))
+
+
+@pytest.fixture
+def lines(tmp_path):
+    return write_lines(tmp_path / "chat.jsonl", ROWS)
+
+
+def written(directory: Path, kind: str) -> Path:
+    directory.mkdir()
+    path = directory / f"chat.{kind}"
+    if kind == "json":
+        path.write_text(json.dumps(ROWS, indent=1))
+    elif kind == "csv":
+        quoted = [json.dumps(row["messages"]).replace('"', '""') for row in ROWS]
+        path.write_text("messages\n" + "".join(f'"{it}"\n' for it in quoted))
+    else:
+        import datasets
+
+        found = datasets.Dataset.from_list(ROWS)
+        path = directory / kind
+        found.to_parquet(path / "data" / "train-00000-of-00001.parquet") if kind == "hub" else found.save_to_disk(path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "hub", "saved"])
+def test_every_kind_of_file_has_the_same_conversations(lines, tmp_path, kind):
+    wanted, found = data_of(lines), data_of(written(tmp_path / "other", kind))
+    assert texts_of(found) == texts_of(wanted)
+    assert texts_of(found, "valid") == texts_of(wanted, "valid")
+    assert len(found.train) == 27
+
+
+def test_parts_of_a_directory(tmp_path):
+    for name, rows in (("train-0.jsonl", ROWS[:9]), ("train-1.jsonl", ROWS[9:20]), ("test.jsonl", ROWS[20:])):
+        write_lines(tmp_path / name, rows)
+    (tmp_path / "README.md").write_text("no rows")
+    data = data_of(tmp_path)
+    assert (len(data.train), len(data.valid), len(data.splits["test"])) == (18, 2, 10)
+    write_lines(tmp_path / "validation.jsonl", ROWS[:3])
+    data = data_of(tmp_path)
+    assert (len(data.train), len(data.valid)) == (20, 3)
+    assert len(data_of(tmp_path, validation_path=str(tmp_path / "test.jsonl")).valid) == 10
+
+
+def test_labels_are_the_tokens_that_have_a_loss(lines):
+    item = data_of(lines).train[0]
+    counted = item["labels"] != -100
+    assert item["labels"][counted].equal(item["input_ids"][counted])
+    assert tokenizer().decode(item["labels"][counted]) == "it is 0<|im_end|>yes, 0<|im_end|>"
+
+
+def test_longer_conversations_are_cut_left_out_or_an_error(lines):
+    lengths = data_of(lines).train.lengths
+    most = 40
+    cut, left_out = data_of(lines, max_length=most), data_of(lines, max_length=most, on_long="drop")
+    n_long = cut.counts["truncated"]
+    assert n_long == left_out.counts["too long"] > 3
+    assert max(cut.train.lengths) == most < max(lengths)
+    assert len(left_out.train) + len(left_out.valid) == 30 - n_long
+    with pytest.raises(DataError, match=r"chat\.jsonl:1: expected at most 40 tokens \(data\.max_length\), got \d+"):
+        data_of(lines, max_length=most, on_long="error")
+
+
+def test_conversations_of_which_no_answer_is_left_are_left_out(tmp_path):
+    rows = [{"messages": turns("hello " * 30, "fine")}, *ROWS[1:9], {"messages": turns("how")}]
+    data = data_of(write_lines(tmp_path / "a.jsonl", rows), max_length=60)
+    assert data.counts["without an answer"] == 2
+    assert len(data.train) + len(data.valid) == 8
+    with pytest.raises(DataError, match="no conversation with an answer is left to train on"):
+        data_of(write_lines(tmp_path / "b.jsonl", [{"messages": turns("how")}] * 3))
+
+
+def test_rows_that_are_not_of_the_format_are_errors_of_the_loader_or_counted(tmp_path):
+    rows = [*ROWS[:5], {"messages": [{"role": "usr", "content": "x"}]}, *ROWS[5:9], {"messages": []}]
+    data = data_of(write_lines(tmp_path / "a.jsonl", rows))
+    with pytest.raises(DataError, match=r"a\.jsonl:6: messages\[0\]\.role: expected a role, got str 'usr'.*1 more"):
+        DataLoader(data.train, data.batcher, batch_size=2)
+    loader = DataLoader(data.train, data.batcher, batch_size=2, on_bad_item="skip")
+    assert loader.skipped == data.counts["unreadable"] == 2
+    assert len(data.train) + len(data.valid) == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a.jsonl has no rows"),
+        ("{]\n", r"a\.jsonl:1:2: expected one JSON object a line"),
+        ('{"messages": []}\n{]\n', r"a\.jsonl:2:2: expected one JSON object a line"),
+    ],
+)
+def test_damaged_files(tmp_path, text, message):
+    path = tmp_path / "a.jsonl"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        data_of(path)
+
+
+def test_batches_are_padded_and_of_like_lengths(lines):
+    data = data_of(lines)
+    loader = DataLoader(data.train, data.batcher, batch_size=4, seed=1)
+    batches = [*loader]
+    for batch in batches:
+        mask = batch["attention_mask"]
+        assert mask.shape == batch["input_ids"].shape == batch["labels"].shape
+        assert mask.sum(1).max() == mask.shape[1]
+        assert (batch["labels"][mask == 0] == -100).all()
+    padding = sum(int((it["attention_mask"] == 0).sum()) for it in batches)
+    assert padding < 0.12 * sum(it["input_ids"].numel() for it in batches)
+    again = [*DataLoader(data.train, data.batcher, batch_size=4, seed=1)]
+    assert all(torch.equal(a["input_ids"], b["input_ids"]) for a, b in zip(batches, again, strict=True))
+    texts = sorted(tokenizer().decode(row[: int(n)]) for b in batches for row, n in
+                   zip(b["input_ids"], b["attention_mask"].sum(1), strict=True))  # fmt: skip
+    assert texts == texts_of(data)
+
+
+def test_packed_rows_hold_every_conversation_once(lines):
+    plain, data = data_of(lines), data_of(lines, packing=True, max_length=130)
+    found = []
+    for item in data.train:
+        starts = [*(item["position_ids"] == 0).nonzero().flatten().tolist(), len(item["input_ids"])]
+        assert len(item["input_ids"]) <= 130
+        for begin, end in pairwise(starts):
+            assert item["position_ids"][begin:end].equal(torch.arange(end - begin))
+            assert item["labels"][begin] == -100
+            found.append(tokenizer().decode(item["input_ids"][begin:end]))
+    assert sorted(found) == texts_of(plain)
+    assert data.train.fill > 0.85
+    batch = next(iter(DataLoader(data.train, data.batcher, batch_size=2)))
+    assert batch["input_ids"].shape == (2, data.batcher.length)
+    assert {*batch} == {"input_ids", "labels", "position_ids"}
+
+
+def test_packing_depends_on_the_seed_alone(lines):
+    rows = [[it["input_ids"].tolist() for it in data_of(lines, packing=True, split_seed=seed).train] for seed in
+            (1, 1, 2)]  # fmt: skip
+    assert rows[0] == rows[1] != rows[2]
+
+
+def test_the_fingerprint_is_of_the_content(lines, tmp_path):
+    first = data_of(lines).fingerprint
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    assert data_of(write_lines(moved / "other.jsonl", ROWS)).fingerprint == first
+    changed = [
+        data_of(write_lines(moved / "a.jsonl", ROWS[:-1])).fingerprint,
+        data_of(lines, loss="all").fingerprint,
+        data_of(lines, chat_template="chatml").fingerprint,
+    ]
+    assert len({first, *changed}) == 4
+
+
+def test_what_is_said_of_the_data(lines):
+    data = data_of(lines, packing=True, max_length=100)
+    text = "\n".join(data.describe())
+    for part in ("messages; chat template of the tokenizer", "30 read", "27 train, 3 valid", "% with loss", "median"):
+        assert part in text
+    begin = "<s><|im_start|>user\nwhat is 0 and 0<|im_end|>\n<|im_start|>assistant\n"
+    assert data.examples(1)[0].startswith(
+        f"{MASKED}{begin}{UNMASKED}it is 0<|im_end|>{MASKED}\n<|im_start|>user\nsure?"
+    )
+
+
+CONFIG = """\
+data: {{type: Chat, path: {path}, tokenizer: {tokenizer}, max_length: 64}}
+model: {{type: DecoderLm, vocab_size: 400, max_sequence_length: 64, d_model: 8, n_layers: 1, n_heads: 2, d_ff: 8}}
+optimizer: {{type: AdamW}}
+lr_scheduler: {{type: ConstantLr, lr: 0.01}}
+training: {{epochs: 1, batch_size: 4}}
+"""
+
+
+def test_the_command_marks_what_has_no_loss(lines, tmp_path, capsys):
+    config = tmp_path / "chat.yaml"
+    config.write_text(CONFIG.format(path=lines, tokenizer=tokenizer_in(tmp_path / "tokenizer")))
+    assert main(["data", str(config), "--first", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "format    messages" in out
+    assert "[[<s><|im_start|>user\nwhat is 0 and 0<|im_end|>\n<|im_start|>assistant\n]]it is 0<|im_end|>[[\n" in out
+    assert "example 2" not in out
+    assert main(["data", str(config), "--first", "-1"]) == 2
+    assert main(["data", str(config), "--set", "data.chat_template=none.jinja"]) == 2
+    assert "chatml, alpaca, plain" in capsys.readouterr().err
+
+
+def test_the_codec_writes_prompts(lines, tmp_path):
+    data = data_of(lines)
+    config = data_config(lines)
+    codec = config.codec({}, tmp_path)
+    prompt = codec.chat(turns("how are you"))
+    assert tokenizer().decode(prompt) == "<s><|im_start|>user\nhow are you<|im_end|>\n<|im_start|>assistant\n"
+    assert codec.decode(codec.encode("how are you")) == "how are you"
+    assert codec.stop_tokens == data.codec.stop_tokens
+    with pytest.raises(DataError, match=r"messages\[0\]\.role"):
+        codec.chat([{"role": "me", "content": "x"}])
+
+
+def data_config(path: Path) -> ChatConfig:
+    return ChatConfig(path=str(path), tokenizer=str(tokenizer_in(path.parent / ".tokenizer")))
+
+
+def test_new_prompts_are_rows_without_answers_and_lines_of_text(lines, tmp_path):
+    path = tmp_path / "new.txt"
+    path.write_text('how are you\n\n{"prompt": "fine"}\n')
+    more = write_lines(tmp_path / "new.jsonl", [{"messages": turns("sure?", "no")}, {"instruction": "a", "input": "b"}])
+    found = data_config(lines).unlabeled([path, more], {}, tmp_path)
+    prompts = [tokenizer().decode(it["input_ids"]).split("user\n")[1].split("<|")[0] for it in found.dataset]
+    assert prompts == ["how are you", "fine", "sure?", "a\n\nb"]
+    assert found.names == [f"{path}:1", f"{path}:3", f"{more}:1", f"{more}:2"]
+    with pytest.raises(DataError, match=r"new\.jsonl:1: expected one of the columns messages, prompt"):
+        data_config(lines).unlabeled([write_lines(more, [{"x": 1}])], {}, tmp_path)
+
+
+def test_a_run_keeps_the_tokenizer_and_no_weights(lines, tmp_path):
+    directory = tokenizer_in(tmp_path / "model")
+    for name in ("model.safetensors", "model.safetensors.index.json", "config.json"):
+        (directory / name).write_text("{}")
+    kept = {*data_of(lines, tokenizer=str(directory)).files}
+    assert {"tokenizer/tokenizer.json", "tokenizer/tokenizer_config.json", "tokenizer/config.json"} <= kept
+    assert not [it for it in kept if "safetensors" in it]

@@ -1,0 +1,138 @@
+"""Which tokens of a conversation are there, and on which there is a loss: beside transformers' own."""
+
+from typing import Any
+
+import pytest
+
+from burnlike.data.chat.formats import Conversation
+from burnlike.data.chat.templates import ChatTemplate, WrongConversation
+from burnlike.errors import DataError
+
+from .samples import CHATML, MARKED, tokenizer, tokenizer_in, turns
+
+TALK = turns("what is it", "it is fine 👍", "sure?", "yes\n")
+
+
+def encoded(directory: Any, template: str | None, messages: Any, loss: str = "answers", **options: Any) -> Any:
+    made = ChatTemplate(tokenizer_in(directory, template), options.pop("chat_template", None), **options)
+    (found,) = made.encode([Conversation(messages)], loss)
+    return found
+
+
+def texts(found: Any) -> list[str]:
+    """What there is a loss on, piece by piece."""
+    pieces, last = [], False
+    for token, counted in zip(found.tokens, found.counts, strict=True):
+        if counted and not last:
+            pieces.append([])
+        if counted:
+            pieces[-1].append(token)
+        last = counted
+    return [tokenizer().decode(it) for it in pieces]
+
+
+def test_marked_answers_are_those_of_transformers(tmp_path):
+    found = encoded(tmp_path, MARKED, TALK)
+    wanted = tokenizer(MARKED).apply_chat_template(
+        TALK, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
+    )
+    assert found.tokens == wanted["input_ids"]
+    assert found.counts == [bool(it) for it in wanted["assistant_masks"]]
+
+
+def test_answers_found_by_prefixes_are_the_marked_ones(tmp_path):
+    assert encoded(tmp_path / "a", CHATML, TALK) == encoded(tmp_path / "b", MARKED, TALK)
+
+
+def test_answers_end_in_the_token_that_ends_them_and_not_in_what_follows(tmp_path):
+    assert texts(encoded(tmp_path, CHATML, TALK)) == ["it is fine 👍<|im_end|>", "yes\n<|im_end|>"]
+
+
+def test_an_end_that_the_template_leaves_unmarked_is_learned(tmp_path):
+    outside = MARKED.replace("<|im_end|>{% endgeneration %}", "{% endgeneration %}<|im_end|>")
+    assert texts(encoded(tmp_path, outside, TALK)) == ["it is fine 👍<|im_end|>", "yes\n<|im_end|>"]
+
+
+def test_the_last_answer_alone_and_all_tokens(tmp_path):
+    assert texts(encoded(tmp_path, CHATML, TALK, "last_answer")) == ["yes\n<|im_end|>"]
+    assert texts(encoded(tmp_path, MARKED, TALK, "last_answer")) == ["yes\n<|im_end|>"]
+    assert all(encoded(tmp_path, CHATML, TALK, "all").counts[:-1])
+
+
+def test_a_template_without_an_end_gets_the_token_that_ends_texts(tmp_path):
+    found = encoded(tmp_path, None, turns("what is", " it"), chat_template="plain")
+    assert tokenizer().decode(found.tokens) == "what is it</s>"
+    assert texts(found) == [" it</s>"]
+
+
+@pytest.mark.parametrize("name", ["chatml", "alpaca"])
+def test_templates_of_burnlike_end_each_answer(tmp_path, name):
+    ends = [it.rsplit("<", 1)[1] for it in texts(encoded(tmp_path, None, TALK, chat_template=name))]
+    assert ends == [{"chatml": "|im_end|>", "alpaca": "/s>"}[name]] * 2
+
+
+def test_the_token_that_begins_texts_is_there_once(tmp_path):
+    made = tokenizer()
+    made.add_bos_token = True
+    made.save_pretrained(tmp_path)
+    (found,) = ChatTemplate(tmp_path, None).encode([Conversation(TALK)], "answers")
+    assert [it for it in found.tokens if it == made.bos_token_id] == [made.bos_token_id]
+
+
+def test_a_system_message_of_the_config_comes_first_where_there_is_none(tmp_path):
+    found = encoded(tmp_path, CHATML, TALK, system="be brief")
+    assert tokenizer().decode(found.tokens).startswith("<s><|im_start|>system\nbe brief<|im_end|>\n<|im_start|>user")
+    own = [{"role": "system", "content": "other"}, *TALK]
+    assert "be brief" not in tokenizer().decode(encoded(tmp_path, CHATML, own, system="be brief").tokens)
+
+
+def test_a_template_whose_prefixes_change_is_refused_with_what_to_do(tmp_path):
+    counted = "{{ messages | length }} messages\n" + CHATML
+    found = encoded(tmp_path, counted, TALK)
+    assert isinstance(found, WrongConversation)
+    assert "messages[1]: the chat template of the tokenizer" in str(found)
+    assert "data.loss: last_answer" in str(found)
+    assert texts(encoded(tmp_path, counted.replace("length", "join('') | replace(' ', '')"), TALK, "all"))
+
+
+def test_what_a_template_says_of_a_conversation_is_told(tmp_path):
+    strict = "{% if messages[0].role != 'system' %}{{ raise_exception('a system message first') }}{% endif %}" + CHATML
+    assert "refuses the conversation: a system message first" in str(encoded(tmp_path, strict, TALK))
+
+
+def test_tools_reach_the_template(tmp_path):
+    shows = "{% for tool in tools %}{{ tool.function.name }}({{ tool.function.description }})\n{% endfor %}" + CHATML
+    made = ChatTemplate(tokenizer_in(tmp_path, shows), None)
+    tool = {"type": "function", "function": {"name": "add", "description": "the sum"}}
+    (found,) = made.encode([Conversation(TALK, [tool])], "answers")
+    assert isinstance(found, tuple)
+    assert tokenizer().decode(found.tokens).startswith("add(the sum)\n<s>")
+
+
+def test_what_ends_an_answer_is_known(tmp_path):
+    ids = tokenizer().convert_tokens_to_ids(["</s>", "<|im_end|>"])
+    assert ChatTemplate(tokenizer_in(tmp_path), None).end_tokens == {*ids}
+    assert ChatTemplate(tokenizer_in(tmp_path), "plain").end_tokens == {ids[0]}
+
+
+def test_a_tokenizer_without_a_template_asks_for_one(tmp_path):
+    with pytest.raises(DataError, match=r"no chat template; name one by data\.chat_template: .*chatml, alpaca, plain"):
+        ChatTemplate(tokenizer_in(tmp_path, None), None)
+
+
+def test_a_template_from_a_file(tmp_path):
+    path = tmp_path / "mine.jinja"
+    path.write_text("{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}")
+    found = encoded(tmp_path / "tokenizer", None, turns("how are you", "fine"), chat_template=str(path))
+    assert tokenizer().decode(found.tokens) == "user: how are you\nassistant: fine\n</s>"
+    assert texts(found) == ["assistant: fine\n</s>"]
+
+
+@pytest.mark.parametrize("files", [{}, {"tokenizer.json": "{"}])
+def test_directories_without_a_tokenizer(tmp_path, files):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=r"data\.tokenizer: .* has no tokenizer that transformers reads"):
+        ChatTemplate(tmp_path, None)
+    with pytest.raises(DataError, match="expected a directory"):
+        ChatTemplate(tmp_path / "none", None)
