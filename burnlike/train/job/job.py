@@ -223,7 +223,7 @@ class Job:
                 written = copy.deepcopy(model)
             read_weights(written, run.path)
             said = self.task.finish(self, written)
-            write_results(run.path, values, said, {"step": self.learner.step, "weights": weights})
+            write_results(run.path, values, said, step=self.learner.step, weights=weights)
         self.parallel.broadcast(None)
         return RunResult(learning, values, said, self.learner.step, weights)
 

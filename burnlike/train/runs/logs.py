@@ -125,9 +125,7 @@ class MetricsLog:
         return [json.loads(line) for line in read_regular(self.path).decode().splitlines()]
 
 
-def write_results(
-    run: Path, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any], facts: Mapping[str, Any]
-) -> None:
+def write_results(run: Path, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any], **facts: Any) -> None:
     """Write the loss and metrics over all of each split, by its label what the task says, numbers or text, and facts
     such as the step that they are of.
     """

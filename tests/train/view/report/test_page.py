@@ -114,6 +114,9 @@ def hostile_run(path: Path) -> Path:
     found = [line(step, EVIL, **{EVIL: 1.0, "loss": 1.0}) for step in (1, 2)]
     run = make_run(path, [*lines(), *found], f"seed: {json.dumps(EVIL)}\n{json.dumps(EVIL)}: 1\n")
     write_results(run, {EVIL: {EVIL: 1.0}}, {EVIL: EVIL, "long": EVIL * 10, "right to left": "\u202egnp.exe\x1b[2J"})
+    evaluation = {"split": EVIL, "time": EVIL, "step": EVIL, "weights": EVIL, "values": {EVIL: 1.0, "loss": 1.0}}
+    (run / "evaluations").mkdir()
+    (run / "evaluations" / "a.json").write_text(json.dumps(evaluation))
     (run / "environment.json").write_text(json.dumps({EVIL: EVIL, "git": {"commit": EVIL}, "command": [EVIL]}))
     (run / "log.txt").write_text(
         f"2026-01-01T10:00:00+00:00 starting at step 0 of 9\n2026-01-01T10:00:00+00:00 failed: {EVIL}\n"
