@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader as TorchLoader
 from ..errors import BatchSizeError, DataError
 from .batching import MEND, BatchMaker, Made, OnBadItem, Request, bad_batch, copied_ahead, end_with_parent, to_device
 from .dataset import Batcher, Dataset
-from .orders import Sampling, check_balanced, order_of_pass
+from .orders import Sampling, by_steps, check_balanced, order_of_pass
 
 Item = TypeVar("Item")
 Batch = TypeVar("Batch")
@@ -213,7 +213,7 @@ class DataLoader(Generic[Item, Batch]):
             DataError: it was saved by a loader with other batches; the position is as before.
         """
         times, own_times = int(state.get("accumulation_steps", self.accumulation_steps)), self.accumulation_steps
-        before, now = _by_steps({"sampling": "all", **state}, times), _by_steps(self._identity(), own_times)
+        before, now = by_steps({"sampling": "all", **state}, times), by_steps(self._identity(), own_times)
         if before["batch_size"] != now["batch_size"]:
             raise BatchSizeError(
                 f"the saved loader position is one of other batches: a step took {before['batch_size']} items,"
@@ -293,19 +293,11 @@ class DataLoader(Generic[Item, Batch]):
         key = (self.seed, len(self.dataset), number)
         order = self._passes.get(key)
         if order is None:
-            order = order_of_pass(
-                self.dataset, self.seed, number, self.sampling, self._joined * self.accumulation_steps
-            )
+            step_size = self._joined * self.accumulation_steps
+            order = order_of_pass(self.dataset, self.seed, number, self.sampling, step_size)
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
         return order[start:stop].tolist()
-
-
-def _by_steps(identity: Mapping[str, Any], accumulation_steps: int) -> dict[str, Any]:
-    """The identity of a loader with numbers of optimizer steps in place of those of batches."""
-    items, batches = (int(identity.get(name) or 0) for name in ("batch_size", "steps_per_epoch"))
-    steps = -(-batches // accumulation_steps)
-    return {**identity, "batch_size": items * accumulation_steps, "steps_per_epoch": steps}
 
 
 def _same(made: Made) -> Made:
