@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import burnlike.config.registry as registry
 from burnlike._lazy import resolve
-from burnlike.config import Config, ModuleConfig
+from burnlike.config import Config, ModuleConfig, TaskConfig
 from burnlike.config.node import Node, child
 from burnlike.config.root_keys import EXTENSION, INPUTS, Input, inputs_of, parsed_input
 from burnlike.config.tree import DEFAULTS, read_tree
@@ -101,6 +101,8 @@ def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ())
         model, said = config, inputs_of(tree.root, ModuleConfig)
     else:
         model, said = getattr(config, "model", None), None
+        if isinstance(model, ModuleConfig) and isinstance(task := getattr(config, "task", None), TaskConfig):
+            model = model.for_task(task.head, None)
     if not isinstance(model, ModuleConfig):
         raise ConfigError(f"{path}: expected the config of a model or of a training, got {type(config).__name__}")
     examples = (Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items())

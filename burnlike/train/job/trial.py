@@ -254,6 +254,8 @@ def traced(config: Any, tree: Node, inputs: list[Input]) -> tuple[Trace, list[Pr
     path, model = ("", config) if isinstance(config, ModuleConfig) else ("model", getattr(config, "model", None))
     if not isinstance(model, ModuleConfig):
         raise ConfigError(f"--shapes: {type(config).__name__} has no model")
+    if isinstance(config, TrainConfig):
+        model = model_config(config, None)
     place = find(tree, path).place
     given = inputs or implied_inputs(config, model, tree)
     try:
