@@ -15,6 +15,7 @@ from burnlike.errors import CheckpointError, ConfigError, DataError, RunDirError
 from burnlike.record import open_record
 from burnlike.train import Job, LoadedRun, PlainRenderer, RunDir, TrainConfig, load_run, read_run
 from burnlike.train.job.evaluation import evaluate_run
+from burnlike.train.job.prediction import predictions
 
 YAML = """
 data: {type: Csv, path: rows.csv, target: kind, validation_fraction: 0.3}
@@ -173,9 +174,22 @@ def test_a_run_whose_facts_are_damaged_says_so(folder: Path) -> None:
     (folder / "damaged" / "data.json").write_text("{")
     with pytest.raises(RunDirError, match="can't be read"):
         load_run("damaged")
-    (folder / "damaged" / "data.json").write_text(json.dumps({"classes": ["a", "b", "c"], "facts": {}}))
-    with pytest.raises(DataError, match="expected the classes of the run damaged, a, b, c"):
+    kept = json.loads((folder / "run" / "data.json").read_text())
+    (folder / "damaged" / "data.json").write_text(json.dumps({**kept, "facts": {"features": []}}))
+    with pytest.raises(RunDirError, match=r"data.json lacks 'columns'"):
         evaluate_run(load_run("damaged"), said={})
+    with pytest.raises(RunDirError, match=r"data.json lacks 'columns'"):
+        [*predictions(load_run("damaged"), [folder / "rows.csv"])]
+
+
+def test_a_run_of_an_older_release_is_measured_on_its_own_data(folder: Path) -> None:
+    shutil.copytree(folder / "run", folder / "older")
+    (folder / "older" / "data.json").unlink()
+    found = evaluate_run(load_run("older"), "valid", said={})
+    assert found.values == result(folder / "run")["values"]["valid"]
+    (folder / "older" / "data.json").write_text(json.dumps({"classes": ["a", "b", "c"], "facts": {}}))
+    with pytest.raises(DataError, match="expected the classes of the run older, a, b, c"):
+        evaluate_run(load_run("older"), said={})
 
 
 def test_runs_are_compared_and_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

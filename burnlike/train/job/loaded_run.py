@@ -1,7 +1,8 @@
 """LoadedRun: the model of a run, to be measured and used."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ from torch import nn
 
 from ...config.overrides import Option
 from ...data.sources.splits import classes_of, outputs_of
-from ...errors import CheckpointError, DataError
+from ...errors import CheckpointError, DataError, RunDirError
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..learner.configs import BestMetricConfig
 from ..learner.ema import Ema
-from ..runs.data_facts import FOLDER, kept_facts
+from ..runs.data_facts import FOLDER, NAME, kept_facts
 from ..runs.logs import read_metrics
 from ..runs.run_dir import config_of
 from ..runs.run_files import results_of
@@ -52,9 +53,23 @@ class LoadedRun:
         """The copies of files of the data, such as a tokenizer."""
         return self.path / FOLDER
 
+    @contextmanager
+    def knowing(self) -> Iterator[None]:
+        """Say of what lacks among the facts of the data where it should be."""
+        try:
+            yield
+        except KeyError as error:
+            raise RunDirError(
+                f"{self.path / NAME} lacks {error}, without which the data can't be read as the training has read it; it"
+                " was changed, or written by another release: put the file back, or train again"
+            ) from error
+
     def read_data(self, config: Any = None) -> Any:
         """Read a data set, the run's own or that of another config, as the model knows it: with its classes."""
-        data = (config or self.config.data).init_with(self.facts, self.directory)
+        chosen = config or self.config.data
+        with self.knowing():
+            # A run of an older release has learned nothing that it could tell.
+            data = chosen.init() if {*self.facts} == {"classes"} else chosen.init_with(self.facts, self.directory)
         found = classes_of(data)
         if found is not None and self.classes is not None and found != list(self.classes):
             raise DataError(

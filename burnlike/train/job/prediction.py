@@ -26,7 +26,8 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
         ConfigError: the data or the task of the run has no predictions.
     """
     config = run.config
-    inputs = config.data.unlabeled(sources, run.facts, run.directory)
+    with run.knowing():
+        inputs = config.data.unlabeled(sources, run.facts, run.directory)
     if len(inputs.names) == 0:
         raise DataError("predict: expected at least one input, got none")
     splits = Splits(inputs.dataset, inputs.dataset, inputs.batcher)
