@@ -36,8 +36,8 @@ class LoadedRun:
         task: what it was trained for.
         classes: the names of the classes, by number; None where the data has none.
         facts: what else is known of the data, such as the names of its features.
-        step: of the weights, and `weights` which they are: of the `best` validation, the `last` ones, their average (`ema`), of a
-            `checkpoint` that was named.
+        step: of the weights, and `weights` which they are: of the `best` validation, the `last` ones, their average
+            (`ema`), or of a `checkpoint` that was named.
     """
 
     def __init__(
@@ -68,8 +68,8 @@ class LoadedRun:
         """Read a data set, the run's own or that of another config, as the model knows it: with its classes."""
         chosen = config or self.config.data
         with self.knowing():
-            # A run of an older release has learned nothing that it could tell.
-            data = chosen.init() if {*self.facts} == {"classes"} else chosen.init_with(self.facts, self.directory)
+            is_old = {*self.facts} == {"classes"}  # a run of a release that kept nothing else
+            data = chosen.init() if is_old else chosen.init_with(self.facts, self.directory)
         found = classes_of(data)
         if found is not None and self.classes is not None and found != list(self.classes):
             raise DataError(
