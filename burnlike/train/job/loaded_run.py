@@ -60,8 +60,8 @@ class LoadedRun:
             yield
         except KeyError as error:
             raise RunDirError(
-                f"{self.path / NAME} lacks {error}, without which data can't be read as the training has read it; it was"
-                " changed, or written by another release: put the file back, or train again"
+                f"{self.path / NAME} lacks {error}, without which data can't be read as the training has read it;"
+                " it was changed, or written by another release: put the file back, or train again"
             ) from error
 
     def read_data(self, config: Any = None) -> Any:
