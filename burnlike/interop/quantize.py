@@ -76,7 +76,7 @@ def _scheme(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def _clone_in_parts() -> None:
-    """Let copies of NF4 tensors be equal: torchao's `clone` rounds what they stand for again, in blocks of 256 scales."""
+    """Let copies of NF4 tensors be equal: `clone` of torchao rounds again what they stand for, in other blocks."""
     nf4: Any = importlib.import_module("torchao.quantization.quantize_.workflows.nf4.nf4_tensor")
 
     def clone(function: Any, arguments: Any, keywords: Any = None) -> Tensor:

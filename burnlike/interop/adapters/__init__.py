@@ -1,1 +1,1 @@
-"""Low-rank adapters of a model's layers, in the files of peft."""
+"""Low-rank adapters of whole models: which layers get some, peft's files, and merging."""

@@ -1,0 +1,123 @@
+"""Adds low-rank adapters to the layers of a model, and merges them into its weights."""
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..._dtypes import FloatName
+from ...errors import ArgumentError, ModuleTreeError
+from ...module import LoraConfig
+from ...module.adapters.layers import Dequantized, Lora, kind_of
+from ...module.adapters.parametrized import give_back, restoring, take_over
+from ...module.torch_objects.quantized import dequantized, is_quantized
+from ...module.torch_objects.wrappers import own_class, parametrizations_of
+from .layers import AdaptedLayer, adaptable, adapted
+
+
+class AdapterOptions(NamedTuple):
+    """Of one layer's adapter, whose part is scaled by alpha / rank, or alpha / sqrt(rank) (`rslora`)."""
+
+    rank: int
+    alpha: float
+    dropout: float = 0.0
+    dora: bool = False
+    rslora: bool = False
+    dtype: FloatName | None = None
+
+
+def add_adapters(
+    model: nn.Module, layers: Mapping[AdaptedLayer, AdapterOptions], trained: Collection[str] = ()
+) -> None:
+    """Freeze a model, and add a trainable adapter to each of the layers; modules at the paths `trained` stay trainable.
+
+    Of linear layers `a` is drawn as `nn.Linear` draws its weight, of embeddings `b` from N(0, 1); the other is 0.
+
+    Raises:
+        ModuleTreeError: a layer has an adapter, or something else computes its weight. The model is as it was.
+        ArgumentError: dropout is meant for a layer whose code reads its weight itself.
+    """
+    before = [restoring(layer.module) for layer in layers]
+    try:
+        for layer, options in layers.items():
+            _add(layer, options)
+    except BaseException:
+        for restore in before:
+            restore()
+        raise
+    for tensor in model.parameters():
+        tensor.requires_grad_(False)
+    for path in trained:
+        model.get_submodule(path).requires_grad_(True)
+    for layer in layers:
+        layer.lora.requires_grad_(True)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def _add(layer: AdaptedLayer, options: AdapterOptions) -> None:
+    list_of = parametrizations_of(layer.module).get("weight")
+    if list_of is not None:
+        if len(list_of._modules) != 1 or not isinstance(list_of._modules["0"], Dequantized):
+            raise ModuleTreeError(f"'{layer.path}' has a parametrized weight already: fold it in, or leave it out")
+        give_back(layer.module, "weight")
+    own, weight = own_class(layer.module), layer.weight
+    is_computed = kind_of(own) not in (None, "embedding") or own.__module__.startswith("burnlike.nn.linear")
+    if options.dropout and layer.kind != "embedding" and not is_computed:
+        raise ArgumentError(f"dropout: {own.__name__} '{layer.path}' reads its weight itself, and takes no dropout")
+    if getattr(layer.module, "max_norm", None) is not None:
+        raise ArgumentError(f"targets: the embedding '{layer.path}' has a max_norm, which changes its weight")
+    dtype = options.dtype or ("float32" if weight.dtype.itemsize < 4 else None)
+    config = LoraConfig(rank=options.rank, alpha=options.alpha, dtype=dtype)
+    lora = Lora(config, weight, transposed=layer.kind == "linear", dropout=options.dropout, dora=options.dora)
+    if options.rslora:
+        lora.scale = options.alpha / math.sqrt(options.rank)
+    with torch.no_grad():
+        if layer.kind == "embedding":
+            lora.a.zero_()
+            lora.b.normal_()
+        else:
+            bound = 1 / math.sqrt(lora.a.shape[0])
+            lora.a.uniform_(-bound, bound)
+    take_over(layer.module, "weight", lora)
+
+
+@torch.no_grad()
+def merge_adapters(model: nn.Module) -> nn.Module:
+    """Add all adapters to the weights of their layers, in place, and make quantized weights plain; returns the model.
+
+    A weight that was tied to another, which has no adapter, is one of its own then; of a model of transformers its
+    config says so.
+    """
+    layers = adapted(model)
+    for layer in adaptable(model).values():
+        list_of = parametrizations_of(layer.module).get("weight")
+        if layer.path not in layers and list_of is not None and isinstance(list_of._modules["0"], Dequantized):
+            weight = dequantized(list_of.original)
+            give_back(layer.module, "weight")
+            layer.module._parameters["weight"] = nn.Parameter(weight, requires_grad=False)
+    for layer in layers.values():
+        base = layer.weight
+        effective = layer.lora(base)  # pyright: ignore[reportOptionalCall]
+        kept = dequantized(base).dtype if is_quantized(base) else base.dtype
+        give_back(layer.module, "weight")
+        layer.module._parameters["weight"] = nn.Parameter(effective.to(kept).contiguous(), requires_grad=False)
+    _untie(model)
+    for tensor in model.parameters():
+        if tensor.is_floating_point():
+            tensor.requires_grad_(True)
+    return model
+
+
+def _untie(model: Any) -> None:
+    """Say in the config of a model of transformers that its tables are two, where one of them has changed."""
+    config = getattr(model, "config", None)
+    if config is None or not callable(getattr(model, "get_input_embeddings", None)):
+        return
+    tables: list[Tensor | None] = []
+    for ask in ("get_input_embeddings", "get_output_embeddings"):
+        found = getattr(model, ask, lambda: None)()
+        tables.append(getattr(found, "weight", None))
+    for part in (config, config.get_text_config()):
+        if getattr(part, "tie_word_embeddings", False) and None not in tables and tables[0] is not tables[1]:
+            part.tie_word_embeddings = False

@@ -1,0 +1,155 @@
+"""The layers of a model that can have a low-rank adapter, and which of them are meant."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from torch import Tensor, nn
+
+from ...errors import ModuleTreeError, nearest
+from ...module.adapters.layers import Lora, kind_of
+from ...module.torch_objects.wrappers import own_class, parametrizations_of
+from ...nn import Embedding, Linear
+
+ALL_LINEAR = "all-linear"
+_SHOWN = 12
+
+
+class AdaptedLayer(NamedTuple):
+    """A layer whose `weight` has an adapter, or can have one."""
+
+    path: str
+    module: nn.Module
+    kind: Literal["linear", "conv1d", "embedding"]
+
+    @property
+    def weight(self) -> Tensor:
+        """The tensor that is held, without an adapter."""
+        list_of = parametrizations_of(self.module).get("weight")
+        return self.module._parameters["weight"] if list_of is None else list_of.original  # pyright: ignore[reportReturnType]
+
+    @property
+    def lora(self) -> Lora | None:
+        list_of = parametrizations_of(self.module).get("weight")
+        found = None if list_of is None else list_of._modules["0"]
+        return found if isinstance(found, Lora) else None
+
+
+def adaptable(model: nn.Module) -> dict[str, AdaptedLayer]:
+    """The linear layers and embeddings, of torch, transformers and ours, by their paths."""
+    found = ((path, module, _kind(own_class(module))) for path, module in model.named_modules())
+    return {path: AdaptedLayer(path, module, kind) for path, module, kind in found if kind is not None}
+
+
+def adapted(model: nn.Module) -> dict[str, AdaptedLayer]:
+    """The layers with an adapter, by their paths."""
+    return {path: layer for path, layer in adaptable(model).items() if layer.lora is not None}
+
+
+def _kind(own: type) -> Any:
+    if issubclass(own, Linear | Embedding):
+        return "conv1d" if issubclass(own, Linear) else "embedding"  # weights are `[d_input, d_output]`
+    if (kind := kind_of(own)) is not None:
+        return kind
+    return "linear" if issubclass(own, nn.Linear) else "embedding" if issubclass(own, nn.Embedding) else None
+
+
+def output_layers(model: nn.Module) -> set[str]:
+    """The paths of the layer of a model of transformers that gives the logits of tokens."""
+    ask = getattr(model, "get_output_embeddings", None)
+    try:
+        found = ask() if callable(ask) else None
+    except (AttributeError, NotImplementedError):
+        found = None
+    own = {path for path, it in model.named_modules() if it is found}
+    inputs = {id(it.weight) for it in adaptable(model).values() if it.kind == "embedding"}
+    return own | {path for path, it in adaptable(model).items() if it.kind != "embedding" and id(it.weight) in inputs}
+
+
+def select(
+    model: nn.Module,
+    targets: str | Sequence[str],
+    *,
+    exclude: str | Sequence[str] = (),
+    saved: Collection[str] = (),
+    layers: Collection[int] | None = None,
+    patterns: Sequence[str] = (),
+) -> dict[str, AdaptedLayer]:
+    """The layers that are meant, as peft chooses them.
+
+    Args:
+        targets: ends of paths, `all-linear`, or a regular expression for whole paths.
+        exclude: the same, of those that are not meant.
+        saved: names of modules that are trained whole, and so have no adapters in them.
+        layers: numbers of the layers in which ends of paths are meant; None for all.
+        patterns: what stands before such a number, as a regular expression.
+
+    Raises:
+        ModuleTreeError: an end or the expression fits no layer that can have an adapter.
+    """
+    known, modules = adaptable(model), [path for path, _ in model.named_modules()]
+    whole = [rf"(^|.*\.){name}($|\..*)" for name in saved]
+    if targets == ALL_LINEAR or [*targets] == [ALL_LINEAR]:
+        left_out = output_layers(model) | {it for it in known if any(re.match(pattern, it) for pattern in whole)}
+        found = {path: it for path, it in known.items() if it.kind != "embedding" and path not in left_out}
+        if not found:
+            raise ModuleTreeError(f"targets: {type(model).__name__} has no linear layer: {_listed(known)}")
+        return {path: it for path, it in found.items() if not _fits(path, exclude)}
+    wanted = [targets] if isinstance(targets, str) else targets
+    chosen: set[str] = set()
+    for one in wanted:
+        fitting = [path for path in modules if _fits(path, targets if isinstance(targets, str) else [one])]
+        fitting = [path for path in fitting if not any(re.match(pattern, path) for pattern in whole)]
+        if not isinstance(targets, str) and layers is not None:
+            fitting = [path for path in fitting if _number(path, patterns) in layers]
+        if not fitting:
+            ends = sorted({path.rpartition(".")[2] for path in known})
+            raise ModuleTreeError(f"targets: no layer '{one}'{nearest(one, ends)}; {_listed(known)}")
+        if others := [path for path in fitting if path not in known]:
+            kind = type(model.get_submodule(others[0])).__name__
+            raise ModuleTreeError(f"targets: '{others[0]}' is a {kind}, which takes no adapter; {_listed(known)}")
+        chosen |= {*fitting}
+    return {path: it for path, it in known.items() if path in chosen and not _fits(path, exclude)}
+
+
+def _fits(path: str, wanted: str | Iterable[str]) -> bool:
+    if isinstance(wanted, str):
+        return re.fullmatch(wanted, path) is not None
+    return any(path == end or path.endswith(f".{end}") for end in wanted)
+
+
+def _number(path: str, patterns: Sequence[str]) -> int | None:
+    """The number of the layer that a path is in."""
+    forms = [rf"(?:^|.*?\.){it}\.(?P<idx>\d+)\." for it in patterns] or [r".*?\.[^.]*\.(?P<idx>\d+)\."]
+    found = next(filter(None, (re.match(form, path) for form in forms)), None)
+    return None if found is None else int(found["idx"])
+
+
+def _listed(known: Mapping[str, AdaptedLayer]) -> str:
+    ends = [*dict.fromkeys(path.rpartition(".")[2] for path, it in known.items())]
+    more = ", ..." if len(ends) > _SHOWN else ""
+    return f"there are {', '.join(ends[:_SHOWN])}{more}" if ends else "there are no linear layers and no embeddings"
+
+
+def trained_modules(model: nn.Module) -> Iterator[str]:
+    """The paths of the modules that are trained whole beside adapters, the outermost ones.
+
+    Raises:
+        ModuleTreeError: a parameter is trained in a module of which others are not.
+    """
+    inside = {id(it) for layer in adapted(model).values() for it in layer.lora.parameters()}  # pyright: ignore[reportOptionalMemberAccess]
+    done: list[str] = []
+    for path, module in model.named_modules():
+        if any(path.startswith(f"{it}.") for it in done):
+            continue
+        own = [it for it in module.parameters() if id(it) not in inside]
+        if own and all(it.requires_grad for it in own) and len(own) == len([*module.parameters()]) and path:
+            done.append(path)
+            yield path
+    whole = {id(it) for path in done for it in model.get_submodule(path).parameters()}
+    for path, tensor in model.named_parameters():
+        if tensor.requires_grad and id(tensor) not in whole and id(tensor) not in inside:
+            raise ModuleTreeError(
+                f"'{path}' is trained, and others of its module are not, for which adapters' files have no place: train"
+                " all of the module, or freeze it"
+            )

@@ -1,0 +1,215 @@
+"""`adapter_config.json`, as peft writes it: read into what it means here, and written."""
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from ..._regular_file import read_regular
+from ...errors import RecordFormatError, RecordIOError, nearest
+from .adding import AdapterOptions
+from .layers import ALL_LINEAR, AdaptedLayer, select
+
+CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
+_MOST_BYTES = 4 << 20
+
+_READ: dict[str, tuple[type, ...]] = {
+    "peft_type": (str,),
+    "r": (int,),
+    "lora_alpha": (int, float),
+    "lora_dropout": (int, float),
+    "target_modules": (list, str),
+    "exclude_modules": (list, str),
+    "use_rslora": (bool,),
+    "use_dora": (bool,),
+    "modules_to_save": (list,),
+    "rank_pattern": (dict,),
+    "alpha_pattern": (dict,),
+    "layers_to_transform": (list, int),
+    "layers_pattern": (list, str),
+    "base_model_name_or_path": (str,),
+    "task_type": (str,),
+}
+"""The keys that mean something here, and their types; null is as if a key were missing."""
+
+_WITHOUT_EFFECT = (
+    *("auto_mapping", "peft_version", "revision", "inference_mode", "runtime_config", "megatron_core"),
+    *("fan_in_fan_out", "qalora_group_size", "ensure_weight_tying"),
+)
+"""Keys that say where an adapter comes from, what the model's own layers say, or something about keys that are off."""
+
+_SAME_BASE = (True, False, "gaussian", "orthogonal", "eva")
+"""Values of `init_lora_weights` that leave the weights of the base as they are."""
+
+
+class PeftConfig(NamedTuple):
+    """What an adapter's config says, and where it was read."""
+
+    values: Mapping[str, Any]
+    path: str
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = self.values.get(key)
+        return default if found is None else found
+
+    def layers(self, model: nn.Module) -> dict[AdaptedLayer, AdapterOptions]:
+        """The layers of a model that have an adapter, with its options; a ModuleTreeError if there are none."""
+        numbers = self.get("layers_to_transform")
+        found = select(
+            model,
+            self.get("target_modules", ()),
+            exclude=self.get("exclude_modules", ()),
+            saved=self.get("modules_to_save", ()),
+            layers=None if numbers in (None, []) else [numbers] if isinstance(numbers, int) else numbers,
+            patterns=_listed(self.get("layers_pattern", ())),
+        )
+        return {layer: self._options(path) for path, layer in found.items()}
+
+    def _options(self, path: str) -> AdapterOptions:
+        rank = _by_pattern(self.get("rank_pattern", {}), path, self.get("r", 8))
+        alpha = _by_pattern(self.get("alpha_pattern", {}), path, self.get("lora_alpha", 8))
+        dropout, dora, rslora = (self.get(key, 0) for key in ("lora_dropout", "use_dora", "use_rslora"))
+        return AdapterOptions(rank, alpha, dropout, bool(dora), bool(rslora))
+
+    def saved_modules(self, model: nn.Module) -> list[str]:
+        """The paths of the modules that are trained whole."""
+        ends = self.get("modules_to_save", ())
+        return [path for path, _ in model.named_modules() if path and path.endswith(tuple(ends))] if ends else []
+
+
+def read_config(directory: str | os.PathLike[str]) -> PeftConfig:
+    """Read the config of an adapter.
+
+    Raises:
+        RecordIOError: there is none, or it can't be read.
+        RecordFormatError: it is no config of LoRA, or says something that is not known here.
+    """
+    path = Path(directory) / CONFIG_NAME
+    try:
+        values = json.loads(read_regular(path, _MOST_BYTES))
+    except OSError as error:
+        raise RecordIOError(f"{path}: can't be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordFormatError(f"{path}: is no JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise RecordFormatError(f"{path}: expected a mapping, got {type(values).__name__}")
+    if problems := _problems(values):
+        raise RecordFormatError(f"{path}: {'; '.join(problems)}")
+    return PeftConfig(values, str(path))
+
+
+def _problems(values: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the content of a config: with its types first, as the rest relies on them."""
+    if values.get("peft_type") != "LORA":
+        return [f"peft_type: expected LORA, got {values.get('peft_type')!r}"]
+    given = {key: value for key, value in values.items() if value is not None}
+    return [it for key, value in given.items() if (it := _problem(key, value))] or [*_wrong_values(given)]
+
+
+def _problem(key: str, value: Any) -> str:
+    if (types := _READ.get(key)) is not None:
+        fits = isinstance(value, types) and isinstance(value, bool) == (types == (bool,))
+        return "" if fits else f"{key}: expected {' or '.join(it.__name__ for it in types)}, got {value!r}"
+    if key == "bias":
+        return "" if value == "none" else f"bias: {value!r} trains the biases of the base, which is not known here"
+    if key == "init_lora_weights":
+        is_known = value in _SAME_BASE
+        return "" if is_known else f"{key}: {value!r} changes the weights of the base, which is not known here"
+    if key in _WITHOUT_EFFECT or value in (False, {}, [], ""):
+        return ""
+    return f"{key}: {str(value)[:80]!r} is not known here{nearest(key, [*_READ])}"
+
+
+def _wrong_values(given: Mapping[str, Any]) -> Iterable[str]:
+    if not given.get("target_modules"):
+        yield "target_modules: expected the layers with an adapter"
+    for key in ("target_modules", "exclude_modules", "modules_to_save", "layers_pattern"):
+        found = given.get(key)
+        if isinstance(found, list) and not all(isinstance(it, str) and it for it in found):
+            yield f"{key}: expected names, got {found!r}"
+        elif isinstance(found, str) and found != ALL_LINEAR and (problem := _pattern_problem(found)):
+            yield f"{key}: {problem}"
+    numbers = given.get("layers_to_transform")
+    if isinstance(numbers, list) and not all(type(it) is int for it in numbers):
+        yield f"layers_to_transform: expected numbers of layers, got {numbers!r}"
+    if not 0 <= given.get("lora_dropout", 0) < 1:
+        yield f"lora_dropout: expected a share >= 0 and < 1, got {given['lora_dropout']!r}"
+    counts = {"r": given.get("r", 8), **{f"rank_pattern.{it}": n for it, n in given.get("rank_pattern", {}).items()}}
+    sizes = {f"alpha_pattern.{it}": n for it, n in given.get("alpha_pattern", {}).items()}
+    for key, value in {"lora_alpha": given.get("lora_alpha", 8), **sizes, **counts}.items():
+        is_number = isinstance(value, int if key in counts else int | float) and not isinstance(value, bool)
+        if not is_number or value <= 0 or not math.isfinite(value):
+            yield f"{key}: expected {'a whole number' if key in counts else 'a number'} > 0, got {value!r}"
+    for key in ("rank_pattern", "alpha_pattern"):
+        yield from (f"{key}: {problem}" for it in given.get(key, {}) if (problem := _pattern_problem(it)))
+
+
+def _pattern_problem(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"{pattern!r} is no regular expression: {error}"
+    return ""
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _by_pattern(patterns: Mapping[str, Any], path: str, default: Any) -> Any:
+    return next((value for pattern, value in patterns.items() if re.match(rf"(.*\.)?({pattern})$", path)), default)
+
+
+def written_config(
+    model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str], base: str | None, task_type: str | None
+) -> dict[str, Any]:
+    """The config of the adapters that a model has, in peft's keys."""
+    loras = {path: it.lora for path, it in layers.items() if it.lora is not None}
+    ranks = {path: it.a.shape[1] for path, it in loras.items()}
+    alphas = {path: _whole(it.scale * it.a.shape[1]) for path, it in loras.items()}
+    rank, alpha = _most(ranks.values()), _most(alphas.values())
+    return {
+        "peft_type": "LORA",
+        "task_type": task_type,
+        "base_model_name_or_path": base,
+        "inference_mode": True,
+        "r": rank,
+        "lora_alpha": alpha,
+        "rank_pattern": {f"^{re.escape(path)}": it for path, it in ranks.items() if it != rank},
+        "alpha_pattern": {f"^{re.escape(path)}": it for path, it in alphas.items() if it != alpha},
+        "lora_dropout": _most([it.dropout for it in loras.values()]),
+        "target_modules": _targets(model, layers, saved),
+        "modules_to_save": saved or None,
+        "fan_in_fan_out": any(it.kind == "conv1d" for it in layers.values()),
+        "bias": "none",
+        "use_dora": any(it.magnitude is not None for it in loras.values()),
+        "use_rslora": False,
+        "init_lora_weights": True,
+    }
+
+
+def _targets(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str]) -> list[str] | str:
+    """Ends of paths that mean just these layers, or else a regular expression."""
+    ends = sorted({path.rpartition(".")[2] for path in layers})
+    if not any(it.isdigit() for it in ends):
+        found = {
+            path for path, _ in model.named_modules() if path in ends or path.endswith(tuple(f".{it}" for it in ends))
+        }
+        if found == {*layers}:
+            return ends
+    return "|".join(re.escape(path) for path in sorted(layers))
+
+
+def _most(values: Iterable[Any]) -> Any:
+    found = [*values]
+    return max({*found}, key=found.count)
+
+
+def _whole(value: float) -> int | float:
+    near = round(value)
+    return near if math.isclose(value, near, rel_tol=1e-15) else value
