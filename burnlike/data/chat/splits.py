@@ -13,12 +13,11 @@ from ..dataset import FileFingerprint
 from ..describing import MASKED, UNMASKED, histogram
 from ..sources.splits import Splits
 from .codec import ChatCodec, template_of
-from .configs import TEMPLATES, ChatConfig
+from .configs import ChatConfig
 from .conversations import NO_LOSS, ConversationBatcher, Conversations, PackedConversations, TokenRows
 from .files import Source, sources_of
 from .formats import Conversation, Format, WrongRow, format_of
-from .templates import TEMPLATE_NAME, TOKENIZER_FOLDER, Encoded, WrongConversation
-from .tokenizers import tokenizer_files
+from .templates import Encoded, WrongConversation
 
 _AT_ONCE = 512
 _SHOWN_ROWS = 20
@@ -56,10 +55,7 @@ class ChatData(Splits):
         self.format = _format_of(config, found)
         rows = {name: self._read(sources) for name, sources in found.items()}
         super().__init__(*self._split(rows, self._fingerprint_of(found)))
-        tokenizer = Path(config.tokenizer).expanduser()
-        self.files = {f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(tokenizer).items()}
-        if config.chat_template is not None and config.chat_template not in TEMPLATES:
-            self.files = {**self.files, TEMPLATE_NAME: Path(config.chat_template).expanduser()}
+        self.files = self.template.files
 
     @property
     def said(self) -> list[str]:

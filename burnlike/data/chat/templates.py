@@ -13,7 +13,7 @@ from ..._regular_file import read_regular
 from ...errors import DataError
 from .configs import TEMPLATES
 from .formats import Conversation, Messages
-from .tokenizers import built_in, read_tokenizer
+from .tokenizers import built_in, read_tokenizer, tokenizer_files
 
 TOKENIZER_FOLDER, TEMPLATE_NAME = "tokenizer", "chat_template.jinja"
 _GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -40,6 +40,7 @@ class ChatTemplate:
     Attributes:
         tokenizer: of transformers.
         name: of the template, for a person.
+        files: it is read from, by the names that a run keeps them by.
         end_tokens: those that end an answer.
         pad_token: what rows are filled up with.
     """
@@ -56,6 +57,9 @@ class ChatTemplate:
             DataError: a file is missing or damaged, or there is no template.
         """
         self.tokenizer = read_tokenizer(directory)
+        self.files = {f"{TOKENIZER_FOLDER}/{name}": file for name, file in tokenizer_files(directory).items()}
+        if template is not None and template not in TEMPLATES:
+            self.files[TEMPLATE_NAME] = Path(template).expanduser()
         self.eos_token: int | None = self.tokenizer.eos_token_id
         added = self.tokenizer.added_tokens_decoder.items()
         self.special = {*self.tokenizer.all_special_ids, *(number for number, it in added if it.special)}
