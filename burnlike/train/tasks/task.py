@@ -139,6 +139,11 @@ def call(model: nn.Module, inputs: Any) -> Any:
                 " does not take; turn it into tokens first (of Hugging Face's data sets: dataset.map(tokenizer)), and"
                 " name their column in data.columns"
             ) from error
+        if isinstance(inputs, Mapping) and isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
+            raise DataError(
+                f"data: batches have {', '.join(inputs)} by name, and {type(model).__name__} does not take these: use a"
+                " model that does, such as Pretrained, BertClassifier, or a Graph with `inputs:` of these names"
+            ) from error
         raise
 
 
