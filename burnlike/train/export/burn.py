@@ -13,7 +13,8 @@ from ...errors import BurnlikeError
 from ...record import BurnpackRecorder, Precision, Record
 from .files import placed
 from .rust.operations import IMPORTS
-from .rust.structs import Flow, Kind, Struct, Writer
+from .rust.parts import Flow, Kind, Struct
+from .rust.structs import Writer
 from .source import Source, example_of
 
 RECORD, CODE = "model.bpk", "model.rs"

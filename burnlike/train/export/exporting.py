@@ -1,5 +1,6 @@
 """Exports of a model: what each target takes, and the call of it."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -80,8 +81,10 @@ def _program(
         return lines + write_onnx(source, program, given, out, quantize)
     from .torch_program import write_program
 
-    if quantize is not None:
-        from ...interop.quantize import quantize_
+    if quantize is None:
+        return lines + write_program(source, program, given, out)
+    from ...interop.quantize import quantize_
 
-        quantize_(source.model, quantize)
-    return lines + write_program(source, program, given, out, coarse=quantize is not None)
+    rounded = program_of(copy.deepcopy(source.model), given, source.normalize if normalize else ())
+    quantize_(rounded.model, "int8")
+    return lines + write_program(source, rounded, given, out, reference=program)

@@ -1,7 +1,6 @@
 """Models as directories that transformers loads: its own as it saves them, ours by the tables of weights."""
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from ...config.root_keys import Input
+from ...data.chat.templates import TEMPLATE_NAME
 from ...errors import BurnlikeError
-from ...models import save_pretrained
+from ...models import save_for_transformers, save_pretrained
+from ...models.by_path.saving import copy_beside
 from .files import placed
 from .program import may_vary, outputs_of, program_of
 from .proof import proof, quiet
@@ -41,27 +42,30 @@ def write_directory(source: Source, out: Path, inputs: Sequence[Input] = ()) -> 
         made.mkdir()
         is_theirs = callable(getattr(source.model, "save_pretrained", None))
         if is_theirs:
-            from ...models.by_path.saving import save_for_transformers
-
-            save_for_transformers(source.model, made, _tokenizers(source))
+            save_for_transformers(source.model, made, tokenizers_of(source))
         else:
             save_pretrained(source.model, made, config=source.config, classes=source.classes)
-            for file in _tokenizers(source):
-                if file.is_dir():
-                    shutil.copytree(file, made, dirs_exist_ok=True)
-                else:
-                    shutil.copyfile(file, made / file.name)
+            copy_beside(tokenizers_of(source), made)
+        keep_template(source, made)
         lines = [f"hf        {out}, {_architecture(made)}"]
         if find_spec("transformers") is None:
             return [*lines, "checked   no: transformers is not installed"]
         return lines + _checked(source, made, inputs, is_theirs=is_theirs)
 
 
-def _tokenizers(source: Source) -> list[Path]:
+def tokenizers_of(source: Source) -> list[Path]:
     """The files of a tokenizer that the run keeps."""
     if source.run is None or not source.run.directory.is_dir():
         return []
     return sorted(it for it in source.run.directory.iterdir() if it.name.startswith(_TOKENIZER))
+
+
+def keep_template(source: Source, directory: Path) -> None:
+    """Write the chat template that a run's config says in place of the tokenizer's own."""
+    if source.run is None or getattr(source.run.config.data, "chat_template", None) is None:
+        return
+    codec: Any = source.run.config.data.codec(source.run.facts, source.run.directory)
+    (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
 
 
 def _architecture(directory: Path) -> str:

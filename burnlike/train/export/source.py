@@ -14,6 +14,10 @@ from ...config.root_keys import Input
 from ...data import transformed
 from ...data.sources.splits import outputs_of
 from ...errors import ArgumentError, BurnlikeError, ConfigError
+from ...interop import merge_adapters
+from ...interop.adapters.layers import adapted
+from ...models.lora.configs import LoRAConfig
+from ...nn.containers.configs import GraphConfig
 from ...record import load
 from ..job.loaded_run import LoadedRun
 from ..job.starting import model_config
@@ -57,12 +61,16 @@ class Example(NamedTuple):
 
 
 def source_of_run(run: LoadedRun) -> Source:
-    """The model of a run as it is used: adapters are merged where the task says so."""
+    """The model of a run as it is used: with low-rank adapters of its layers added to their weights, in place."""
     config = run.config
     normalize = [(it.mean, it.std) for it in config.transforms if tag_of(type(it)) == "Normalize"]  # pyright: ignore[reportAttributeAccessIssue]
     about = {"run": str(run.path), "step": run.step, "weights": run.weights, "facts": dict(run.facts)}
     model = run.task.export(run.model).to("cpu").eval()
-    return Source(model, model_config(config, outputs_of(run.classes, run.facts)), run.classes, normalize, about, run)
+    found = model_config(config, outputs_of(run.classes, run.facts))
+    if adapted(model):
+        merge_adapters(model)
+    base = found.of if isinstance(found, LoRAConfig) else found
+    return Source(model, base, run.classes, normalize, about, run)
 
 
 def source_of_config(config: ModuleConfig, record: Path) -> Source:
@@ -87,7 +95,7 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
     config: Any = source.config if source.run is None else source.run.config
     found = inputs or implied_inputs(config, source.config)
     torch.manual_seed(0)
-    return Example(_named(source.model, [_random(it) for it in found]), f"random values{reason}")
+    return Example(_named(source, [_random(it) for it in found]), f"random values{reason}")
 
 
 def _batch(run: LoadedRun) -> Any:
@@ -122,7 +130,7 @@ def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
         assert source.task is not None
         source.task.valid_step(source.model, batch)
     except _Called as call:
-        found = _bound(source.model, call.arguments, call.keywords)
+        found = _bound(source, call.arguments, call.keywords)
     else:
         kind = type(source.model).__name__
         raise ConfigError(f"the task never calls the forward of this {kind}: say by --input what it takes")
@@ -134,26 +142,27 @@ def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
     return {name: it for name, it in found.items() if isinstance(it, Tensor) and name not in _NOT_FOR_USE}
 
 
-def _bound(model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call by their names in the signature of the forward."""
-    signature = inspect.signature(model.forward)
+def _bound(source: Source, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by their names in the signature of the forward, or in the config of a graph."""
+    signature = inspect.signature(source.model.forward)
+    names = source.config.inputs if isinstance(source.config, GraphConfig) else ()
     try:
         found = signature.bind(*arguments, **keywords).arguments
     except TypeError as error:
-        raise ArgumentError(f"{type(model).__name__} can't be called so: {error}") from error
+        raise ArgumentError(f"{type(source.model).__name__} can't be called so: {error}") from error
     flat: dict[str, Any] = {}
     for name, value in found.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            flat |= {f"{name}_{number}": it for number, it in enumerate(value)}
+            flat |= {names[at] if at < len(names) else f"{name}_{at}": it for at, it in enumerate(value)}
         else:
             flat |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
     return flat
 
 
-def _named(model: nn.Module, tensors: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
+def _named(source: Source, tensors: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
     arguments = tuple(tensor for name, tensor in tensors if not name)
-    return _bound(model, arguments, {name: tensor for name, tensor in tensors if name})
+    return _bound(source, arguments, {name: tensor for name, tensor in tensors if name})
 
 
 def _random(given: Input) -> tuple[str, Tensor]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,11 +19,14 @@ METADATA = "burnlike.json"
 
 
 def write_program(
-    source: Source, program: Program, example: Mapping[str, Tensor], out: Path, *, coarse: bool = False
+    source: Source, program: Program, example: Mapping[str, Tensor], out: Path, *, reference: Program | None = None
 ) -> list[str]:
     """Write the model as `torch.export.save` does, read it back, compare its results, and say what came of it.
 
     `torch.export.load(path, extra_files={"burnlike.json": ""})` also gives the metadata.
+
+    Args:
+        reference: what it is compared with; None is the program itself. One whose weights are not rounded may differ.
 
     Raises:
         ConfigError: torch can't export the model, or the program computes something else; there is no file then.
@@ -37,16 +41,22 @@ def write_program(
             made = folder / out.name
             torch.export.save(exported, made, extra_files={METADATA: json.dumps(metadata_of(source, program))})
             loaded = torch.export.load(made)
-            shapes = {
-                it.name: it.meta["val"].shape
-                for it in loaded.graph.nodes
-                if it.op == "placeholder" and it.meta.get("val") is not None
-            }
-            vary = {
-                name: {at: size for at, size in enumerate(shapes.get(name, ())) if not isinstance(size, int)}
-                for name in example
-            }
             lines = [f"pt2       {out}, call it with {', '.join(program.input_names)}"]
             return lines + proof(
-                program, example, vary, lambda it: loaded.module()(**it), "torch.export.load", coarse=coarse
+                reference or program,
+                example,
+                _varying(loaded, example),
+                lambda inputs: loaded.module()(**inputs),
+                "torch.export.load",
+                coarse=reference is not None,
             )
+
+
+def _varying(loaded: Any, example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
+    """The dimensions of the inputs that are no numbers in a program."""
+    inputs = [it for it in loaded.graph.nodes if it.op == "placeholder" and it.meta.get("val") is not None]
+    shapes = {it.name: it.meta["val"].shape for it in inputs}
+    return {
+        name: {at: size for at, size in enumerate(shapes.get(name, ())) if not isinstance(size, int)}
+        for name in example
+    }

@@ -1,5 +1,6 @@
 """Burn's layers as expressions of Rust: their configs by builders, as Burn 0.22 has them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -110,8 +111,10 @@ def rows() -> dict[str, Row]:
         name, module, *rest = line.split()
         fields = [it for it in rest if it not in ("@", "|")]
         bar = rest.index("|") if "|" in rest else len(fields)
-        pairs = [tuple(it.split(":", 1)) for it in fields]
-        found[name] = Row(module, dict(pairs[:bar]), dict(pairs[bar:]), "@" in rest)  # pyright: ignore[reportArgumentType]
+        types = {it.partition(":")[0]: it.partition(":")[2] for it in fields}
+        names = [*types]
+        required, optional = ({it: types[it] for it in part} for part in (names[:bar], names[bar:]))
+        found[name] = Row(module, required, optional, "@" in rest)
     return found
 
 
@@ -178,7 +181,7 @@ def _value(value: Any, kind: str, path: str, imports: set[str]) -> str | None:
         inner, count = kind.strip("[]").split(";")
         return f"[{', '.join(str(_value(it, inner, path, imports)) for it in each(value, int(count)))}]"
     if kind in ("f64", "f32"):
-        return repr(float(value))
+        return f"{'-' * (value < 0)}{kind}::INFINITY" if math.isinf(value) else repr(float(value))
     if kind == "bool":
         return "true" if value else "false"
     if kind.startswith("Padding"):

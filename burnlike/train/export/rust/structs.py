@@ -1,9 +1,8 @@
 """Structs of Rust for models of Burn's layers: their fields, `new`, and `forward` where the shapes are known."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....config import ModuleConfig
 from ....config.registry import tag_of
@@ -17,49 +16,7 @@ from ....nn.linear.configs import LinearConfig
 from ....nn.recurrent.configs import LstmConfig
 from .layers import rust_layer
 from .operations import call_of, operation
-
-_KEYWORD = re.compile(
-    "abstract|as|async|await|become|box|break|const|continue|crate|device|do|dyn|else|enum|extern|false|final|fn|for|gen|"
-    "if|impl|in|let|loop|macro|match|mod|move|mut|override|priv|pub|ref|return|self|static|struct|super|trait|true|try|"
-    "type|typeof|unsafe|unsized|use|virtual|where|while|yield"
-)
-
-
-class Kind(NamedTuple):
-    """A tensor of the flow: how many dimensions it has, and whether it is of integers."""
-
-    rank: int
-    is_int: bool
-
-    def __str__(self) -> str:
-        return f"Tensor<{self.rank}{', Int' if self.is_int else ''}>"
-
-
-class Flow(NamedTuple):
-    """What a module was called with and what it gave; None for an output that is no tensor and no tuple of such."""
-
-    inputs: Sequence[Kind]
-    output: Kind | tuple[Kind, ...] | None
-
-
-Flows = Mapping[str, Flow]
-"""Of each module, by its path."""
-
-
-class Part(NamedTuple):
-    """A part of a struct: its type and what makes it, or neither for an operation; and the expression of a call."""
-
-    type: str
-    init: str
-    call: Callable[[str, Sequence[str]], str]
-
-
-class Struct(NamedTuple):
-    """A struct of Rust."""
-
-    name: str
-    fields: Sequence[tuple[str, Part]]
-    forward: Sequence[str]
+from .parts import Flow, Flows, Kind, Part, Struct, camel, identifier, joined, snake, transposed
 
 
 class Writer:
@@ -82,9 +39,9 @@ class Writer:
         if isinstance(config, SequentialConfig | GraphConfig | ResidualConfig | MlpConfig | LstmLmConfig):
             self._part(config, "", "", name)
         else:  # a layer alone, or a list of them
-            field = _snake(tag_of(type(config)) or "layer")
+            field = snake(tag_of(type(config)) or "layer")
             self.renames[""] = field
-            part = self._part(config, "", field, f"{name}{_camel(field)}")
+            part = self._part(config, "", field, f"{name}{camel(field)}")
             self._add(name, "", [(field, part)], lambda given: [part.call(f"self.{field}", given)])
 
     def renamed(self, name: str) -> str:
@@ -146,18 +103,18 @@ class Writer:
     def _children(self, config: SequentialConfig, path: str, rust: str, name: str) -> list[tuple[str, Part]]:
         found: list[tuple[str, Part]] = []
         for key, layer in named_parts(config.layers).items():
-            field = f"{_snake(tag_of(type(layer)) or 'layer')}_{key}" if key.isdecimal() else _identifier(key)
-            below = _joined(path, key)
-            self.renames[below] = _joined(rust, field)
-            found.append((field, self._part(layer, below, _joined(rust, field), f"{name}{_camel(field)}")))
+            field = f"{snake(tag_of(type(layer)) or 'layer')}_{key}" if key.isdecimal() else identifier(key)
+            below = joined(path, key)
+            self.renames[below] = joined(rust, field)
+            found.append((field, self._part(layer, below, joined(rust, field), f"{name}{camel(field)}")))
         return found
 
     def _residual(self, config: ResidualConfig, path: str, rust: str, name: str) -> Part:
         inner = SequentialConfig(layers=config.layers)
-        layers = self._part(inner, _joined(path, "layers"), _joined(rust, "layers"), f"{name}Layers")
+        layers = self._part(inner, joined(path, "layers"), joined(rust, "layers"), f"{name}Layers")
         fields = [("layers", layers)]
         if config.shortcut is not None:
-            below = self._part(config.shortcut, _joined(path, "shortcut"), _joined(rust, "shortcut"), f"{name}Shortcut")
+            below = self._part(config.shortcut, joined(path, "shortcut"), joined(rust, "shortcut"), f"{name}Shortcut")
             fields.append(("shortcut", below))
 
         def forward(given: Sequence[str]) -> list[str]:
@@ -169,7 +126,7 @@ class Writer:
 
     def _repeat(self, config: RepeatConfig, path: str, rust: str, name: str) -> Part:
         layers = [config.layer_at(number) for number in range(config.times)]
-        first = self._part(layers[0], _joined(path, "0"), _joined(rust, "0"), name)
+        first = self._part(layers[0], joined(path, "0"), joined(rust, "0"), name)
         is_alike = all(layer == layers[0] for layer in layers)
         if not first.type or not (is_alike or rust_layer(layers[0], path)):
             raise NoCounterpartError(
@@ -190,15 +147,15 @@ class Writer:
         parts: dict[str, Part] = {}
         for key, node in config.nodes.items():
             if node.layer is not None:
-                below, field = _joined(path, key), _identifier(key)
-                self.renames[below] = _joined(rust, field)
-                parts[key] = self._part(node.layer, below, _joined(rust, field), f"{name}{_camel(field)}")
-        fields = [(_identifier(key), part) for key, part in parts.items()]
+                below, field = joined(path, key), identifier(key)
+                self.renames[below] = joined(rust, field)
+                parts[key] = self._part(node.layer, below, joined(rust, field), f"{name}{camel(field)}")
+        fields = [(identifier(key), part) for key, part in parts.items()]
 
         def forward(given: Sequence[str]) -> list[str]:
-            return _graph_lines(config, parts, given, lambda key: self._flow(_joined(path, key)))
+            return _graph_lines(config, parts, given, lambda key: self._flow(joined(path, key)))
 
-        return self._add(name, path, fields, forward)
+        return self._add(name, path, fields, forward, [identifier(it) for it in config.inputs])
 
     def _mlp(self, config: MlpConfig, path: str, name: str) -> Part:
         hidden = config.sizes[1:-1]
@@ -207,27 +164,21 @@ class Writer:
         norms = [config.norm.with_num_features(size) for size in hidden]
         fields = [("layers", self._vec(linear, path))]
         if hidden:
-            fields += [
-                ("norms", self._vec(norms, path)),
-                ("activations", self._vec([config.activation] * len(hidden), path)),
-            ]
-        fields.append(("dropout", self._layer(DropoutConfig(prob=config.dropout), path)))
+            activations = self._vec([config.activation] * len(hidden), path)
+            dropout = self._layer(DropoutConfig(prob=config.dropout), path)
+            fields += [("norms", self._vec(norms, path)), ("activations", activations), ("dropout", dropout)]
 
         def forward(given: Sequence[str]) -> list[str]:
+            if not hidden:
+                return [f"self.layers[0].forward({given[0]})"]
             return [
                 f"let mut x = {given[0]};",
                 "for (index, layer) in self.layers.iter().enumerate() {",
                 "    x = layer.forward(x);",
-                *(
-                    [
-                        "    if index + 1 < self.layers.len() {",
-                        "        x = self.norms[index].forward(x);",
-                        "        x = self.dropout.forward(self.activations[index].forward(x));",
-                        "    }",
-                    ]
-                    if hidden
-                    else ["    let _ = index;"]
-                ),
+                "    if index + 1 < self.layers.len() {",
+                "        x = self.norms[index].forward(x);",
+                "        x = self.dropout.forward(self.activations[index].forward(x));",
+                "    }",
                 "}",
                 "x",
             ]
@@ -246,7 +197,7 @@ class Writer:
         if not config.tied_head:
             head = LinearConfig(d_input=config.d_hidden, d_output=config.vocab_size)
             fields.append(("head", self._layer(head, path)))
-        last = _transposed("self.embedding", "x", 3) if config.tied_head else "self.head.forward(x)"
+        last = transposed("self.embedding", "x", 3) if config.tied_head else "self.head.forward(x)"
 
         def forward(given: Sequence[str]) -> list[str]:
             return [
@@ -270,6 +221,7 @@ class Writer:
         path: str,
         fields: Sequence[tuple[str, Part]],
         forward: Callable[[Sequence[str]], list[str]],
+        names: Sequence[str] = ("x",),
     ) -> Part:
         """Add a struct, and give it as a part of another."""
         lines: list[str] = []
@@ -279,7 +231,8 @@ class Writer:
                 raise NoCounterpartError(
                     f"{path or 'the model'}: gives more than tensors; choose one of them by a Graph"
                 )
-            names = ["x"] if len(flow.inputs) == 1 else [f"input_{number}" for number in range(len(flow.inputs))]
+            if len(names) != len(flow.inputs):
+                names = [f"input_{number}" for number in range(len(flow.inputs))]
             given = ", ".join(f"{it}: {kind}" for it, kind in zip(names, flow.inputs, strict=True))
             output = flow.output if isinstance(flow.output, Kind) else f"({', '.join(map(str, flow.output))})"
             body = [f"    {line}" for line in forward(names)]
@@ -297,7 +250,7 @@ class Writer:
 def _graph_lines(
     config: GraphConfig, parts: Mapping[str, Part], given: Sequence[str], flow: Callable[[str], Flow]
 ) -> list[str]:
-    names = dict(zip(config.inputs, given, strict=True)) | {key: _identifier(key) for key in config.nodes}
+    names = dict(zip(config.inputs, given, strict=True)) | {key: identifier(key) for key in config.nodes}
     outputs = config.output_names()
     last = [outputs] if isinstance(outputs, str) else [*outputs]
     steps = [(key, [source for _, source in config.node_sources(key)]) for key in config.nodes]
@@ -317,32 +270,9 @@ def _graph_lines(
         if node.transposed:
             kind = flow(owner).output
             assert isinstance(kind, Kind)
-            call = _transposed(f"self.{_identifier(owner)}", arguments[0], kind.rank)
+            call = transposed(f"self.{identifier(owner)}", arguments[0], kind.rank)
         else:
-            call = parts[owner].call(f"self.{_identifier(owner)}", arguments)
+            call = parts[owner].call(f"self.{identifier(owner)}", arguments)
         lines.append(f"let {names[key]} = {call};")
     results = [taken(source) for source in last]
     return [*lines, results[0] if isinstance(outputs, str) else f"({', '.join(results)})"]
-
-
-def _transposed(field: str, x: str, rank: int) -> str:
-    """x @ transpose(weight) of an Embedding."""
-    return f"{x}.matmul({field}.weight.val().transpose().unsqueeze::<{rank}>())"
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-
-
-def _camel(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
-def _identifier(name: str) -> str:
-    """A name that Rust takes."""
-    found = re.sub(r"\W", "_", name, flags=re.ASCII).lower()
-    return f"{found}_" if _KEYWORD.fullmatch(found) or found[:1].isdecimal() or not found.strip("_") else found

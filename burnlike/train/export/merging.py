@@ -1,0 +1,98 @@
+"""Models with adapters as plain models: the adapters are added to the weights."""
+
+from pathlib import Path
+from typing import Any
+
+from ...config import ModuleConfig
+from ...errors import ArgumentError, ConfigError
+from ...interop import load_adapter, merge_adapters
+from ...interop.adapters.layers import adapted
+from ...interop.adapters.peft_config import WEIGHTS_NAME, PeftConfig, read_config
+from ...models import PretrainedConfig, save_for_transformers
+from ...models.by_path.directory import OWN_NAME
+from ...record import Record, SafetensorsRecorder, open_record
+from ..job.loaded_run import LoadedRun
+from ..job.results import MODEL_NAME
+from .files import placed
+from .hugging_face import copy_beside, keep_template, tokenizers_of, write_directory
+from .source import source_of_run
+
+_HEADS = {
+    "CAUSAL_LM": "CausalLM",
+    "SEQ_CLS": "SequenceClassification",
+    "SEQ_2_SEQ_LM": "Seq2SeqLM",
+    "TOKEN_CLS": "TokenClassification",
+    "QUESTION_ANS": "QuestionAnswering",
+}
+"""By peft's `task_type` the end of the model, as transformers calls it; without one it is that of the directory."""
+
+
+def merge_run(run: LoadedRun, out: Path) -> list[str]:
+    """Write the model of a run with its adapters added to its weights, and say what came of it.
+
+    One of transformers becomes a directory that transformers loads, with the run's tokenizer, compared with what it
+    computes there. One of ours becomes `model.safetensors` and the config `model.yaml`.
+
+    Raises:
+        ArgumentError: the model has no adapters.
+    """
+    count = len(adapted(run.model))
+    if not count:
+        raise ArgumentError(f"{run.path}: expected a run of a model with adapters (`type: LoRA`), got one without")
+    source = source_of_run(run)
+    lines = [f"merged    {count} adapters of step {run.step}"]
+    if callable(getattr(source.model, "save_pretrained", None)):
+        return lines + write_directory(source, out)
+    with placed(out) as folder:
+        made = folder / out.name
+        made.mkdir()
+        SafetensorsRecorder().save(Record.of(source.model), made / MODEL_NAME)
+        (made / OWN_NAME).write_bytes(_described(source.config))
+        copy_beside(tokenizers_of(source), made)
+        keep_template(source, made)
+    return [*lines, f"model     {out / MODEL_NAME}, of the config {out / OWN_NAME}"]
+
+
+def _described(config: ModuleConfig) -> bytes:
+    return config.description().get(OWN_NAME) or config.to_yaml().encode()
+
+
+def merge_directory(directory: Path, base: str | None, out: Path) -> list[str]:
+    """Write the model of peft's files with the adapters added to the weights of its base, a directory of transformers.
+
+    The tokenizer is that of the adapter's directory, or else of the base's.
+
+    Raises:
+        ConfigError: neither `base` nor the adapter's config names a directory.
+    """
+    said = read_config(directory)
+    named = said.get("base_model_name_or_path")
+    where = base or named
+    if where is None or not Path(where).is_dir():
+        got = "none" if where is None else f"{where}, which is none"
+        raise ConfigError(f"{directory}: expected the directory of the model that the adapters are for, got {got}; name it by --base")
+    head = _HEADS.get(said.get("task_type", ""))
+    config = PretrainedConfig(path=str(where), head=head, n_classes=_classes(directory, said), strict=head is None)
+    model: Any = config.init("cpu").eval()
+    load_adapter(model, directory)
+    count = len(adapted(model))
+    merge_adapters(model)
+    with placed(out) as folder:
+        made = folder / out.name
+        save_for_transformers(model, made, _tokenizer(directory) or _tokenizer(Path(where)))
+    return [f"merged    {count} adapters of {directory} into {where}", f"hf        {out}, {type(model).__name__}"]
+
+
+def _classes(directory: Path, said: PeftConfig) -> int | None:
+    """How many classes the head has that is saved with the adapters."""
+    if said.get("task_type") not in ("SEQ_CLS", "TOKEN_CLS"):
+        return None
+    tensors = open_record(directory / WEIGHTS_NAME).tensors
+    heads = [tensors[name] for name in tensors if ".lora_" not in name and tensors[name].dim() == 2]
+    return heads[-1].shape[0] if heads else None
+
+
+def _tokenizer(directory: Path) -> list[Path]:
+    from ...data.chat.tokenizers import tokenizer_files, tokenizer_problem
+
+    return [] if tokenizer_problem(str(directory)) else [*tokenizer_files(directory).values()]
