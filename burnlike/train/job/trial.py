@@ -222,6 +222,8 @@ def _model_problems(
 
 def _data_problems(config: Any, data: Any, batches: int, module: Any) -> Iterator[tuple[str, str]]:
     yield from record_problems(config, module)
+    if config.training.on_bad_item == "raise":
+        yield from (("data", text) for text in getattr(data.train, "unreadable", ()) if text)
     if config.training.steps_per_epoch is None:
         steps = config.training.epochs * config.training.steps_of(batches)
         reason = f"training.epochs times the batches of {len(data.train)} items"
