@@ -27,6 +27,7 @@ class StepOutput(NamedTuple):
         predictions: what metrics compare with the targets; None if there is nothing to compare.
         targets: what was expected; a class of -100 does not count.
         logits: whether the predictions are scores of classes that no softmax or sigmoid was taken of.
+        class_dim: the dimension of the classes in the predictions; None: the last.
         parts: what the loss consists of, scalars by name, for the lines of metrics.
     """
 
@@ -35,6 +36,7 @@ class StepOutput(NamedTuple):
     predictions: Any = None
     targets: Any = None
     logits: bool = False
+    class_dim: int | None = None
     parts: Mapping[str, Tensor] = MappingProxyType({})
 
 
@@ -249,7 +251,7 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
             " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
         )
     for metric in metrics.values():
-        known: Any = {"logits": True} if output.logits and getattr(metric, "knows_logits", False) else {}
+        known: Any = {name: getattr(output, name) for name in getattr(metric, "knows", ())}
         metric.update(output.predictions, output.targets, **known)
 
 

@@ -39,12 +39,13 @@ def expect(metric: object, kind: str, **values: Any) -> None:
 
 
 def scores_and_classes(
-    metric: object, predictions: Any, targets: Any, class_dim: int, least: int = 2, *, logits: bool = False
+    metric: object, predictions: Any, targets: Any, class_dim: int | None, least: int = 2, *, logits: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The scores as `[n, classes]` and the targets as `[n]`: integers of the scores' shape without `class_dim`.
 
     A single column of `logits` says how likely class 1 is, beside class 0 with the logit 0.
     """
+    class_dim = class_dim or -1
     scores = _scores(metric, predictions, targets, class_dim, 1 if logits else least, may_be_one_hot=False)
     expect(metric, "integers", targets=targets)
     return with_both_classes(scores) if logits else scores, targets.flatten()
@@ -64,12 +65,13 @@ class Truth(NamedTuple):
     is_exclusive: bool
 
 
-def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: int) -> tuple[Tensor, Truth]:
+def scores_and_truth(metric: object, predictions: Any, targets: Any, class_dim: int | None) -> tuple[Tensor, Truth]:
     """The scores as `[n, classes]`, and what is true of them.
 
     The targets are zeros and ones of the shape of the scores; or integers of this shape without `class_dim`: the class
     of each item, or with a single column of scores 0 or 1. A target of `NO_TARGET` does not count.
     """
+    class_dim = class_dim or -1
     scores = _scores(metric, predictions, targets, class_dim, 1, may_be_one_hot=True)
     if targets.shape == predictions.shape:
         labels = _rows(targets, class_dim)
@@ -119,12 +121,13 @@ class EpochMetric(torchmetrics.Metric):
         name: what it is called; Burn's name unless the config gives another.
         unit: of the value, such as `%`; None for a plain number.
         compares: whether it looks at predictions and targets.
-        knows_logits: whether `update` has `logits=True`, for predictions that are logits and no probabilities.
+        knows: keywords of `update` that a task may know: `logits`, whether predictions are no probabilities, and
+            `class_dim`, the dimension of their classes.
     """
 
     full_state_update = False
     compares = True
-    knows_logits = False
+    knows: tuple[str, ...] = ()
     unit: str | None = None
 
     def __init__(self, name: str) -> None:

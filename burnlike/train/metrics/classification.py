@@ -21,23 +21,24 @@ class ClassCounts(ConfiguredMetric[Counted]):
     The state is `[4, classes]`; without a batch `[4, 1]` zeros, which can be added to any number of classes.
     """
 
-    knows_logits = True
+    knows = ("logits", "class_dim")
     counts: Tensor
 
     def __init__(self, config: Counted | None = None) -> None:
         super().__init__(config)
-        self.class_dim = self.config.class_dim
         self.add_sum("counts", 4, 1)
 
     def chosen(self, scores: Tensor) -> Tensor | None:
         """Which of `[n, classes]` scores the config says to predict, bool of their shape; None: it does not say."""
         raise NotImplementedError(f"{type(self).__name__} does not define chosen(scores)")
 
-    def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:
+    def update(
+        self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
+    ) -> None:
         """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
         or integers of this shape without the classes: the class of each. `logits` says that they are no probabilities.
         """
-        scores, truth = scores_and_truth(self, predictions, targets, self.class_dim)
+        scores, truth = scores_and_truth(self, predictions, targets, self.config.class_dim or class_dim)
         classes, before = scores.shape[1], self.counts.shape[1]
         if before not in (1, classes) or (before != classes and self.update_count > 1):
             raise ShapeError(f"{type(self).__name__}: expected {before} classes, as in earlier batches, got {classes}")
@@ -193,6 +194,7 @@ class _Area(ConfiguredMetric[Areas]):
     """
 
     unit = "%"
+    knows = ("class_dim",)
     classes: Tensor
     scores: list[Tensor]
     truth: list[Tensor]
@@ -208,10 +210,10 @@ class _Area(ConfiguredMetric[Areas]):
         """The area for `[n]` scores in 0..1 and `[n]` zeros and ones; None if there is none."""
         raise NotImplementedError(f"{type(self).__name__} does not define area(scores, truth)")
 
-    def update(self, predictions: Tensor, targets: Tensor) -> None:
+    def update(self, predictions: Tensor, targets: Tensor, *, class_dim: int | None = None) -> None:
         """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
         or integers of this shape without the classes: the class of each."""
-        scores, found = scores_and_truth(self, predictions, targets, self.config.class_dim)
+        scores, found = scores_and_truth(self, predictions, targets, self.config.class_dim or class_dim)
         truth = torch.where(found.counts, found.holds, _UNKNOWN)
         if self._seen not in (None, scores.shape[1]):
             raise ShapeError(

@@ -38,12 +38,12 @@ class _ScoresConfig(MetricConfig[Built]):
 
     Attributes:
         pad_token: targets that don't count; None counts all.
-        class_dim: dimension of the classes in the predictions.
+        class_dim: dimension of the classes in the predictions; None: as the task says, or the last.
     """
 
     higher_is_better = True
     pad_token: Token | None = None
-    class_dim: ClassDim = -1
+    class_dim: ClassDim | None = None
 
 
 class AccuracyConfig(_ScoresConfig["means.Accuracy"], tag="Accuracy"):
@@ -71,12 +71,12 @@ class _ClassReductionConfig(MetricConfig[Built]):
 
     Attributes:
         class_reduction: `Macro`: the mean of the values of the classes; `Micro`: all classes counted together.
-        class_dim: dimension of the classes in the predictions.
+        class_dim: dimension of the classes in the predictions; None: as the task says, or the last.
     """
 
     higher_is_better = True
     class_reduction: ClassReduction = "Macro"
-    class_dim: ClassDim = -1
+    class_dim: ClassDim | None = None
 
 
 class _DecisionConfig(_ClassReductionConfig[Built]):
@@ -132,13 +132,13 @@ class HammingConfig(MetricConfig["classification.Hamming"], tag="Hamming"):
         threshold: labels with a higher score are predicted. Without it, each item has the class with the highest
             score, and of several labels those above a probability of 0.5.
         sigmoid: predictions are logits, whose sigmoid is compared with the threshold.
-        class_dim: dimension of the labels in the predictions.
+        class_dim: dimension of the labels in the predictions; None: as the task says, or the last.
     """
 
     higher_is_better = True
     threshold: Finite | None = None
     sigmoid: bool = False
-    class_dim: ClassDim = -1
+    class_dim: ClassDim | None = None
 
     @property
     def limit(self) -> float:

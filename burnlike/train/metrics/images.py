@@ -135,7 +135,7 @@ class Dice(ConfiguredMetric[DiceConfig], of=DiceConfig):
     common: Tensor
     marked: Tensor
     pixels: Tensor
-    knows_logits = True
+    knows = ("logits",)
 
     def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:
         expect(self, "a tensor", predictions=predictions, targets=targets)

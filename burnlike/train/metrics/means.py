@@ -60,10 +60,13 @@ class _ShareOfTargets(MeanMetric[Ranked]):
     """
 
     unit = "%"
-    knows_logits = True
+    knows = ("logits", "class_dim")
 
-    def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:
-        scores, classes = scores_and_classes(self, predictions, targets, self.config.class_dim, logits=logits)
+    def update(
+        self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
+    ) -> None:
+        class_dim = self.config.class_dim or class_dim
+        scores, classes = scores_and_classes(self, predictions, targets, class_dim, logits=logits)
         k = self.config.k if isinstance(self.config, TopKAccuracyConfig) else None
         if k is not None and scores.shape[1] < k:
             raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (k), got {scores.shape[1]}")
@@ -103,10 +106,13 @@ class Perplexity(MeanMetric[PerplexityConfig], of=PerplexityConfig):
     """
 
     title = "Perplexity"
-    knows_logits = True
+    knows = ("logits", "class_dim")
 
-    def update(self, predictions: Tensor, targets: Tensor, *, logits: bool = False) -> None:
-        scores, classes = scores_and_classes(self, predictions, targets, self.config.class_dim, 1, logits=logits)
+    def update(
+        self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
+    ) -> None:
+        class_dim = self.config.class_dim or class_dim
+        scores, classes = scores_and_classes(self, predictions, targets, class_dim, 1, logits=logits)
         self.follow(predictions)
         classes = classes.long()
         if self.config.pad_token is not None:

@@ -14,6 +14,8 @@ _OUTSIDE = "O"
 _MARKS = "BIES"
 _END = -1
 """Stands behind the classes of a sequence."""
+_NAN = -2
+"""The class of scores of which one is no number."""
 
 
 class Span(NamedTuple):
@@ -85,11 +87,14 @@ class SpanF1(ConfiguredMetric[SpanF1Config], of=SpanF1Config):
             raise ShapeError(f"SpanF1: expected {len(classes)} classes, as many as names, got {predictions.shape[2]}")
         self.follow(predictions)
         end = targets.new_full((len(targets), 1), _END).long()
-        self.found.append(torch.cat([predictions.argmax(2), end], 1).flatten())
+        best = torch.where(predictions.isnan().any(), _NAN, predictions.argmax(2))
+        self.found.append(torch.cat([best, end], 1).flatten())
         self.true.append(torch.cat([targets.long(), end], 1).flatten())
 
     def compute(self) -> Tensor:
         right = spans = 0
+        if (self.joined("found") == _NAN).any():
+            return torch.full((), torch.nan, dtype=torch.float64, device=self.device)
         names: tuple[str, ...] = self.config.classes or ()
         rows: tuple[list[str], list[str]] = ([], [])
         for found, true in zip(self.joined("found").tolist(), self.joined("true").tolist(), strict=True):

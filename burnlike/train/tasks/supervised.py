@@ -116,7 +116,7 @@ class Segmentation(SmoothedTask):
         rows = with_both_classes(logits.movedim(1, -1).flatten(0, -2))
         counted = targets if ignored is None else targets.long().masked_fill(targets == ignored, NO_TARGET)
         loss, size = weighing.classes(rows, counted.flatten(), smoothing)
-        return StepOutput(loss, size, logits.detach(), counted, logits=True)
+        return StepOutput(loss, size, logits.detach(), counted, logits=True, class_dim=1)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The `mask` of each image, `[height, width]` int64 classes, in the size that the model is shown."""

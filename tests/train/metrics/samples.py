@@ -79,6 +79,7 @@ CASES = {
     "Bleu": Case(m.BleuConfig(max_n=2), texts),
     "RougeL": Case(m.RougeLConfig(), texts),
     "RougeN": Case(m.RougeNConfig(n=2), texts),
+    "SpanF1": Case(m.SpanF1Config(classes=("O", "B-x", "I-x", "B-y", "I-y")), tokens),
     "Dice": Case(m.DiceConfig(), masks),
     "Psnr": Case(m.PsnrConfig(), images),
     "Ssim": Case(m.SsimConfig(), images),

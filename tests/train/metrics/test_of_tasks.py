@@ -50,14 +50,12 @@ class OfTask(NamedTuple):
         batches: of the Learner.
         logits: `[n, classes]` of all that count.
         targets: `[n]` classes, or `[n, classes]` zeros and ones.
-        class_dim: of the logits.
     """
 
     task: Any
     batches: list[Any]
     logits: Tensor
     targets: Tensor
-    class_dim: int = -1
 
 
 def drawn(*shape: int) -> Tensor:
@@ -94,7 +92,7 @@ def several_labels() -> OfTask:
 
 def segmentation() -> OfTask:
     batches = [(drawn(n, CLASSES, 3, 5), numbers(CLASSES, n, 3, 5)) for n in (3, 2)]
-    return OfTask(Segmentation(), batches, *joined(batches, 1), class_dim=1)
+    return OfTask(Segmentation(), batches, *joined(batches, 1))
 
 
 def segmentation_with_ignored() -> OfTask:
@@ -102,12 +100,12 @@ def segmentation_with_ignored() -> OfTask:
     for _, masks in batches:
         masks[:, 0] = 255
     known = [(logits, masks.masked_fill(masks == 255, -100)) for logits, masks in batches]
-    return OfTask(Segmentation(SegmentationConfig(ignore_index=255)), batches, *joined(known, 1), class_dim=1)
+    return OfTask(Segmentation(SegmentationConfig(ignore_index=255)), batches, *joined(known, 1))
 
 
 def binary_segmentation() -> OfTask:
     batches = [(drawn(n, 1, 3, 5), numbers(2, n, 3, 5)) for n in (3, 2)]
-    return OfTask(Segmentation(), batches, *joined(batches, 1), class_dim=1)
+    return OfTask(Segmentation(), batches, *joined(batches, 1))
 
 
 def token_classification() -> OfTask:
@@ -169,14 +167,10 @@ def test_decisions(make: Callable[[], OfTask]) -> None:
         (m.RecallConfig, sk.recall_score),
         (m.FBetaScoreConfig, sk.f1_score),
     )
-    asked = [
-        (config(class_reduction=it, class_dim=given.class_dim), score, it)
-        for it in REDUCTIONS
-        for config, score in kinds
-    ]
+    asked = [(config(class_reduction=it), score, it) for it in REDUCTIONS for config, score in kinds]
     others = (
-        m.HammingConfig(class_dim=given.class_dim),
-        m.ConfusionStatsConfig(class_reduction="Micro", class_dim=given.class_dim),
+        m.HammingConfig(),
+        m.ConfusionStatsConfig(class_reduction="Micro"),
     )
     _, *scores, hamming, stats = values(given, *(it[0] for it in asked), *others)
     for value, (config, score, reduction) in zip(scores, asked, strict=True):
@@ -200,11 +194,7 @@ def test_areas(make: Callable[[], OfTask]) -> None:
     truth = targets.unsqueeze(1) if logits.shape[1] == 1 else targets
     truth = functional.one_hot(targets, CLASSES) if targets.dim() == 1 and logits.shape[1] > 1 else truth
     kinds = (m.AurocConfig, sk.roc_auc_score), (m.AucPrConfig, sk.average_precision_score)
-    asked = [
-        (config(class_reduction=it, class_dim=given.class_dim), score, it)
-        for it in REDUCTIONS
-        for config, score in kinds
-    ]
+    asked = [(config(class_reduction=it), score, it) for it in REDUCTIONS for config, score in kinds]
     for value, (config, score, reduction) in zip(values(given, *(it[0] for it in asked))[1:], asked, strict=True):
         assert value == pytest.approx(100 * score(truth, logits, average=reduction.lower()), rel=1e-6), config
 
@@ -213,10 +203,15 @@ def test_areas(make: Callable[[], OfTask]) -> None:
 def test_shares_of_targets(make: Callable[[], OfTask]) -> None:
     """Accuracy, Top-K accuracy and perplexity; several labels have none of them."""
     given = make()
-    fields: Any = {"class_dim": given.class_dim}
     logits = functional.pad(given.logits, (1, 0)) if given.logits.shape[1] == 1 else given.logits
     k = min(2, logits.shape[1])
-    configs = (m.AccuracyConfig(**fields), m.TopKAccuracyConfig(k=k, **fields), m.PerplexityConfig(**fields))
+    configs = (
+        m.AccuracyConfig(),
+        m.TopKAccuracyConfig(
+            k=k,
+        ),
+        m.PerplexityConfig(),
+    )
     if given.targets.dim() == 2:
         for config in configs:
             with pytest.raises(BurnlikeError, match="targets"):
