@@ -25,7 +25,7 @@ data:
   type: Stream
   sources: [{path: LINES, weight: 0.7}, {path: PARQUET, weight: 0.3}]
   context_length: 32
-  packing: false
+  packing: true
   validation_items: 8
 model: {type: DecoderLm, vocab_size: 256, max_sequence_length: 32, d_model: 16, n_layers: 1, n_heads: 2, d_ff: 24,
   dropout: 0.1}
