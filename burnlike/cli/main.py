@@ -30,6 +30,7 @@ COMMANDS = (
     Command("predict", ".predict", "say what the model of a run makes of new inputs"),
     Command("generate", ".generate", "let the language model of a run write text"),
     Command("export", ".export", "write the model of a run for other programs: ONNX, torch.export, Hugging Face, Burn"),
+    Command("merge", ".merge", "add the adapters of a run, or of peft, to the weights of their model"),
     Command("profile", ".profile", "measure some steps of a training: time by operation and phase, and memory"),
     Command("verify-resume", ".verify_resume", "prove that a run which is resumed ends in the same bits"),
     Command("runs", ".runs", "list the runs of a directory, with their states and metrics"),

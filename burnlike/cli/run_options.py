@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from burnlike.train import LoadedRun
 
 RUNS = Path("runs")
+_PLACE = "the directory of a run, or its name in runs/"
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: argparse.ArgumentParser, place: str = _PLACE) -> None:
     """`RUN`, and the options that `opened` reads."""
-    parser.add_argument("place", metavar="RUN", help="the directory of a run, or its name in runs/")
+    parser.add_argument("place", metavar="RUN", help=place)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--best", action="store_true", help="the weights of the best validation")
     which.add_argument("--step", type=int, metavar="N", help="the weights of the checkpoint of this step")

@@ -33,7 +33,8 @@ def dtype_of(wanted: str | None, values: Mapping[str, Any], record: Record | Non
 def read_model(
     model_class: Any, description: Any, record: Record, values: Mapping[str, Any], *, strict: bool, **options: Any
 ) -> Any:
-    """A model of transformers with the weights of a record; its `burnlike_origin` says what was read and what drawn.
+    """A model of transformers with the weights of a record; its `burnlike_origin` says what was read and what drawn, of
+    which `_burnlike_drawn` has the names.
 
     Raises:
         ConfigError: the weights are not those of the model; with `strict` also if some are missing below its head, or
@@ -71,6 +72,8 @@ def read_model(
             f" {_listed(wrong)}; with `strict: false` they are drawn, or left out"
         )
     drawn, left = sorted({*missing, *mismatched}), Counter(_part(model, it)[1] for it in unexpected)
+    vars(model)["_burnlike_drawn"] = tuple(drawn)
+    model.burnlike_drawn = tuple(drawn)
     text = f"weights   {len(read)} of {len(names)} tensors of {record.source}"
     text += f"; drawn: {_listed(drawn)}" if drawn else ""
     model.burnlike_origin = (

@@ -58,11 +58,19 @@ def save_for_transformers(
         with quiet():
             keep_cache(model, True)  # as nearly every model has it
             model.save_pretrained(directory)
-        for source in map(Path, files):
-            for file in sorted(source.iterdir()) if source.is_dir() else [source]:
-                if file.is_file():
-                    shutil.copyfile(file, Path(directory) / file.name)
+        copy_beside(files, Path(directory))
     except OSError as error:
         raise RecordIOError(f"{os.fspath(directory)}: the model can't be written: {error}") from error
     finally:
         keep_cache(model, False)
+
+
+def copy_beside(files: Sequence[str | os.PathLike[str]], directory: Path) -> None:
+    """Copy files, such as those of a tokenizer, and of directories what is in them, beside the model in a directory.
+
+    Tokenizers have the `config.json` of the model that they came with: that of the directory stays.
+    """
+    for source in map(Path, files):
+        for file in sorted(source.iterdir()) if source.is_dir() else [source]:
+            if file.is_file() and file.name != CONFIG_NAME:
+                shutil.copyfile(file, directory / file.name)

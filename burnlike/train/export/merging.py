@@ -70,12 +70,19 @@ def merge_directory(directory: Path, base: str | None, out: Path) -> list[str]:
     where = base or named
     if where is None or not Path(where).is_dir():
         got = "none" if where is None else f"{where}, which is none"
-        raise ConfigError(f"{directory}: expected the directory of the model that the adapters are for, got {got}; name it by --base")
+        raise ConfigError(
+            f"{directory}: expected the directory of the model that the adapters are for, got {got}; name it by --base"
+        )
     head = _HEADS.get(said.get("task_type", ""))
     config = PretrainedConfig(path=str(where), head=head, n_classes=_classes(directory, said), strict=head is None)
     model: Any = config.init("cpu").eval()
     load_adapter(model, directory)
-    count = len(adapted(model))
+    count, saved = len(adapted(model)), tuple(f"{it}." for it in said.saved_modules(model))
+    if drawn := [it for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(saved)]:
+        raise ConfigError(
+            f"{where}: has no {', '.join(drawn[:5])}, and neither have the adapters in {directory}: it is not the model"
+            " that they were trained with"
+        )
     merge_adapters(model)
     with placed(out) as folder:
         made = folder / out.name

@@ -1,0 +1,49 @@
+"""`burnlike merge RUN --out DIR`: a model with adapters as a plain one."""
+
+import argparse
+from pathlib import Path
+
+from burnlike.errors import ArgumentError
+
+from ..run_options import add_run_options, opened, place_of
+from ..tables import say
+
+_ADAPTER = "adapter_config.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_run_options(
+        parser, "the directory of a run, or its name in runs/; or a directory of peft with its adapter_config.json"
+    )
+    text = "of adapters of peft: the directory of their model (default: the one that adapter_config.json names)"
+    parser.add_argument("--base", metavar="DIR", help=text)
+    text = "the directory to write, which transformers loads; of a model of burnlike it gets a record and a config"
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help=text)
+
+
+def run(args: argparse.Namespace) -> int:
+    place = place_of(args.place)
+    is_adapter = (place / _ADAPTER).is_file()
+    _check(args, place, is_adapter=is_adapter)
+    if is_adapter:
+        from burnlike.train.export.merging import merge_directory
+
+        lines = merge_directory(place, args.base, args.out)
+    else:
+        loaded = opened(args)
+        from burnlike.train.export.merging import merge_run
+
+        lines = merge_run(loaded, args.out)
+    for line in lines:
+        say(line)
+    return 0
+
+
+def _check(args: argparse.Namespace, place: Path, *, is_adapter: bool) -> None:
+    if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
+        raise ArgumentError(f"--out {args.out}: is there already; choose another directory, or remove it")
+    if args.base is not None and not is_adapter:
+        raise ArgumentError(f"--base is for adapters of peft; {place} is a run, which names its base in its config")
+    of_runs = {"--best": args.best, "--step": args.step is not None, "--set": args.overrides, "--device": args.device}
+    if is_adapter and (given := [name for name, value in of_runs.items() if value]):
+        raise ArgumentError(f"{given[0]} is for runs; {place} has the adapters of peft, which are of one step")
