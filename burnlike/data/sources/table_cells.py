@@ -100,5 +100,5 @@ def _suggested(name: str, raw: Any) -> str:
             kind = "date"
         except ValueError:
             kind = "category"
-    absent = f", data.missing_values: ['{raw}']" if kind == "category" and len(raw) <= 4 else ""
+    absent = f", data.missing_values: ['{raw}']" if kind == "category" and len(str(raw)) <= 4 else ""
     return f"; say data.columns.{name}: {kind}{absent}, or leave the column out by data.exclude"

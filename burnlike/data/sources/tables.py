@@ -70,13 +70,13 @@ class Table(Splits):
         self.features = [name for column in columns for name in column.features]
         self.fingerprint = _hash((self.features, config.target, classes, fraction, seed, len(files)), *inputs, *goals)
         made = [TensorDataset(*part, fingerprint=self.fingerprint) for part in zip(inputs, goals, strict=True)]
-        parts = made if chosen is None else [SelectionDataset(made[0], it.indices) for it in chosen]
+        train, valid = made if chosen is None else (SelectionDataset(made[0], it.indices) for it in chosen)
         facts = {
             "features": self.features,
             "columns": {column.name: column.facts for column in columns},
             "targets": [*config.targets] if config.kind == "numbers" else [],
         }
-        super().__init__(*parts, fingerprint=self.fingerprint, classes=classes, facts=facts)
+        super().__init__(train, valid, fingerprint=self.fingerprint, classes=classes, facts=facts)
         self._columns = {it.name: it.described(found) for it, found in zip(columns, values[0], strict=True)}
 
     def describe(self) -> list[str]:

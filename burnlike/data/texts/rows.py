@@ -1,7 +1,7 @@
 """TextRows: rows of text as tokens, in parts."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +66,13 @@ class TextRows(Splits):
             facts={**tokenizer.facts, "targets": names if getattr(config, "kind", "") == "numbers" else []},
             files=kept_files(path),
         )
-        self._tokenizer = tokenizer.tokenizer
+        self._decode: Callable[[Any], str] = tokenizer.tokenizer.decode
         self._max_length = config.max_length
 
     def describe(self) -> list[str]:
         """The numbers of items, tokens, and of each class, and how long the texts are."""
-        lengths, words = self.train.lengths, "lengths   of texts in tokens: "
+        train: Any = self.train
+        lengths, words = train.lengths, "lengths   of texts in tokens: "
         cut = int((lengths >= self._max_length).sum())
         first, bars = histogram(lengths)
         counted = f"; {cut:,} have max_length, {self._max_length}, or were cut to it" if cut else ""
@@ -82,17 +83,13 @@ class TextRows(Splits):
         return [self._said(self.train[place]) for place in range(min(count, len(self.train)))]
 
     def _said(self, item: Mapping[str, Any]) -> str:
-        labels, lines = item.get("labels"), [self._tokenizer.decode(item["input_ids"])]
+        text, labels, names = self._decode(item["input_ids"]), item.get("labels"), self.classes
         if labels is None:
-            return lines[0]
-        if labels.dim() == 1 and not labels.is_floating_point() and self.classes is None:
-            return f"{lines[0]}\n-> {self._tokenizer.decode(labels)}"
-        names = self.classes
+            return text
         if names is None:
-            return f"{lines[0]}\n-> {labels.tolist()}"
-        if labels.is_floating_point():
-            return f"{lines[0]}\n-> {', '.join(names[it] for it in labels.nonzero().flatten().tolist()) or 'none'}"
-        return f"{lines[0]}\n-> {' '.join(names[it] for it in labels.reshape(-1).tolist() if it != _NO_TARGET)}"
+            return f"{text}\n-> {labels.tolist() if labels.is_floating_point() else self._decode(labels)}"
+        numbers: Any = labels.nonzero().flatten() if labels.is_floating_point() else labels.reshape(-1)
+        return f"{text}\n-> {' '.join(str(names[it]) for it in numbers.tolist() if it != _NO_TARGET) or 'none'}"
 
 
 def encoded(

@@ -129,9 +129,9 @@ def _balanced(train: Any, names: Sequence[str] | None, kind: str, ignored: int |
         found = [(len(train) - it, it) for it in total.tolist()]
     else:
         counts = Counter(targets_of(train)) if kind == "classes" else _pixels(train)
-        counts.pop(ignored, None)
+        counts = {number: count for number, count in counts.items() if number != ignored}
         whole, count = sum(counts.values()), len(names or ()) or max(counts, default=0) + 1
-        found = [(whole / count, counts[number]) for number in range(count)]
+        found = [(whole / count, counts.get(number, 0)) for number in range(count)]
     for number, (_, items) in enumerate(found):
         if items == 0:
             name = names[number] if names is not None else number
