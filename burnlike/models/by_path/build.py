@@ -1,5 +1,6 @@
 """Builds the model of a directory."""
 
+import logging as std_logging
 import os
 import random
 from collections import Counter
@@ -62,6 +63,8 @@ def described(config: PretrainedConfig, values: Mapping[str, Any]) -> Any:
     with naming(path):
         known = config_class().to_dict() if config.options else {}
         found = config_class.from_dict(_merged(values, config.options, {**known, **values}, ""))
+    if config.head == "CausalLM" and getattr(found, "is_decoder", None) is False:
+        found.is_decoder = True  # else a model such as BERT's sees the tokens that it is to predict
     if config.classes is not None:
         found.id2label = dict(enumerate(config.classes))
         found.label2id = {name: number for number, name in enumerate(config.classes)}
@@ -166,11 +169,14 @@ def quiet() -> Iterator[None]:
 
         raise ConfigError(MISSING) from error
     level, bars, state = logging.get_verbosity(), logging.is_progress_bar_enabled(), random.getstate()
+    disabled = std_logging.root.manager.disable
+    std_logging.disable(std_logging.WARNING)  # of what transformers imports, such as torchao
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
+        std_logging.disable(disabled)
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()

@@ -64,6 +64,14 @@ def test_it_gives_the_logits_of_transformers(places: dict[str, Path], name: str,
     assert line == f"weights   {count} of {count} tensors of {places[name]}/model.safetensors"
 
 
+def test_a_causal_model_of_an_encoder_does_not_see_what_it_is_to_predict(places: dict[str, Path]) -> None:
+    model = built(places["bert"], head="CausalLM")
+    changed_last = tokens(1, 8)
+    changed_last[0, -1] = (changed_last[0, -1] + 1) % 40
+    assert torch.equal(logits(model, changed_last)[:, :-1], logits(model, tokens(1, 8))[:, :-1])
+    assert not torch.equal(logits(model, changed_last)[:, -1], logits(model, tokens(1, 8))[:, -1])
+
+
 def test_a_head_that_the_directory_lacks_is_drawn_by_the_seed_and_said(places: dict[str, Path]) -> None:
     config = PretrainedConfig(path=str(places["bert"])).for_task("SequenceClassification", ["no", "maybe", "yes"])
     torch.manual_seed(5)
