@@ -2,7 +2,7 @@
 
 from benchmarks import device, record_load, record_many_tensors, record_save
 from benchmarks._harness import Comparison, main
-from benchmarks.data import loader
+from benchmarks.data import loader, streams
 from benchmarks.models import models, step
 from benchmarks.module import traversal
 from benchmarks.nn import layers
@@ -27,7 +27,7 @@ from benchmarks.ops import (
 )
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
-from benchmarks.train import checkpoints, learner
+from benchmarks.train import checkpoints, learner, packing
 
 BENCHMARKS = (
     cross_entropy,
@@ -62,8 +62,10 @@ BENCHMARKS = (
     models,
     step,
     loader,
+    streams,
     learner,
     checkpoints,
+    packing,
 )
 
 

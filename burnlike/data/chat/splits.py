@@ -55,6 +55,7 @@ class ChatData(Splits):
         self.format = _format_of(config, found)
         rows = {name: self._read(sources) for name, sources in found.items()}
         super().__init__(*self._split(rows, self._fingerprint_of(found)))
+        self.facts = {"format": self.format.name, "vocab_size": self.vocab_size}
         self.files = self.template.files
 
     @property
