@@ -32,6 +32,7 @@ GUIDES = [
     "burn",
     "config",
     "data",
+    "streaming",
     "guide/classification",
     "guide/lora",
     "guide/custom_loop",
