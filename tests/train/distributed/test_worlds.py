@@ -11,8 +11,9 @@ import pytest
 
 from burnlike.cli.main import main
 from burnlike.errors import CheckpointError
-from burnlike.train import TrainConfig
+from burnlike.train import TrainConfig, load_run
 from burnlike.train.job.configs import check_resumable
+from burnlike.train.job.evaluation import evaluate_run
 
 from ...processes import HANGS_S, assert_succeed, launched
 from ..samples import write_config
@@ -138,6 +139,35 @@ def test_nodes_without_common_files_are_told_what_fsdp2_needs(tmp_path: Path, mo
     statuses, texts = run_on_nodes(again, tmp_path)
     assert statuses == [0, 0], texts
     assert "resuming from run/checkpoints/step-00000003" in texts[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_the_best_weights_are_measured_and_written_by_all(
+    strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ddp also where rank 1 can't read the checkpoint that has them."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[3])]))
+    for node in ("node-0", "node-1"):
+        (tmp_path / node).mkdir()
+    if strategy == "fsdp2":
+        (tmp_path / "node-1").rmdir()
+        (tmp_path / "node-1").symlink_to(tmp_path / "node-0")
+    config = write_config(tmp_path)
+    worse = ["lr_scheduler.lr=0.9", "training.validation_steps=null"]
+    best = ["training.keep_best={}", "training.ema={decay: 0.5, warmup: false}", "output.precision=float32"]
+    command = arguments(config, Path("run"), World(strategy, 2, 4), 4, *worse, *best)
+    statuses, texts = run_on_nodes(command, tmp_path)
+    assert statuses == [0, 0], texts
+    run = tmp_path / "node-0" / "run"
+    losses = {line["step"]: line["loss"] for line in lines_of(run) if line["split"] == "valid"}
+    step = min(losses, key=losses.__getitem__)
+    assert step < max(losses)
+    result = json.loads((run / "results.json").read_text())
+    assert (result["step"], result["weights"]) == (step, "best")
+    assert result["values"]["valid"]["loss"] == pytest.approx(losses[step], rel=1e-12)
+    loaded = load_run(run)
+    assert evaluate_run(loaded, "valid", said={}).values["loss"] == pytest.approx(losses[step], rel=1e-6)
 
 
 def changed(config: Path, *overrides: str) -> tuple[TrainConfig, TrainConfig]:
