@@ -43,6 +43,7 @@ from .generation import (
     next_tokens as next_tokens,
     stream as stream,
 )
+from .lora.configs import LoRAConfig as LoRAConfig
 from .lstm_lm.configs import LstmLmConfig as LstmLmConfig
 from .lstm_lm.model import LstmLm as LstmLm, LstmLmOutput as LstmLmOutput
 from .mlp.configs import MlpConfig as MlpConfig

@@ -202,10 +202,13 @@ def _summary(config: TrainConfig, task: "Task", directory: "RunDir", result: "Ru
     from burnlike.train import LearnerSummary
 
     learning = result.learning
-    size = directory.model.stat().st_size / 1e6
     lines = ["", f"run              {directory.path}"]
     which = f"{result.weights} weights, step {result.step}"
-    lines.append(f"model            {directory.model} ({which}, {config.output.precision}, {size:.2f} MB)")
+    adapters = directory.adapter / "adapter_model.safetensors"
+    for label, file, what in (("adapters", adapters, ""), ("model", directory.model, f" {config.output.precision},")):
+        if file.exists():
+            where = file.parent if file is adapters else file
+            lines.append(f"{label:<17}{where} ({which},{what} {file.stat().st_size / 1e6:.2f} MB)")
     if learning.checkpoint is not None:
         lines.append(f"last checkpoint  {learning.checkpoint.path} (step {learning.checkpoint.step}, full precision)")
     if learning.train_loss is not None:

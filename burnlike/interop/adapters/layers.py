@@ -12,6 +12,8 @@ from ...module.torch_objects.wrappers import own_class, parametrizations_of
 from ...nn import Embedding, Linear
 
 ALL_LINEAR = "all-linear"
+ABOUT = "_burnlike_adapters"
+"""The attribute of a model with adapters that says for its files what they are added to."""
 _SHOWN = 12
 
 
@@ -44,6 +46,11 @@ def adaptable(model: nn.Module) -> dict[str, AdaptedLayer]:
 def adapted(model: nn.Module) -> dict[str, AdaptedLayer]:
     """The layers with an adapter, by their paths."""
     return {path: layer for path, layer in adaptable(model).items() if layer.lora is not None}
+
+
+def has_adapters(model: nn.Module) -> bool:
+    """Whether a model was made by `type: LoRA`."""
+    return ABOUT in vars(model)
 
 
 def _kind(own: type) -> Any:

@@ -1,6 +1,5 @@
 """A run from config to record: everything that `burnlike train` does once it has read its options."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ import torch
 from ...data import DataLoader, transformed
 from ...data.sources.splits import classes_of, outputs_of
 from ...errors import BatchSizeError, CheckpointError, ConfigError, DataError, DeviceError, RecordError
+from ...interop.adapters.layers import has_adapters
 from ...module import params, seed_param_ids
 from ...module.torch_objects.wrappers import own_class
 from ..checkpoint.checkpointer import Checkpointer
@@ -18,13 +18,14 @@ from ..parallel.distributed import make_parallel
 from ..runs.data_facts import keep_description, keep_facts
 from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir
+from ..state.frozen_base import note_base
 from ..state.small_parts import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig, Weights, check_resumable
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
-from .results import read_weights, write_weights
+from .results import copy_of, read_weights, write_weights
 from .starting import choose_trained, first_model, model_config
 from .trial import check_batch
 
@@ -78,6 +79,8 @@ class Job:
         first, self.said = first_model(config, self.model_config)
         self.model = self.task.prepare(first).to(self.device)
         choose_trained(self.model, config)
+        if has_adapters(self.model) and self.model_config.has_base_elsewhere and config.init_from is None:
+            note_base(self.model)
         self.task.try_out(self.model)
         training = config.training
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
@@ -220,7 +223,7 @@ class Job:
             if self.parallel.is_sharded:
                 written = self.task.prepare(self.model_config.without_weights(run.path).init("cpu")).to(self.device)
             else:
-                written = copy.deepcopy(model)
+                written = copy_of(model)
             read_weights(written, run.path)
             said = self.task.finish(self, written)
             write_results(run.path, values, said, step=self.learner.step, weights=weights)

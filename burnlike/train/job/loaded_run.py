@@ -19,11 +19,12 @@ from ..runs.data_facts import FOLDER, NAME, kept_facts
 from ..runs.logs import read_metrics
 from ..runs.run_dir import config_of
 from ..runs.run_files import results_of
+from ..state.frozen_base import load_model
 from ..tasks.task import Task
 from .configs import TrainConfig, Weights
 from .device import choose_device
-from .results import MODEL_NAME, read_weights
-from .starting import model_config
+from .results import MODEL_NAME, has_weights, read_weights
+from .starting import choose_trained, model_config
 
 
 class LoadedRun:
@@ -114,10 +115,11 @@ def load_run(
     task.take_facts(facts)
     structure = model_config(config, outputs_of(facts["classes"], facts)).without_weights(run)
     model = task.prepare(structure.init("cpu"))
+    choose_trained(model, config)  # of which alone there may be an average
     if checkpoint.path == run:
         read_weights(model, run)
     else:
-        checkpoint.part("model").load_into(model)
+        load_model(checkpoint.part("model"), model)
         if config.training.ema is not None and not (best is None and weights == "last"):
             average = Ema(model, config.training.ema).load_record(checkpoint.part("ema"))
             average.swap()
@@ -139,7 +141,7 @@ def _choose(run: Path, config: TrainConfig, wanted: Weights, step: int | None) -
     """The checkpoint with the wanted weights, or the run itself where its result has them; and which these are."""
     result = results_of(run)
     found = {it.step: it for it in Checkpointer(run / "checkpoints").all()}
-    written = result.get("step") if (run / MODEL_NAME).exists() else None
+    written = result.get("step") if has_weights(run) else None
     if isinstance(written, int):
         found.setdefault(written, Checkpoint(written, run))
     if not found:

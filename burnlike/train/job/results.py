@@ -1,20 +1,41 @@
 """What a run leaves at its end: the weights of its model, written and read back."""
 
+import copy
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from ..._atomic import replace_file
+from ..._regular_file import read_regular
+from ...interop import load_adapter, save_adapter
+from ...interop.adapters.layers import ABOUT
 from ...module.torch_objects.wrappers import is_distributed
 from ...optim.core.sharded import whole
 from ...record import Precision, Record, SafetensorsRecorder, load
+from ..state.frozen_base import check_base, has_base, kept_paths, noted_digest
 
 MODEL_NAME = "model.safetensors"
+ADAPTER_NAME, BASE_NAME = "adapter", "base.json"
+_MOST_BYTES = 1 << 20
 
 
 def write_weights(model: nn.Module, run: Path, precision: str, *, is_main: bool = True) -> None:
-    """Write the weights of a model into a run's directory; all processes of a sharded one together."""
+    """Write the weights of a model into a run's directory; all processes of a sharded one together.
+
+    Of a model with adapters these are the files of peft in `adapter/`, in the types of the adapters. If all else in it
+    can be read again, `base.json` there has a digest of that; if not, the whole model is written beside them.
+    """
+    about = vars(model).get(ABOUT)
+    if about is not None and is_main and not any(is_distributed(it) for it in model.parameters()):
+        save_adapter(model, run / ADAPTER_NAME, **about)
+    if has_base(model):
+        if is_main:
+            text = json.dumps({"path": about and about["base"], "sha256": noted_digest(model)}, indent=1)
+            replace_file(run / ADAPTER_NAME / BASE_NAME, text.encode() + b"\n")
+        return
     record = Record.of(model)
     if any(is_distributed(it) for it in record.tensors.values()):  # all processes ask for whole tensors
         record = replace(record, tensors={name: whole(it) for name, it in record.tensors.items()})
@@ -24,4 +45,21 @@ def write_weights(model: nn.Module, run: Path, precision: str, *, is_main: bool 
 
 def read_weights(model: nn.Module, run: Path) -> None:
     """Load what `write_weights` wrote into a model of the same config, prepared by the same task."""
-    load(model, run / MODEL_NAME)
+    if (run / MODEL_NAME).exists() or not (run / ADAPTER_NAME).exists():
+        load(model, run / MODEL_NAME)
+        return
+    load_adapter(model, run / ADAPTER_NAME)
+    base = run / ADAPTER_NAME / BASE_NAME
+    digest = json.loads(read_regular(base, _MOST_BYTES))["sha256"]
+    check_base(model, kept_paths(model), digest, str(run / ADAPTER_NAME))
+
+
+def has_weights(run: Path) -> bool:
+    """Whether a run has written weights at its end."""
+    return (run / MODEL_NAME).exists() or (run / ADAPTER_NAME / BASE_NAME).exists()
+
+
+def copy_of(model: nn.Module) -> nn.Module:
+    """A copy of a model to read its weights into; what stays as it is of one with adapters, they share."""
+    frozen = {id(it): it for it in model.parameters() if not it.requires_grad} if has_base(model) else {}
+    return copy.deepcopy(model, frozen)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..._torch_compat import foreach
 from ...errors import RecordMismatchError
+from ...interop.adapters.layers import has_adapters
 from ...module import params
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...record import Record
@@ -21,7 +22,9 @@ class Ema:
     def __init__(self, model: nn.Module, config: EmaConfig | None = None) -> None:
         self.config = config or EmaConfig()
         self.steps = 0
-        weights = {param.path: param.tensor for param in params(model) if param.tensor.is_floating_point()}
+        # Of adapters alone: what they are added to is frozen.
+        found = [it for it in params(model) if it.tensor.requires_grad or not has_adapters(model)]
+        weights = {param.path: param.tensor for param in found if param.tensor.is_floating_point()}
         self._weights = {name: tensor for name, tensor in weights.items() if isinstance(tensor, nn.Parameter)}
         self._averages = {name: tensor.detach().clone() for name, tensor in self._weights.items()}
 

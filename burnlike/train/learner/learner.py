@@ -13,6 +13,7 @@ from ...optim import GradientClipping, Optimizer
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..parallel.single_process import SingleProcess
 from ..runs.logs import MetricsLog
+from ..state.frozen_base import load_model
 from ..state.training_state import TrainingState
 from ..view.callback import Callback
 from ..view.renderers import Renderer
@@ -216,7 +217,7 @@ class Learner(Generic[Batch]):
         self.drop_gradients()
         self.parallel.release_whole(self.model)
         if self.parallel.is_main or self.parallel.is_sharded:
-            checkpoint.part("model").load_into(self.model)
+            load_model(checkpoint.part("model"), self.model)
             if self.ema is not None:
                 self.ema.load_record(checkpoint.part("ema"))
                 self.ema.swap()

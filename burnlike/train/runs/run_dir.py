@@ -20,6 +20,7 @@ class RunDir:
 
     Attributes:
         config: the file of the resolved config; `metrics` that of the metrics, `model` that of the final record.
+        adapter: the directory of the final adapters, of a model that has some.
         checkpoints: the directory of the checkpoints.
     """
 
@@ -27,6 +28,7 @@ class RunDir:
         self.path, self._lock = path, lock
         self.config, self.metrics = path / CONFIG_NAME, path / "metrics.jsonl"
         self.checkpoints, self.model = path / "checkpoints", path / "model.safetensors"
+        self.adapter = path / "adapter"
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> "RunDir":

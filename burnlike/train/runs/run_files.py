@@ -151,7 +151,8 @@ def _state(path: Path, ending: str | None) -> str:
             return RUNNING
     if ending in (DONE, FAILED):
         return ending
-    return DONE if ending is None and (path / "model.safetensors").exists() else STOPPED
+    has_result = any((path / it).exists() for it in ("model.safetensors", "adapter/base.json"))
+    return DONE if ending is None and has_result else STOPPED
 
 
 def _config(path: Path, problems: list[str]) -> tuple[str, Any]:

@@ -18,13 +18,14 @@ from ...optim.states.matching import StateOwner
 from ...optim.states.torch_records import read_torch_record, trained_by
 from ...record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, save as save_record, verify
 from ...record.formats import check_name
-from ...record.loading.load_into import PreparedLoad, prepare
-from ...record.loading.load_options import LoadOptions, Remap
+from ...record.loading.load_into import PreparedLoad
+from ...record.loading.load_options import Remap
 from ...record.nesting import names_below, part_of
 from ...record.state_dict.own_code import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from ...record.stateful import Handling, load_undoably, put_state
 from ..checkpoint.checkpointer import write_records
+from . import frozen_base
 from .small_parts import handling_of, is_large, random_state, restore_random
 
 SMALL = "training"
@@ -78,7 +79,9 @@ class TrainingState:
         for name in self._names():
             part = self.parts[name]
             is_torchs = isinstance(part, torch.optim.Optimizer)
-            records[name] = torch_record(part, *self._modules.values()) if is_torchs else Record.of(part)
+            is_module = name in self._modules
+            of = frozen_base.record_of if is_module else Record.of
+            records[name] = torch_record(part, *self._modules.values()) if is_torchs else of(part)
         tensors: dict[str, torch.Tensor] = {}
         states = {name: encode_tree(it.take(), name, tensors) for name, it in self._small.items()}
         values = {"version": _VERSION, "parts": states}
@@ -114,7 +117,7 @@ class TrainingState:
             loads: dict[str, PreparedLoad] = {}
             for name, module in self._modules.items():
                 if not overrides(module, "load_record"):
-                    loads[name] = prepare(records[name], module, LoadOptions(**options.get(name, {})))
+                    loads[name] = frozen_base.prepared_load(records[name], module, **options.get(name, {}))
                     undo.callback(loads[name].undo)
             optimizers = [*self._optimizer_loads(records, loads)]
             with self._undone_on_error():

@@ -1,0 +1,1 @@
+"""Models of which low-rank adapters are trained."""

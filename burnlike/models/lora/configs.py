@@ -1,0 +1,96 @@
+"""The config of a model with low-rank adapters. Imports no torch."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from ..._dtypes import FloatName
+from ...config import Meta, ModuleConfig
+from ...config.bounds import Positive, Size
+from ...config.file_paths import FilePath
+from ..by_path.configs import PretrainedConfig
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Names = tuple[Annotated[str, Meta(min_length=1)], ...]
+
+
+class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_model"):
+    """Another model, of which only small matrices beside the weights of its layers are trained (Hu et al. 2021).
+
+    Attributes:
+        of: the model.
+        rank: of the product of the two matrices of a layer.
+        alpha: the product is multiplied by alpha / rank.
+        targets: the layers: ends of their paths, such as `[q_proj, v_proj]`; `all-linear`, but for the layer that
+            gives the logits; or a regular expression for whole paths.
+        dropout: share of a layer's input that its matrices are not given in training.
+        dora: train the magnitudes of a layer's outputs apart from their directions (Liu et al. 2024).
+        rslora: multiply by alpha / sqrt(rank) (Kalajdzievski 2023).
+        modules_to_save: ends of the paths of modules that are trained whole. None: those beside the body of a model of
+            transformers that the task needs, such as the `classifier` of a classification.
+        dtype: of the matrices; None is that of the weights, float32 for those of 16 bits.
+        quantize: round the weights of linear layers to 8 bits, or to 4 bits of normal numbers (QLoRA).
+        adapter: a directory of peft's files whose adapters are trained on; the fields above have to say the same.
+    """
+
+    of: ModuleConfig
+    rank: Size = 8
+    alpha: Positive = 16.0
+    targets: Names | Annotated[str, Meta(min_length=1)] = "all-linear"
+    dropout: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    dora: bool = False
+    rslora: bool = False
+    modules_to_save: Names | None = None
+    dtype: FloatName | None = None
+    quantize: Literal["int8", "nf4"] | None = None
+    adapter: FilePath | None = None
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        if isinstance(self.of, LoRAConfig):
+            yield "of", "expected a model without adapters, got LoRA again"
+        if not self.targets:
+            yield "targets", "expected layers, such as [q_proj, v_proj], or all-linear"
+        if isinstance(self.targets, str):
+            try:
+                re.compile(self.targets)
+            except re.error as error:
+                yield "targets", f"expected a regular expression for paths, or a list of their ends: {error}"
+
+    @property
+    def vocab_size(self) -> int | None:
+        return getattr(self.of, "vocab_size", None)
+
+    @property
+    def max_sequence_length(self) -> int | None:
+        return getattr(self.of, "max_sequence_length", None)
+
+    @property
+    def has_base_elsewhere(self) -> bool:
+        """Whether the model without adapters is read from a directory that has its weights."""
+        return isinstance(self.of, PretrainedConfig) and self.of.weights == "read"
+
+    @property
+    def input_counts(self) -> tuple[int, int | None] | None:
+        return self.of.input_counts
+
+    def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        return self.of.example_inputs()
+
+    def for_task(self, head: str, classes: Sequence[str] | None) -> "LoRAConfig":
+        return self.replace(of=self.of.for_task(head, classes))
+
+    def description(self) -> Mapping[str, bytes]:
+        return self.of.description()
+
+    def without_weights(self, run: Path) -> "LoRAConfig":
+        if self.has_base_elsewhere and not list(run.glob("model.safetensors*")):
+            return self.replace(adapter=None)  # of which a run keeps the adapters alone
+        return self.replace(of=self.of.without_weights(run), adapter=None)
+
+    def init_from(self, source: Any, device: Any = None, **options: Any) -> Any:
+        from .model import with_adapters
+
+        return with_adapters(self, self.of.init_from(source, device, **options))

@@ -1,0 +1,88 @@
+"""Builds a model with low-rank adapters."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...errors import ConfigError, ModuleTreeError
+from ...interop.adapters.adding import AdapterOptions, add_adapters
+from ...interop.adapters.layers import ABOUT, output_layers, select
+from ...interop.adapters.peft_files import load_adapter
+from ...interop.quantize import quantize_
+from ..by_path.configs import PretrainedConfig
+from .configs import LoRAConfig
+
+TASK_TYPES = {
+    "CausalLM": "CAUSAL_LM",
+    "SequenceClassification": "SEQ_CLS",
+    "TokenClassification": "TOKEN_CLS",
+    "QuestionAnswering": "QUESTION_ANS",
+    "Seq2SeqLM": "SEQ_2_SEQ_LM",
+}
+"""peft's words for the heads of transformers."""
+_WRITERS = ("CausalLM", "MaskedLM", "Seq2SeqLM")
+"""Heads that are tables of tokens, which the weights of a directory have."""
+
+
+def lora_model(config: LoRAConfig, device: torch.device | str | None = None) -> nn.Module:
+    """The model with adapters, in training mode; all else in it is frozen."""
+    return with_adapters(config, config.of.init(device))
+
+
+def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
+    """Add the adapters of a config to the model of its `of`, in place."""
+    saved = _saved(config, model)
+    inside = tuple(f"{path}." for path in saved)
+    drawn = {it.rpartition(".")[0] for it in vars(model).get("burnlike_drawn", ()) if not it.startswith(inside)}
+    saved += sorted(drawn)  # frozen, they would be noise
+    try:
+        layers = select(model, config.targets, saved=saved)
+    except ModuleTreeError as error:
+        raise ConfigError(str(error)) from error
+    said = list(getattr(model, "burnlike_origin", ()))
+    if config.quantize is not None:
+        whole = [f"{path}." for path in saved]
+        kept = {f"{path}.weight" for path in output_layers(model)}
+        kept |= {name for name, _ in model.named_parameters() if name.startswith(tuple(whole))}
+        rounded = quantize_(model, config.quantize, skip=kept)
+        said.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
+    options = AdapterOptions(config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype)
+    add_adapters(model, dict.fromkeys(layers.values(), options), saved)
+    if config.adapter is not None and not any(it.is_meta for it in model.parameters()):
+        load_adapter(model, config.adapter)
+    counts = [
+        sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
+    ]
+    more = f", and all of {', '.join(saved)}" if saved else ""
+    said.append(f"adapters  of {len(layers)} layers{more}: {counts[0]:,} of {counts[1]:,} parameters are trained")
+    vars(model)["burnlike_origin"] = tuple(said)
+    vars(model)[ABOUT] = about(config)
+    return model
+
+
+def about(config: LoRAConfig) -> dict[str, Any]:
+    """What the files of adapters say of the model that they are for."""
+    of = config.of
+    path = of.path if isinstance(of, PretrainedConfig) else None
+    return {"base": path, "task_type": TASK_TYPES.get(getattr(of, "head", None) or "")}
+
+
+def _saved(config: LoRAConfig, model: Any) -> list[str]:
+    """The paths of the modules that are trained whole."""
+    paths = [path for path, _ in model.named_modules() if path]
+    if config.modules_to_save is not None:
+        found: list[str] = []
+        for end in config.modules_to_save:
+            fitting = [path for path in paths if path == end or path.endswith(f".{end}")]
+            if not fitting:
+                children = ", ".join(name for name, _ in model.named_children())
+                raise ConfigError(f"modules_to_save: no module '{end}'; the outermost ones are {children}")
+            found += [it for it in fitting if not any(it.startswith(f"{above}.") for above in found)]
+        return found
+    head = getattr(config.of, "head", None)
+    body = getattr(model, "base_model", model)
+    if head is None or head in _WRITERS or body is model:
+        return []
+    inside = {id(it) for it in body.modules()}
+    return [name for name, it in model.named_children() if id(it) not in inside and any(True for _ in it.parameters())]

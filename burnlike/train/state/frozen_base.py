@@ -1,0 +1,101 @@
+"""Models of which the larger part is frozen and can be read again elsewhere: a checkpoint has the rest.
+
+What it leaves out is proved to be the same by a digest of it.
+"""
+
+import hashlib
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from ...errors import RecordMismatchError
+from ...module import ParamGroup, params
+from ...record import LoadReport, Record
+from ...record.bytes.workers import bytes_at
+from ...record.loading.load_into import PreparedLoad, prepare
+from ...record.loading.load_options import LoadOptions
+
+_NOTE, _DIGEST = "_burnlike_frozen_base", "frozen_base"
+_THREADS = 8
+
+
+def note_base(model: nn.Module) -> None:
+    """Remember that what is frozen of a model now can be read again, so that its checkpoints need not have it.
+
+    Not so if it has running statistics, which a training changes.
+    """
+    if any(getattr(it, "running_mean", None) is not None for it in model.modules()):
+        return
+    kept = kept_paths(model)
+    vars(model)[_NOTE] = (kept, base_digest(model, kept))
+
+
+def has_base(model: nn.Module) -> bool:
+    return _NOTE in vars(model)
+
+
+def noted_digest(model: nn.Module) -> str | None:
+    """The digest of what is frozen, of a model with a note."""
+    return vars(model)[_NOTE][1] if has_base(model) else None
+
+
+def kept_paths(model: nn.Module) -> frozenset[str]:
+    """The paths of what is trained."""
+    return frozenset(it.path for it in params(model, "weight") if it.tensor.requires_grad)
+
+
+def base_digest(model: nn.Module, kept: Collection[str]) -> str:
+    """A digest of the names, types and values of all tensors of a model but for those at some paths."""
+    tensors = {name: it for name, it in Record.from_module(model).tensors.items() if name not in kept}
+    digest = hashlib.sha256()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        names = sorted(tensors)
+        for name, found in zip(names, pool.map(_digest_of, map(tensors.__getitem__, names)), strict=True):
+            tensor = tensors[name]
+            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode() + found)
+    return digest.hexdigest()
+
+
+def _digest_of(tensor: Tensor) -> bytes:
+    plain = tensor.detach().cpu().contiguous()
+    return hashlib.sha256(bytes_at(plain.data_ptr(), plain.nbytes) if plain.nbytes else b"").digest()
+
+
+def record_of(model: nn.Module) -> Record:
+    """The record of a model; without its frozen base, if that is noted and still frozen."""
+    if not has_base(model):
+        return Record.of(model)
+    kept, digest = vars(model)[_NOTE]
+    if kept_paths(model) != kept:
+        return Record.of(model)
+    record = Record.from_module(model, ParamGroup.from_predicate(lambda it: it.path in kept))
+    return replace(record, values={_DIGEST: digest})
+
+
+def prepared_load(record: Record, model: nn.Module, **options: Any) -> PreparedLoad:
+    """As `prepare`, of a record that `record_of` gave, whose base has to be the model's."""
+    if _DIGEST not in record.values:
+        return prepare(record, model, LoadOptions(**options))
+    kept = frozenset(record.tensors)
+    check_base(model, kept, str(record.values[_DIGEST]), record.source)
+    values = {key: it for key, it in record.values.items() if key != _DIGEST}
+    return prepare(replace(record, values=values), model, LoadOptions(filter=lambda path: path in kept, **options))
+
+
+def check_base(model: nn.Module, kept: Collection[str], digest: str, source: str) -> None:
+    """Refuse a model whose weights but for those at some paths are not those of a digest."""
+    note = vars(model).get(_NOTE)
+    found = note[1] if note is not None and note[0] == kept else base_digest(model, kept)
+    if found != digest:
+        raise RecordMismatchError(
+            f"{source}: has only what was trained, beside other frozen weights than those of the model: the directory"
+            " that they are read from has changed, or is another; put it back"
+        )
+
+
+def load_model(record: Record, model: nn.Module) -> LoadReport:
+    """Load a record that `record_of` gave into a model."""
+    return prepared_load(record, model)()
