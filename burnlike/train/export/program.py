@@ -110,7 +110,7 @@ def others_of(example: Mapping[str, Tensor], dims: Mapping[str, Mapping[int, Any
     for name, tensor in example.items():
         if 0 in dims[name]:
             tensor = torch.cat((tensor, tensor[:1]))
-        found[name] = tensor[:, :-1] if 1 in dims[name] and tensor.shape[1] > 1 else tensor
+        found[name] = tensor[:, :-1].clone() if 1 in dims[name] and tensor.shape[1] > 1 else tensor
     return found
 
 

@@ -139,7 +139,9 @@ def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
     others = {name for name, it in found.items() if it is not None and not isinstance(it, Tensor)} - {*_NOT_FOR_USE}
     if others:
         raise ConfigError(f"the task calls the model with {', '.join(sorted(others))}, which is no tensor")
-    return {name: it for name, it in found.items() if isinstance(it, Tensor) and name not in _NOT_FOR_USE}
+    tensors = {name: it for name, it in found.items() if isinstance(it, Tensor) and name not in _NOT_FOR_USE}
+    # Of a view torch.export would note what it is a view of.
+    return {name: it.detach().clone(memory_format=torch.contiguous_format) for name, it in tensors.items()}
 
 
 def _bound(source: Source, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:

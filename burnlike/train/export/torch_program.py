@@ -33,7 +33,7 @@ def write_program(
     """
     with quiet(), references(), torch.no_grad():
         try:
-            exported = torch.export.export(program, (), dict(example), dynamic_shapes=may_vary(example))
+            exported = torch.export.export(program, tuple(example.values()), dynamic_shapes=may_vary(example))
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             kind = type(program.model).__name__
             raise ConfigError(f"--to pt2: torch can't export {kind}: {reason_of(error)}") from error
@@ -46,7 +46,7 @@ def write_program(
                 reference or program,
                 example,
                 _varying(loaded, example),
-                lambda inputs: loaded.module()(**inputs),
+                lambda inputs: loaded.module()(*inputs.values()),
                 "torch.export.load",
                 coarse=reference is not None,
             )
