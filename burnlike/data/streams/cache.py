@@ -34,10 +34,10 @@ def remembered(path: Path, compute: Callable[[], str]) -> str:
     return value
 
 
-def made(what: str, facts: object, make: Callable[[Path], None]) -> Path:
+def made(what: str, facts: object, make: Callable[[Path], None], *, waits: bool = True) -> Path | None:
     """The directory that `make` fills, whole or not at all; one that was made before for the same facts is taken.
 
-    Of several processes that ask at once, one makes it and the others wait.
+    Of several processes that ask at once, one makes it and the others wait, or get None.
 
     Raises:
         DataError: the cache can't be written.
@@ -47,7 +47,9 @@ def made(what: str, facts: object, make: Callable[[Path], None]) -> Path:
         return place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(place.with_suffix(".lock")):
+        with _alone(place.with_suffix(".lock"), waits=waits) as is_mine:
+            if not is_mine:
+                return None
             if not place.is_dir():
                 with AtomicDirectory(place) as directory:
                     make(directory.path)
@@ -62,12 +64,18 @@ def made(what: str, facts: object, make: Callable[[Path], None]) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _alone(lock: Path, *, waits: bool) -> Iterator[bool]:
+    """Whether no other process has the lock."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        with contextlib.suppress(OSError):  # some network file systems have no locks: then both make it
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        is_mine = True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        except BlockingIOError:
+            is_mine = False
+        except OSError:
+            pass  # some network file systems have no locks: then both make it
+        yield is_mine
     finally:
         os.close(descriptor)
 

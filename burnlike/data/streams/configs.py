@@ -124,6 +124,10 @@ class StreamConfig(DatasetConfig["Stream"], tag="Stream", builds=".stream"):
         """Number of tokens: one for each byte; None where a tokenizer or the files have them."""
         return None
 
+    def init_with(self, facts: Mapping[str, Any], directory: Path) -> "Stream":
+        kept = [it for name in ("tokenizer.json", "tokenizer") if (it := directory / name).exists()]
+        return self.replace(tokenizer=str(kept[0])).init() if self.tokenizer and kept else self.init()
+
     def codec(self, facts: Mapping[str, Any], directory: Path) -> "TextCodec | ChatCodec":
         from .stream import codec
 

@@ -113,7 +113,9 @@ class _JsonRows:
                 " write Parquet. Text that becomes tokens may be compressed"
             )
         self._shard, self._columns, self._open = shard, columns, opened
-        self._index = made("lines", (_VERSION, shard.content()), lambda it: _write_lines(it, shard)) / "places"
+        directory = made("lines", (_VERSION, shard.content()), lambda it: _write_lines(it, shard))
+        assert directory is not None  # it was waited for
+        self._index = directory / "places"
         self._count = self._index.stat().st_size // 8 - 1
 
     def __len__(self) -> int:

@@ -1,11 +1,13 @@
 """Stream: the parts of a data set that is larger than memory."""
 
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from ..._regular_file import open_regular
 from ...errors import DataError
 from ..chat.codec import ChatCodec
 from ..chat.conversations import ConversationBatcher
@@ -37,6 +39,8 @@ _PLACES = ("sources", "tokenizer", "validation_path")
 """Fields whose files may move."""
 
 _SHOWN = 5
+_MEGATRON = struct.Struct("<9sQB")
+_MEGATRON_DTYPES = {1: "uint8", 4: "int32", 5: "int64", 8: "uint16"}
 
 
 class Stream(Splits):
@@ -145,7 +149,7 @@ class Stream(Splits):
 
     def _tokenized(self, shards: Sequence[Shard], *, has_marks: bool) -> list[Numbers]:
         encoder = self._encoder(shards[0])
-        made = [tokenized(it, encoder, has_marks=has_marks) for it in shards]
+        made = tokenized(shards, encoder, has_marks=has_marks)
         self._unreadable += [text for it in made for text in it.unreadable]
         return [it.numbers for it in made]
 
@@ -188,5 +192,18 @@ def _numbers(shard: Shard, config: StreamConfig) -> Numbers:
             f"{shard.path}: data.packing keeps documents apart, and a file of tokens has none; give JSON lines or"
             " Parquet with a column of tokens (data.tokens), or leave packing out"
         )
-    found = mapped(shard.path, config.dtype)
+    index = shard.path.with_suffix(".idx")
+    found = mapped(shard.path, _megatron_dtype(index) if index.exists() else config.dtype)
     return Numbers(shard.path, found.dtype.str, found.offset, len(found), None, shard.status)
+
+
+def _megatron_dtype(index: Path) -> str:
+    """The type of the tokens in the `.bin` beside a Megatron-LM index, of which only the beginning is read."""
+    with open_regular(index) as file:
+        begin = file.read(_MEGATRON.size)
+    magic, version, code = _MEGATRON.unpack(begin) if len(begin) == _MEGATRON.size else (b"", 0, 0)
+    if (magic, version) != (b"MMIDIDX\0\0", 1) or code not in _MEGATRON_DTYPES:
+        raise DataError(
+            f"{index}: expected an index of Megatron-LM, version 1, of whole numbers; remove it if it is none"
+        )
+    return _MEGATRON_DTYPES[code]

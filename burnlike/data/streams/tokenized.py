@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -29,24 +29,52 @@ class Tokenized(NamedTuple):
     unreadable: list[str]
 
 
-def tokenized(shard: Shard, encoder: Encoder, *, has_marks: bool) -> Tokenized:
-    """The tokens of a shard, from the cache or made now.
+def tokenized(shards: Sequence[Shard], encoder: Encoder, *, has_marks: bool) -> list[Tokenized]:
+    """The tokens of each shard, from the cache or made now; processes that do the same share the work.
 
     Raises:
-        DataError: the shard can't be read to its end.
+        DataError: a shard can't be read to its end.
     """
+    progress = _Progress(len(shards))
+    found = [_of_shard(it, encoder, progress, has_marks=has_marks, waits=False) for it in shards]
+    for place, shard in enumerate(shards):
+        if found[place] is None:  # another process was making it
+            found[place] = _of_shard(shard, encoder, progress, has_marks=has_marks, waits=True)
+    return [it for it in found if it is not None]
+
+
+def _of_shard(
+    shard: Shard, encoder: Encoder, progress: "_Progress", *, has_marks: bool, waits: bool
+) -> Tokenized | None:
     facts = (_VERSION, shard.content(), shard.kind, encoder.facts, encoder.columns, has_marks)
-    place = made("tokens", facts, lambda directory: _write(directory, shard, encoder, has_marks))
+    progress.shard += not waits
+    place = made("tokens", facts, lambda it: _write(it, shard, encoder, has_marks, progress), waits=waits)
+    if place is None:
+        return None
     said = json.loads(read_regular(place / "facts.json"))
     marks = place / "marks" if has_marks else None
     unreadable = [it.replace("\0", str(shard.path)) for it in said["unreadable"]]
     return Tokenized(Numbers(place / "tokens", encoder.dtype, 0, said["tokens"], marks), unreadable)
 
 
-def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool) -> None:
+class _Progress:
+    """Says now and then, on stderr, how far it is."""
+
+    def __init__(self, count: int) -> None:
+        self.shard, self._count = 0, count
+        self._said = time.monotonic()
+
+    def note(self, path: Path, tokens: int) -> None:
+        if time.monotonic() - self._said > _QUIET_S:
+            self._said = time.monotonic()
+            place = f"shard {self.shard} of {self._count}"
+            print(f"making tokens: {place}, {tokens:,} of {path}", file=sys.stderr, flush=True)
+
+
+def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, progress: _Progress) -> None:
     import numpy
 
-    count, unreadable, said = 0, [], time.monotonic()
+    count, unreadable = 0, []
     with (directory / "tokens").open("wb") as tokens_file, (directory / "marks").open("wb") as marks_file:
         for rows in _pieces(values_of(shard, encoder.columns), encoder.rows_at_once):
             found = iter(encoder.encode([it for _, it in rows if not isinstance(it, Damaged)]))
@@ -62,9 +90,7 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool) -> 
                 count += len(it.tokens)
                 if has_marks:
                     marks_file.write(it.marks)
-            if time.monotonic() - said > _QUIET_S:
-                said = time.monotonic()
-                print(f"making tokens of {shard.path}: {count:,}", file=sys.stderr, flush=True)
+            progress.note(shard.path, count)
         for file in (tokens_file, marks_file):
             file.flush()
             os.fsync(file.fileno())
