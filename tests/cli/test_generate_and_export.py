@@ -1,0 +1,122 @@
+"""`burnlike generate` and `burnlike export`, of a run: from its directory alone."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from burnlike.cli.main import main
+from burnlike.models import stream
+from burnlike.train import load_run
+
+from ..train.samples import write_config
+
+SHORT = ("--set", "training.epochs=1", "--set", "training.steps_per_epoch=8", "--run-dir", "run")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a run of the small language model; its text is gone."""
+    place = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        assert main(["train", write_config(place).name, *SHORT]) == 0
+        Path("corpus.txt").rename("moved.txt")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    capsys.readouterr()
+    assert main([*arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_text_goes_on_as_the_model_says(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = load_run("run")
+    codec = run.config.data.codec(run.facts, run.directory)
+    added = [*stream(run.model, codec.encode("the "), 40, context_length=codec.context_length)]
+    expected = codec.decode(torch.tensor(added))
+    options = ("--max-tokens", "40", "--prompt")
+    assert said(capsys, "generate", "run", *options, "the ") == f"{expected}\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("the "))
+    assert said(capsys, "generate", "run", *options, "-") == f"{expected}\n"
+    stop = expected[5:8]
+    assert said(capsys, "generate", "run", "--stop", stop, *options, "the ") == f"{expected.partition(stop)[0]}\n"
+    drawn = [
+        said(capsys, "generate", "run", "--temperature", "2", "--seed", seed, *options, "the ")
+        for seed in ("1", "1", "2")
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "expected --prompt TEXT"),
+        (["--prompt", ""], "--prompt: expected a text of at least one character"),
+        (["--prompt", "x", "--chat"], "plain text has no chat template"),
+        (["--prompt", "x", "--system", "y"], "--system is for --chat"),
+        (["--prompt", "x", "--top-p", "0"], "--top-p: expected more than 0"),
+        (["--prompt", "x", "--max-tokens", "0"], "--max-tokens: expected at least 1"),
+        (["--prompt", "x", "--step", "3"], "has no checkpoint of step 3"),
+    ],
+)
+def test_what_can_not_be_generated_is_said(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", "run", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+def test_a_program_of_a_run_takes_tensors_of_any_origin(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("moved.txt").rename("corpus.txt")  # the example is of the data then, of which batches are views
+    try:
+        lines = said(capsys, "export", "run", "--to", "pt2", "--best").splitlines()
+    finally:
+        Path("corpus.txt").rename("moved.txt")
+    assert lines[0] == "example   2 items of the validation data"
+    extra = {"burnlike.json": ""}
+    program = torch.export.load("run/exports/model.pt2", extra_files=extra).module()
+    run = load_run("run", best=True)
+    tokens = torch.randint(256, (3, 5))
+    torch.testing.assert_close(program(tokens)[0], run.model(tokens))
+    metadata = json.loads(extra["burnlike.json"])
+    assert (metadata["step"], metadata["model"]) == ("8", "DecoderLm")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+def test_without_its_data_a_run_is_exported_with_random_values(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, "export", "run", "--to", "pt2", "--out", "other.pt2", "--dtype", "float16").splitlines()
+    assert lines[0].startswith("example   random values, as the data of the run can't be read (")
+    assert torch.export.load("other.pt2").module()(torch.randint(256, (3, 5)))[0].dtype == torch.float16
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["run", "--to", "burn"], "the model: Burn has no layer DecoderLm"),
+        (["run", "--to", "hf", "--quantize", "int8"], "--quantize is for onnx and pt2"),
+        (["run", "--to", "onnx", "--dtype", "bfloat16"], "onnxruntime computes in float32 and float16"),
+        (["run", "--to", "onnx", "--with-normalize"], "the run's transforms have no Normalize"),
+        (["small.yaml", "--to", "onnx"], "give the weights of this model by --record FILE"),
+        (["run", "--to", "onnx", "--record", "x"], "--record is for the YAML of a model"),
+        (["nowhere", "--to", "onnx"], "there is no run at nowhere"),
+    ],
+)
+def test_what_can_not_be_exported_is_said_and_nothing_is_written(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(map(str, Path().rglob("*")))
+    assert main(["export", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert sorted(map(str, Path().rglob("*"))) == before
