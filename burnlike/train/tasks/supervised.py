@@ -164,7 +164,8 @@ class Regression(Task):
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The number of each item by the name of its target, as the data has it (`targets` of the facts)."""
-        rows = logits_of(call(model, inputs_of(batch))).double().flatten(1)
+        values = logits_of(call(model, inputs_of(batch))).double()
+        rows = values.reshape(len(values), -1)
         names = [*(facts.get("targets") or ())]
         if len(names) != rows.shape[1]:
             names = ["value"] if rows.shape[1] == 1 else [f"value.{it}" for it in range(rows.shape[1])]
