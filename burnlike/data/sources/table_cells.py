@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Collection
 from datetime import date, datetime
 from decimal import Decimal
@@ -14,6 +15,7 @@ LARGEST = 3.4028234663852886e38
 """Of float32."""
 
 _SHOWN = 40
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _TRUTH = {
     **dict.fromkeys(("true", "yes", "t", "y", "1", "1.0"), 1.0),
     **dict.fromkeys(("false", "no", "f", "n", "0", "0.0"), 0.0),
@@ -92,6 +94,8 @@ def _suggested(name: str, raw: Any) -> str:
         kind = "date"
     elif not isinstance(raw, str):
         return ""
+    elif _DECIMAL_COMMA.fullmatch(raw.strip()):
+        return '; for numbers with a decimal comma say data.decimal: ","'
     elif truth_of(raw) is not None:
         kind = "boolean"
     else:

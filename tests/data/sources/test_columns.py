@@ -165,13 +165,15 @@ def test_a_value_that_needs_a_rule_names_it(tmp_path: Path, rules: dict[str, Any
     [
         ("2024-01-31", "say data.columns.a: date"),
         ("yes", "say data.columns.a: boolean"),
+        ('"1,5"', 'for numbers with a decimal comma say data.decimal: ","'),
         ("n/a", r"data.missing_values: \['n/a'\]"),
     ],
 )
 def test_a_value_that_is_no_number_says_what_it_looks_like(tmp_path: Path, column: str, message: str) -> None:
     (tmp_path / "t.csv").write_text(f"a,y\n1,x\n{column},z\n")
     with pytest.raises(
-        DataError, match=rf":3:1: 'a': expected a number, got '{column}'; {'' if 'n/a' in column else message}"
+        DataError,
+        match=rf":3:1: 'a': expected a number, got '{column.strip(chr(34))}'; {'' if 'n/a' in column else message}",
     ):
         CsvConfig(path=str(tmp_path / "t.csv"), target="y").init()
     if column == "n/a":
