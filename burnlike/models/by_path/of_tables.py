@@ -42,7 +42,7 @@ def of_tables(config: PretrainedConfig, directory: str, target: torch.device) ->
     drawn = [name for name, _ in model.named_parameters() if name not in read]
     count = sum(1 for _ in model.parameters())
     rest = f"; drawn: {', '.join(drawn)}" if drawn else ""
-    vars(model)["burnlike_drawn"] = tuple(drawn)
+    vars(model)["_burnlike_drawn"] = tuple(drawn)
     model.burnlike_origin = (f"weights   {count - len(drawn)} of {count} tensors of {directory}{rest}",)
     return model.to(target, next(base.parameters()).dtype).train()
 

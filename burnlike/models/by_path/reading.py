@@ -73,7 +73,6 @@ def read_model(
         )
     drawn, left = sorted({*missing, *mismatched}), Counter(_part(model, it)[1] for it in unexpected)
     vars(model)["_burnlike_drawn"] = tuple(drawn)
-    model.burnlike_drawn = tuple(drawn)
     text = f"weights   {len(read)} of {len(names)} tensors of {record.source}"
     text += f"; drawn: {_listed(drawn)}" if drawn else ""
     model.burnlike_origin = (

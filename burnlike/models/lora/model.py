@@ -34,7 +34,7 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     """Add the adapters of a config to the model of its `of`, in place."""
     saved = _saved(config, model)
     inside = tuple(f"{path}." for path in saved)
-    drawn = {it.rpartition(".")[0] for it in vars(model).get("burnlike_drawn", ()) if not it.startswith(inside)}
+    drawn = {it.rpartition(".")[0] for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(inside)}
     saved += sorted(drawn)  # frozen, they would be noise
     try:
         layers = select(model, config.targets, saved=saved)

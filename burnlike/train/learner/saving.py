@@ -9,6 +9,7 @@ import torch
 
 from ...errors import TrainingError
 from ...module import params
+from ...module.torch_objects.quantized import is_quantized
 from ...optim.core.sharded import local
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..checkpoint.strategies import ComposedCheckpointingStrategy, KeepLastNCheckpoints, MetricCheckpointingStrategy
@@ -101,14 +102,15 @@ class Saving:
         total, size = self._learner.parallel.sums(self._learner.window.sums())
         if size and not math.isfinite(total):
             raise not_finite(self._learner.step, f"the loss became {total / size}")
-        floats = [param for param in params(self._learner.model) if param.tensor.is_floating_point()]
+        found = [it for it in params(self._learner.model) if it.tensor.is_floating_point()]
+        floats = [it for it in found if not is_quantized(it.tensor)]
         if not floats:
             return
         sums = torch.stack([local(param.tensor).sum(dtype=torch.float64).cpu() for param in floats])
         wrong = next((it.path for it, total in zip(floats, sums.tolist(), strict=True) if not math.isfinite(total)), "")
-        found = next(filter(None, self._learner.parallel.gather(wrong)), "")
-        if found:
-            raise not_finite(self._learner.step, f"the parameter '{found}' is not finite any more")
+        name = next(filter(None, self._learner.parallel.gather(wrong)), "")
+        if name:
+            raise not_finite(self._learner.step, f"the parameter '{name}' is not finite any more")
 
 
 def not_finite(step: int, what: str) -> TrainingError:
