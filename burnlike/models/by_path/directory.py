@@ -36,6 +36,9 @@ def read_description(directory: str | os.PathLike[str]) -> Mapping[str, Any]:
             f"{os.fspath(directory)}: expected a directory with the config.json of a model and its weights, found none;"
             " one of the Hugging Face Hub is fetched by huggingface_hub.snapshot_download(...)"
         )
+    if not os.path.exists(path) and (adapters := adapters_in(directory)):
+        merge = f"`burnlike merge {os.fspath(directory)} --out DIR` makes a model of it"
+        raise ConfigIOError(f"{what}, got {adapters}; {merge}")
     try:
         data = read_regular(path, _MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
@@ -69,7 +72,18 @@ def weights_of(directory: str | os.PathLike[str]) -> str:
         if os.path.exists(path := os.path.join(directory, name)):
             return path
     there = f"{os.fspath(directory)}: expected the weights of a model"
+    if adapters := adapters_in(directory):
+        raise RecordIOError(
+            f"{there}, got {adapters}; `burnlike merge {os.fspath(directory)} --out DIR` makes a model of it"
+        )
     raise RecordIOError(f"{there}, got a directory without {', '.join(_WEIGHTS[:-1])} and {_WEIGHTS[-1]}")
+
+
+def adapters_in(directory: str | os.PathLike[str]) -> str:
+    """What a directory has in place of a model where it has only low-rank adapters; empty where it has none."""
+    if os.path.exists(os.path.join(directory, ADAPTER_NAME)):
+        return "adapters alone, of peft"
+    return "a run with adapters alone" if os.path.exists(os.path.join(directory, "adapter", ADAPTER_NAME)) else ""
 
 
 def weights_problem(path: str) -> str:
@@ -109,7 +123,9 @@ def directory_problems(config: "PretrainedConfig") -> Iterator[tuple[str, str]]:
     try:
         problem = weights_problem(weights_of(directory))
     except RecordIOError as error:
-        problem = f"{error}; `weights: random` draws them for the model that config.json describes"
+        problem = str(error)
+        if not adapters_in(directory):
+            problem += "; `weights: random` draws them for the model that config.json describes"
     if problem:
         yield "path", problem
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ...errors import RecordIOError
-from ...models.by_path.directory import weights_of, weights_problem
+from ...models.by_path.directory import adapters_in, weights_of, weights_problem
 from ..runs.run_dir import CONFIG_NAME, LOCK_NAME
 
 _MODEL, _CHECKPOINTS = "model", "checkpoints"
@@ -31,6 +31,8 @@ def record_at(text: str) -> str:
     if (path / LOCK_NAME).exists() or (path / CONFIG_NAME).exists():
         if file.exists():
             return str(file)
+        if adapters_in(path):
+            return weights_of(path)  # which says it
         steps = sorted((path / _CHECKPOINTS).glob("step-*"))
         remedy = f"; its last checkpoint is {steps[-1]}" if steps else ", and no checkpoint"
         raise RecordIOError(f"{text}: this run has no {file.name} yet, which it writes at its end{remedy}")
