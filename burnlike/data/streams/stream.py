@@ -150,7 +150,10 @@ class Stream(Splits):
     def _tokenized(self, shards: Sequence[Shard], *, has_marks: bool) -> list[Numbers]:
         encoder = self._encoder(shards[0])
         made = tokenized(shards, encoder, has_marks=has_marks)
-        self._unreadable += [text for it in made for text in it.unreadable]
+        unreadable = [text for it in made for text in it.unreadable]
+        if unreadable and not any(it.numbers.length for it in made):
+            raise DataError(f"no row of {len(made)} shards can be read; the first: {unreadable[0]}")
+        self._unreadable += unreadable
         return [it.numbers for it in made]
 
     def _encoder(self, first: Shard) -> Encoder:

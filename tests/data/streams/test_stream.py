@@ -1,5 +1,6 @@
 """type: Stream: what its items are, and that every one comes when it should."""
 
+import fcntl
 import gzip
 import json
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 
 from burnlike.data import StreamConfig
 from burnlike.data.streams import tokenized
+from burnlike.data.streams.cache import made
 from burnlike.errors import ConfigError, DataError
 
 from .samples import loader, stream, text_of, write_lines, write_parquet
@@ -65,6 +67,27 @@ def test_windows_go_through_tokens_that_others_have_made(kind: str, tmp_path: Pa
     data.expect_vocabulary(80)
     with pytest.raises(DataError, match=r"expected tokens in 0\.\.79 .*got 80 as token 42"):
         data.train[14]
+
+
+def test_an_index_of_megatron_says_the_type_of_its_tokens(tmp_path: Path) -> None:
+    numpy.arange(50, dtype="<i4").tofile(tmp_path / "a.bin")
+    index = tmp_path / "a.idx"
+    index.write_bytes(b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + bytes([4]) + bytes(16))
+    assert stream(tmp_path, context_length=5).train[1].tolist() == [10, 11, 12, 13, 14, 15]
+    index.write_bytes(b"something else")
+    with pytest.raises(DataError, match=r"a.idx: expected an index of Megatron-LM"):
+        stream(tmp_path)
+
+
+def test_what_another_process_makes_is_left_to_it_or_waited_for(tmp_path: Path) -> None:
+    path = made("things", "fact", lambda it: (it / "a").touch())
+    assert path is not None
+    (path / "a").unlink()
+    path.rmdir()
+    with path.with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process is making it
+        assert made("things", "fact", lambda _: None, waits=False) is None
+    assert made("things", "fact", lambda it: (it / "a").touch(), waits=False) == path
 
 
 def test_packed_documents_are_kept_apart(tmp_path: Path) -> None:
@@ -235,6 +258,10 @@ def test_shards_that_are_none_are_refused(name: str, content: bytes, message: st
 
 def test_other_wrong_sources_are_refused(tmp_path: Path) -> None:
     write_lines(tmp_path / "a")
+    with pytest.raises(
+        DataError, match=r"no row of 3 shards can be read; the first: .*:1: expected the key 'txt'; did"
+    ):
+        stream(tmp_path / "a", text="txt")
     numpy.save(tmp_path / "tokens.npy", numpy.arange(300))
     with pytest.raises(DataError, match=r"has tokens .* and rows"):
         stream(tmp_path)
