@@ -26,8 +26,10 @@ from ..tasks.task import Task
 
 _EXAMPLES = 2
 """Items of the batch that a model is exported with; of one item, torch would take the number for fixed."""
-_NOT_FOR_USE = ("labels", "past_key_values", "use_cache", "return_dict")
-"""Arguments of transformers' models that belong to a training, or change only what a call gives beside its result."""
+_NOT_FOR_USE = ("labels", "position_ids", "past_key_values", "use_cache", "return_dict")
+"""Arguments of transformers' models that belong to a training, as the positions of packed texts do, or that change only
+what a call gives beside its result.
+"""
 
 
 class Source(NamedTuple):
@@ -140,8 +142,15 @@ def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
     if others:
         raise ConfigError(f"the task calls the model with {', '.join(sorted(others))}, which is no tensor")
     tensors = {name: it for name, it in found.items() if isinstance(it, Tensor) and name not in _NOT_FOR_USE}
+    least = min((it.shape[0] for it in tensors.values() if it.dim()), default=_EXAMPLES)
+    repeats = -(-_EXAMPLES // max(least, 1))  # of packed texts a batch has fewer rows than items
     # Of a view torch.export would note what it is a view of.
-    return {name: it.detach().clone(memory_format=torch.contiguous_format) for name, it in tensors.items()}
+    return {
+        name: (torch.cat([it.detach()] * repeats) if it.dim() and repeats > 1 else it.detach()).clone(
+            memory_format=torch.contiguous_format
+        )
+        for name, it in tensors.items()
+    }
 
 
 def _bound(source: Source, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
