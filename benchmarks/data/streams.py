@@ -4,9 +4,9 @@
 
 Rows: 40,000 of a text of about 500 characters and a number in 8 shards, in batches of 64, shuffled: ours within
 windows of 16 MiB over a permutation of all blocks, theirs with a buffer of 2,000 rows over a permutation of shards. A
-call reads 100 batches from the beginning. Tokens: what a training reads, 100 batches of 16 windows of 512: ours of
-tokens that were made before, theirs tokenized on the way and joined in the usual `map`; `first` makes ours in the call.
-Resuming: until the batch after 400. All in one process.
+call reads 100 batches from the beginning. Tokens: what a training reads, of two of the shards, 100 batches of 16
+windows of 512: ours of tokens that were made before, theirs tokenized on the way and joined in the usual `map`; `first`
+makes ours in the call. Resuming: until the batch after 400. All in one process.
 """
 
 import json
@@ -93,11 +93,13 @@ def _our_rows(folder: Path, kind: str) -> Callable[[], Any]:
 
 
 def _our_tokens(folder: Path, kind: str) -> Callable[[], Any]:
-    return _ours(folder / kind, WINDOWS, tokenizer=str(folder / "tokenizer.json"), context_length=LENGTH)
+    return _ours(folder / kind, WINDOWS, "[01].*", tokenizer=str(folder / "tokenizer.json"), context_length=LENGTH)
 
 
-def _ours(path: Path, batch_size: int, **options: Any) -> Callable[[], Any]:
-    config = StreamConfig.from_dict({"sources": [{"path": str(path)}], "validation_items": 1, **options})
+def _ours(path: Path, batch_size: int, pattern: str = "*", **options: Any) -> Callable[[], Any]:
+    config = StreamConfig.from_dict(
+        {"sources": [{"path": str(path), "pattern": pattern}], "validation_items": 1, **options}
+    )
 
     def make() -> Any:
         data = config.init()
@@ -106,10 +108,10 @@ def _ours(path: Path, batch_size: int, **options: Any) -> Callable[[], Any]:
     return make
 
 
-def _streamed(folder: Path, kind: str) -> Any:
+def _streamed(folder: Path, kind: str, shards: int = SHARDS) -> Any:
     import datasets
 
-    files = sorted(map(str, (folder / kind).iterdir()))
+    files = sorted(map(str, (folder / kind).iterdir()))[:shards]
     reader = "parquet" if kind == "parquet" else "json"
     options: dict[str, Any] = {"split": "train", "streaming": True, "cache_dir": str(folder / "cache")}
     return datasets.load_dataset(reader, data_files=files, **options).shuffle(seed=1, buffer_size=2_000)
@@ -132,7 +134,7 @@ def _their_tokens(folder: Path, kind: str) -> Callable[[], Any]:
         return {"tokens": [tokens[it : it + LENGTH + 1] for it in starts]}
 
     def make() -> Any:
-        windows = _streamed(folder, kind).map(joined, batched=True, batch_size=1000, remove_columns=["text", "n"])
+        windows = _streamed(folder, kind, 2).map(joined, batched=True, batch_size=1000, remove_columns=["text", "n"])
         return _batches(windows.with_format("torch"), WINDOWS)
 
     return make

@@ -265,6 +265,10 @@ def test_other_wrong_sources_are_refused(tmp_path: Path) -> None:
     numpy.save(tmp_path / "tokens.npy", numpy.arange(300))
     with pytest.raises(DataError, match=r"has tokens .* and rows"):
         stream(tmp_path)
+    with pytest.raises(
+        DataError, match=r"no row of 3 shards can be read; the first: .*:1: expected the key 'txt'; did"
+    ):
+        stream(tmp_path / "a", text="txt")
     with pytest.raises(DataError, match=r"there is no column 'x'|expected the key 'x'"):
         stream(tmp_path / "a", columns=["x"]).train[0]
     with pytest.raises(DataError, match=r"data.packing keeps documents apart"):
