@@ -45,6 +45,7 @@ class ChatData(Splits):
         self.codec = ChatCodec(self.template, config.max_length)
         self.vocab_size = self.codec.vocab_size
         self.counts: Counter[str] = Counter()
+        self._knows_tools = "tools" in self.template.text
         self._unreadable: list[str] = []
         found = sources_of(config.path, "data.path")
         if config.validation_path is not None:
@@ -66,7 +67,7 @@ class ChatData(Splits):
     def describe(self) -> list[str]:
         lengths = self._train_rows.lengths.tolist()
         tokens, counted = self._train_rows.rows.n_tokens()
-        left_out = ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if what != "read")
+        left_out = ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if count and what != "read")
         named = self.format.name
         lines = [
             f"format    {named}; chat template {self.template.name}; loss on {self._config.loss.replace('_', ' ')}",
@@ -105,7 +106,9 @@ class ChatData(Splits):
 
     def _conversation(self, place: str, row: Mapping[str, Any]) -> Conversation | None:
         try:
-            return self.format.read(row)
+            found = self.format.read(row)
+            self.counts["with tools, which the template leaves out"] += bool(found.tools) and not self._knows_tools
+            return found
         except WrongRow as error:
             self._note(f"{place}: {error}")
             return None

@@ -5,6 +5,7 @@ text first, and become tokens by the offsets of these.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -208,12 +209,16 @@ class ChatTemplate:
         return frozenset([*own, *(it for it in last if it in self.special)])
 
 
-def _counted(offsets: Iterable[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> list[bool]:
+def _counted(offsets: Sequence[tuple[int, int]], spans: Spans) -> list[bool]:
     """Whether each token has a character of a span; one of space only may have no characters, but their end."""
-    return [
-        any((begin < last and end > first) or (begin == end and first < end <= last) for first, last in spans)
-        for begin, end in offsets
-    ]
+    counts, ends = [False] * len(offsets), [end for _, end in offsets]
+    for first, last in spans:
+        for place in range(bisect_right(ends, first), len(offsets)):
+            begin, end = offsets[place]
+            if not (begin < last or begin == end <= last):
+                break
+            counts[place] = True
+    return counts
 
 
 def _runs(counts: Sequence[bool]) -> Iterable[tuple[int, int]]:

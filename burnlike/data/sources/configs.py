@@ -148,7 +148,7 @@ class ComposedConfig(DatasetConfig, tag="Composed"):
     datasets: Annotated[tuple[DatasetConfig, ...], Meta(min_length=1)]
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        for field in ("context_length", "vocab_size", "item_shape"):
+        for field in ("context_length", "vocab_size", "item_shape", "tokenizer", "chat_template", "packing"):
             values = [getattr(it, field, None) for it in self.datasets]
             for place, value in enumerate(values):
                 if value != values[0]:
@@ -164,3 +164,14 @@ class ComposedConfig(DatasetConfig, tag="Composed"):
         from .splits import composed
 
         return composed([it.init() for it in self.datasets])
+
+    def init_with(self, facts: "Mapping[str, Any]", directory: "Path") -> "Splits":
+        from .splits import composed
+
+        return composed([it.init_with(facts, directory) for it in self.datasets])
+
+    def unlabeled(self, sources: "Sequence[Any]", facts: "Mapping[str, Any]", directory: "Path") -> Any:
+        return self.datasets[0].unlabeled(sources, facts, directory)
+
+    def codec(self, facts: "Mapping[str, Any]", directory: "Path") -> Any:
+        return self.datasets[0].codec(facts, directory)

@@ -113,6 +113,8 @@ def composed(parts: Sequence[Any]) -> Splits:
         batcher=parts[0].batcher,
         splits={name: ComposedDataset(some) for name, some in splits.items()},
         fingerprint=lambda: train.fingerprint,
+        facts=getattr(parts[0], "facts", None),
+        files=getattr(parts[0], "files", None),
     )
 
 
