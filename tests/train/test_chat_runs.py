@@ -19,7 +19,7 @@ data: {type: Chat, path: chat.jsonl, tokenizer: tokenizer, max_length: 80, packi
 model: {type: DecoderLm, vocab_size: 300, max_sequence_length: 80, d_model: 16, n_layers: 1, n_heads: 2, d_ff: 24}
 optimizer: {type: AdamW}
 lr_scheduler: {type: ConstantLr, lr: 0.01}
-training: {epochs: 2, batch_size: 2, accumulation_steps: 2, checkpoint_every_steps: 3}
+training: {epochs: 1, batch_size: 2, accumulation_steps: 2}
 task: {type: LanguageModel, sample_length: 5}
 device: cpu
 threads: 1
@@ -62,9 +62,10 @@ def run(path: str, *options: str, stop: int | None = None) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_packed_run_resumes_in_the_same_bits(directory, workers, capsys):
-    whole = run("whole")
-    run("stopped", stop=5)
-    stopped = run("stopped", f"training.num_workers={workers}")
+    often = ("training.checkpoint_every_steps=3", "training.epochs=2")
+    whole = run("whole", *often)
+    run("stopped", *often, stop=5)
+    stopped = run("stopped", *often, f"training.num_workers={workers}")
     assert metrics_of(stopped) == metrics_of(whole)
     mine, theirs = files_of(stopped), files_of(whole)
     del mine["config.yaml"], theirs["config.yaml"]

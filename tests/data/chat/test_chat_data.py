@@ -50,7 +50,7 @@ def written(directory: Path, kind: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["json", "csv", "hub", "saved"])
+@pytest.mark.parametrize("kind", ["json", "csv", "saved", pytest.param("hub", marks=pytest.mark.slow)])
 def test_every_kind_of_file_has_the_same_conversations(lines, tmp_path, kind):
     wanted, found = data_of(lines), data_of(written(tmp_path / "other", kind))
     assert texts_of(found) == texts_of(wanted)

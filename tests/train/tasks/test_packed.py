@@ -47,6 +47,9 @@ MODELS = {
 }
 
 
+FAST = ("llama", "DecoderLm", "DecoderLm with a window")
+
+
 def documents() -> list[dict[str, Tensor]]:
     generator = torch.Generator().manual_seed(1)
     found = []
@@ -90,7 +93,7 @@ def gradients(model: nn.Module, loss: Tensor) -> Tensor:
     return torch.cat([it.flatten() for it in torch.autograd.grad(loss, [*model.parameters()])])
 
 
-@pytest.mark.parametrize("name", [*MODELS])
+@pytest.mark.parametrize("name", [it if it in FAST else pytest.param(it, marks=pytest.mark.slow) for it in MODELS])
 def test_packed_and_padded_documents_give_what_each_gives_alone(name):
     model = MODELS[name]()
     total, count = by_hand(model)
@@ -141,6 +144,7 @@ def test_models_that_do_not_keep_documents_apart_are_refused(model, message):
     assert made.training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_models_in_fewer_bits_are_not_refused(dtype):
     for model in (llama().to(dtype), decoder().to(dtype)):
