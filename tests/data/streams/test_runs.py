@@ -43,6 +43,7 @@ def test_a_run_that_stops_between_checkpoints_goes_on_with_other_workers(tmp_pat
     assert_same_but_for_workers(tmp_path / "run", tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_check_and_train_say_what_is_wrong_with_a_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_config(tmp_path)
     path = tmp_path / "lines" / "part-1.jsonl"
