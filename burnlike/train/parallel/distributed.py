@@ -104,7 +104,7 @@ class SeveralProcesses(SingleProcess):
         return tensor.tolist()
 
     def largest(self, value: float) -> int:
-        tensor = torch.tensor(value)
+        tensor = torch.tensor(value, dtype=torch.float64)  # of one type on all ranks
         dist.all_reduce(tensor, dist.ReduceOp.MAX)
         return int(tensor)
 
