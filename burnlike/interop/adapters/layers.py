@@ -48,6 +48,11 @@ def adapted(model: nn.Module) -> dict[str, AdaptedLayer]:
     return {path: layer for path, layer in adaptable(model).items() if layer.lora is not None}
 
 
+def module_paths(model: nn.Module) -> list[str]:
+    """The paths of all modules below a model, without those that compute their weights."""
+    return [path for path, _ in model.named_modules() if path and "parametrizations" not in path.split(".")]
+
+
 def has_adapters(model: nn.Module) -> bool:
     """Whether a model was made by `type: LoRA`."""
     return ABOUT in vars(model)
@@ -94,7 +99,7 @@ def select(
     Raises:
         ModuleTreeError: an end or the expression fits no layer that can have an adapter.
     """
-    known, modules = adaptable(model), [path for path, _ in model.named_modules()]
+    known, modules = adaptable(model), module_paths(model)
     whole = [rf"(^|.*\.){name}($|\..*)" for name in saved]
     if targets == ALL_LINEAR or [*targets] == [ALL_LINEAR]:
         left_out = output_layers(model) | {it for it in known if any(re.match(pattern, it) for pattern in whole)}
@@ -111,7 +116,8 @@ def select(
             fitting = [path for path in fitting if _number(path, patterns) in layers]
         if not fitting:
             ends = sorted({path.rpartition(".")[2] for path in known})
-            raise ModuleTreeError(f"targets: no layer '{one}'{nearest(one, ends)}; {_listed(known)}")
+            hint = "" if one in ends else nearest(one, ends)
+            raise ModuleTreeError(f"targets: no layer '{one}'{hint}; {_listed(known)}")
         if others := [path for path in fitting if path not in known]:
             kind = type(model.get_submodule(others[0])).__name__
             raise ModuleTreeError(f"targets: '{others[0]}' is a {kind}, which takes no adapter; {_listed(known)}")

@@ -13,7 +13,7 @@ from torch import nn
 from ..._regular_file import read_regular
 from ...errors import RecordFormatError, RecordIOError, nearest
 from .adding import AdapterOptions
-from .layers import ALL_LINEAR, AdaptedLayer, select
+from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select
 
 CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
 _MOST_BYTES = 4 << 20
@@ -79,7 +79,7 @@ class PeftConfig(NamedTuple):
     def saved_modules(self, model: nn.Module) -> list[str]:
         """The paths of the modules that are trained whole."""
         ends = self.get("modules_to_save", ())
-        return [path for path, _ in model.named_modules() if path and path.endswith(tuple(ends))] if ends else []
+        return [path for path in module_paths(model) if path.endswith(tuple(ends))] if ends else []
 
 
 def read_config(directory: str | os.PathLike[str]) -> PeftConfig:
@@ -197,9 +197,7 @@ def _targets(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[s
     """Ends of paths that mean just these layers, or else a regular expression."""
     ends = sorted({path.rpartition(".")[2] for path in layers})
     if not any(it.isdigit() for it in ends):
-        found = {
-            path for path, _ in model.named_modules() if path in ends or path.endswith(tuple(f".{it}" for it in ends))
-        }
+        found = {path for path in module_paths(model) if path in ends or path.endswith(tuple(f".{it}" for it in ends))}
         if found == {*layers}:
             return ends
     return "|".join(re.escape(path) for path in sorted(layers))

@@ -14,7 +14,13 @@ from ..by_path.configs import PretrainedConfig
 if TYPE_CHECKING:
     from torch import nn
 
+
 Names = tuple[Annotated[str, Meta(min_length=1)], ...]
+
+
+def adapter_in(directory: Path) -> Path:
+    """The directory of peft's files that is meant: of a run that of its result."""
+    return directory if (directory / "adapter_config.json").exists() else directory / "adapter"
 
 
 class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_model"):
@@ -33,7 +39,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
             transformers that the task needs, such as the `classifier` of a classification.
         dtype: of the matrices; None is that of the weights, float32 for those of 16 bits.
         quantize: round the weights of linear layers to 8 bits, or to 4 bits of normal numbers (QLoRA).
-        adapter: a directory of peft's files whose adapters are trained on; the fields above have to say the same.
+        adapter: a directory of peft's files, or a run, whose adapters are trained on; the fields above say the same.
     """
 
     of: ModuleConfig
@@ -78,6 +84,11 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
 
     def example_inputs(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         return self.of.example_inputs()
+
+    def file_problems(self) -> Iterable[tuple[str, str]]:
+        path = None if self.adapter is None else Path(self.adapter).expanduser()
+        if path is not None and path.is_dir() and not (adapter_in(path) / "adapter_config.json").is_file():
+            yield "adapter", f"{path}: expected a directory with peft's adapter_config.json, or a run with adapters"
 
     def for_task(self, head: str, classes: Sequence[str] | None) -> "LoRAConfig":
         return self.replace(of=self.of.for_task(head, classes))

@@ -1,5 +1,6 @@
 """Builds a model with low-rank adapters."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -7,11 +8,11 @@ from torch import nn
 
 from ...errors import ConfigError, ModuleTreeError
 from ...interop.adapters.adding import AdapterOptions, add_adapters
-from ...interop.adapters.layers import ABOUT, output_layers, select
+from ...interop.adapters.layers import ABOUT, module_paths, output_layers, select
 from ...interop.adapters.peft_files import load_adapter
 from ...interop.quantize import quantize_
 from ..by_path.configs import PretrainedConfig
-from .configs import LoRAConfig
+from .configs import LoRAConfig, adapter_in
 
 TASK_TYPES = {
     "CausalLM": "CAUSAL_LM",
@@ -50,7 +51,7 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     options = AdapterOptions(config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype)
     add_adapters(model, dict.fromkeys(layers.values(), options), saved)
     if config.adapter is not None and not any(it.is_meta for it in model.parameters()):
-        load_adapter(model, config.adapter)
+        load_adapter(model, adapter_in(Path(config.adapter).expanduser()))
     counts = [
         sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
     ]
@@ -70,7 +71,7 @@ def about(config: LoRAConfig) -> dict[str, Any]:
 
 def _saved(config: LoRAConfig, model: Any) -> list[str]:
     """The paths of the modules that are trained whole."""
-    paths = [path for path, _ in model.named_modules() if path]
+    paths = module_paths(model)
     if config.modules_to_save is not None:
         found: list[str] = []
         for end in config.modules_to_save:
