@@ -165,6 +165,7 @@ def test_a_loss_of_shares_is_the_mean_of_the_losses() -> None:
     assert torch.equal(found.targets, classes)
 
 
+@pytest.mark.slow
 def test_a_mixed_training_validates_and_measures_whole_images(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(

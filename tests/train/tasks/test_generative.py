@@ -85,7 +85,7 @@ def by_hand(job: Job, steps: int, accumulated: int) -> list[Tensor]:
     return [it.detach().clone() for it in (*own, *theirs)]
 
 
-@pytest.mark.parametrize("accumulated", [1, 2])
+@pytest.mark.parametrize("accumulated", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_two_optimizers_take_turns_as_in_a_loop_by_hand(accumulated: int, tmp_path: Path) -> None:
     options = [f"training.accumulation_steps={accumulated}"]
     job = Job(config_of(tmp_path, *options))
@@ -113,7 +113,7 @@ class StopAt(Interrupter):
         del value
 
 
-@pytest.mark.parametrize("stop", [1, 2, 4])
+@pytest.mark.parametrize("stop", [2, *(pytest.param(it, marks=pytest.mark.slow) for it in (1, 4))])
 def test_a_run_that_was_stopped_between_turns_ends_in_the_same_bits(stop: int, tmp_path: Path) -> None:
     whole = Job(config_of(tmp_path))
     result = trained(whole, tmp_path / "whole")
@@ -130,6 +130,7 @@ def test_a_run_that_was_stopped_between_turns_ends_in_the_same_bits(stop: int, t
     assert all("loss.discriminator" in it for it in lines)
 
 
+@pytest.mark.slow
 def test_float16_scales_both_losses(tmp_path: Path) -> None:
     job = Job(config_of(tmp_path, "training.precision=float16", "device=cpu"))
     before = [it.detach().clone() for it in job.model.parameters()]
@@ -210,6 +211,7 @@ def test_variational_autoencoder_is_the_bound_of_the_paper() -> None:
     assert torch.equal(task.valid_step(model, (items, None)).loss, task.valid_step(model, (items, None)).loss)
 
 
+@pytest.mark.slow
 def test_samples_are_pictures(tmp_path: Path) -> None:
     config = TrainConfig.load(config_file("digits_vae"), ["training.epochs=1", "task.samples=10"])
     result = trained(Job(config), tmp_path / "run")

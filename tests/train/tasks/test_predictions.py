@@ -117,3 +117,19 @@ def test_a_task_of_adapters_says_what_its_own_task_says() -> None:
     assert task.predict(nn.Identity(), given, FACTS) == Classification().predict(nn.Identity(), given, FACTS)
     with pytest.raises(ConfigError, match="task: ModelLoss has no predictions"):
         ModelLoss().predict(nn.Identity(), given, FACTS)
+
+
+@pytest.mark.slow
+def test_segmentation_is_the_loss_of_transformers() -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    config = transformers.SegformerConfig(
+        num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[8, 16], patch_sizes=[7, 3], strides=[4, 2],
+        num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16, num_labels=3,
+    )  # fmt: skip
+    model = transformers.SegformerForSemanticSegmentation(config).double().eval()
+    pixels, masks = drawn(2, 3, 32, 24), torch.randint(3, (2, 32, 24), generator=GENERATOR)
+    masks[:, :2] = 255
+    found = Segmentation(SegmentationConfig(ignore_index=255)).valid_step(model, (pixels, masks))
+    torch.testing.assert_close(found.loss, model(pixels, labels=masks).loss)
+    assert found.size == 2 * 30 * 24
