@@ -83,12 +83,14 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
 
 
 def first_batch(config: TrainConfig, data: Any) -> Any:
-    """A batch of the configured size on the CPU, which repeats the first items."""
+    """A batch of the configured size on the CPU, which repeats the first items; of items with lengths the longest."""
     count = max(1, min(len(data.train), _DIFFERENT_ITEMS))
     makes_batches = data.batcher is None and callable(getattr(data.train, "batch", None))
     items = data.train if makes_batches else FirstItems(data.train)
     maker = BatchMaker(items, data.batcher, config.seed, config.training.on_bad_item)
-    made = maker.make(Request(0, 0, [number % count for number in range(config.training.batch_size)]), _CPU)
+    lengths: Any = getattr(data.train, "lengths", None)
+    chosen = [*range(count)] if lengths is None else torch.as_tensor(lengths).topk(count).indices.tolist()
+    made = maker.make(Request(0, 0, [chosen[number % count] for number in range(config.training.batch_size)]), _CPU)
     if made.batch is None:
         raise bad_batch(made) from made.cause
     return made.batch

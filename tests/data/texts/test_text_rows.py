@@ -19,6 +19,7 @@ from burnlike.data import (
     TextsConfig,
 )
 from burnlike.errors import ConfigError, DataError
+from burnlike.train import Job, TrainConfig
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "good", "bad", "film", "##s", "very", "long", "plot"]
 REVIEWS = [("a good film", "pos"), ("bad plot", "neg"), ("a very very long bad film", "neg"), ("good films", "pos")]
@@ -277,3 +278,23 @@ def test_configs_that_contradict_and_files_that_are_none(folder: Path) -> None:
         reviews(folder, tokenizer=str(folder / "bad.json")).init()
     with pytest.raises(DataError, match=r"data.path: there is no file or directory .*none.csv"):
         reviews(folder, path=str(folder / "none.csv")).init()
+
+
+def test_a_text_that_is_too_long_for_the_model_is_found_before_the_training(folder: Path) -> None:
+    texts = [{"review": "film " * (20 if number == 30 else 1), "label": "ab"[number % 2]} for number in range(32)]
+    path = rows(folder / "r.jsonl", texts)
+    encoder = {"vocab_size": 13, "d_model": 8, "n_layers": 1, "n_heads": 2, "d_ff": 8, "max_sequence_length": 16}
+    config = TrainConfig.from_dict(
+        {
+            "data": {"type": "TextClassification", "path": path, "text": "review", "target": "label",
+                     "tokenizer": str(folder / "bert")},
+            "model": {"type": "BertClassifier", "encoder": encoder, "n_classes": 2},
+            "task": {"type": "Classification"},
+            "optimizer": {"type": "AdamW"},
+            "lr_scheduler": {"type": "ConstantLr", "lr": 0.01},
+            "training": {"batch_size": 2},
+        }
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"BertEncoder: tokens: expected \[batch, sequence <= 16\], got \[2, 22\]"):
+        Job(config)
+    Job(config.replace(data=config.data.replace(max_length=16)))
