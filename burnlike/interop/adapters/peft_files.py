@@ -130,7 +130,7 @@ def _tensors(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[s
 @torch.no_grad()
 def _fill(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str], record: Record) -> None:
     targets, given = _tensors(model, layers, saved), {_own_name(it): it for it in record.tensors}
-    own = {f"{_PREFIX}{name}": it for name, it in model.named_parameters()}
+    own: dict[str, Tensor] = {f"{_PREFIX}{name}": it for name, it in model.named_parameters()}
     for path, layer in layers.items():
         own[f"{_PREFIX}{path}.weight"] = layer.weight
     copies: list[tuple[Tensor, Tensor]] = []

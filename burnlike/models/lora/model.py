@@ -41,7 +41,7 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         layers = select(model, config.targets, saved=saved)
     except ModuleTreeError as error:
         raise ConfigError(str(error)) from error
-    said = list(getattr(model, "burnlike_origin", ()))
+    said: list[str] = [*getattr(model, "burnlike_origin", ())]
     if config.quantize is not None:
         whole = [f"{path}." for path in saved]
         kept = {f"{path}.weight" for path in output_layers(model)}
