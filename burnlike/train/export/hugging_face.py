@@ -19,7 +19,7 @@ from .program import may_vary, outputs_of, program_of
 from .proof import proof, quiet
 from .source import Source, example_of
 
-_TOKENIZER = "tokenizer"
+_TOKENIZER, _GENERATION = "tokenizer", "generation_config.json"
 _NAMES = {
     "tokens": "input_ids",
     "token_types": "token_type_ids",
@@ -61,11 +61,19 @@ def tokenizers_of(source: Source) -> list[Path]:
 
 
 def keep_template(source: Source, directory: Path) -> None:
-    """Write the chat template that a run's config says in place of the tokenizer's own."""
-    if source.run is None or getattr(source.run.config.data, "chat_template", None) is None:
+    """Write what a run of conversations says beside its tokenizer: the chat template, and what ends an answer."""
+    run = source.run
+    config: Any = None if run is None else run.config.data
+    if run is None or not hasattr(config, "chat_template"):
         return
-    codec: Any = source.run.config.data.codec(source.run.facts, source.run.directory)
-    (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
+    codec: Any = config.codec(run.facts, run.directory)
+    if config.chat_template is not None:
+        (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
+    path = directory / _GENERATION
+    said = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    ends = said.get("eos_token_id")
+    found = {*codec.stop_tokens, *(ends if isinstance(ends, list) else [] if ends is None else [ends])}
+    path.write_text(json.dumps({**said, "eos_token_id": sorted(found)}, indent=2) + "\n", "utf-8")
 
 
 def _architecture(directory: Path) -> str:
