@@ -27,7 +27,7 @@ from benchmarks.ops import (
 )
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
-from benchmarks.train import checkpoints, learner, packing
+from benchmarks.train import adapters, checkpoints, learner, packing
 
 BENCHMARKS = (
     cross_entropy,
@@ -64,6 +64,7 @@ BENCHMARKS = (
     loader,
     streams,
     learner,
+    adapters,
     checkpoints,
     packing,
 )
