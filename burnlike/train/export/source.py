@@ -66,7 +66,12 @@ def source_of_run(run: LoadedRun) -> Source:
     """The model of a run as it is used: with low-rank adapters of its layers added to their weights, in place."""
     config = run.config
     normalize = [(it.mean, it.std) for it in config.transforms if tag_of(type(it)) == "Normalize"]  # pyright: ignore[reportAttributeAccessIssue]
-    about = {"run": str(run.path), "step": run.step, "weights": run.weights, "facts": dict(run.facts)}
+    about = {
+        "run": str(run.path),
+        "step": run.step,
+        "weights": run.weights,
+        "facts": {name: it for name, it in run.facts.items() if name != "classes"},
+    }
     model = run.task.export(run.model).to("cpu").eval()
     found = model_config(config, outputs_of(run.classes, run.facts))
     if adapted(model):
