@@ -3,13 +3,12 @@
     python -m benchmarks.train.adapters
 
 Both train the same adapters of all linear layers, of rank 8, on the same batches of 2,048 tokens in the same order with
-AdamW and a clipped norm of gradients, on a model with the same random weights. Trainer runs the model of transformers as
-it is (eager), the Learner the same with `fuse: true`. A time is that of all steps but the first ones, divided by
-their number. The losses of both are printed, and an error if they differ.
+AdamW and a clipped norm of gradients, on a model with the same random weights. Trainer runs the model of transformers
+as it is (eager), the Learner the same with `fuse: true`. A time is that of all steps but the first ones, divided by
+their number. The losses of both are printed, and it is an error if they differ.
 """
 
 import io
-import statistics
 import tempfile
 import time
 import warnings
@@ -25,7 +24,7 @@ from benchmarks._harness import Comparison, compare, main
 from burnlike.interop import load_adapter, save_adapter
 from burnlike.models import LoRAConfig, PretrainedConfig
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm
-from burnlike.train import Callback, Learner, LanguageModelConfig, PlainRenderer, TrainingConfig
+from burnlike.train import Callback, LanguageModelConfig, Learner, PlainRenderer, TrainingConfig
 
 STEPS, WARM_UP = 8, 2
 BATCH, LENGTH, VOCABULARY = 4, 512, 8192
