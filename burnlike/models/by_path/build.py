@@ -20,7 +20,7 @@ from ...record import open_record
 from ...record.materialize import init_from
 from ..pretrained_description import DTYPES
 from .configs import PretrainedConfig
-from .directory import CONFIG_NAME, is_run, model_classes, read_description, weights_of
+from .directory import CONFIG_NAME, GENERATION_NAME, is_run, model_classes, read_description, weights_of
 from .of_tables import of_tables
 from .reading import dtype_of, read_model
 
@@ -100,6 +100,10 @@ def _of_transformers(config: PretrainedConfig, directory: str, target: torch.dev
         with naming(directory):
             model = read_model(model_class, description, record, values, strict=config.strict, **options)
         model = model.to(target)
+    generation = os.path.join(directory, GENERATION_NAME)
+    if os.path.isfile(generation) and model.can_generate():
+        with naming(generation):
+            model.generation_config = type(model.generation_config).from_pretrained(directory, local_files_only=True)
     keep_cache(model, False)
     return model.train()
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .configs import PretrainedConfig
 
 CONFIG_NAME, OWN_NAME, RUN_NAME, ADAPTER_NAME = "config.json", "model.yaml", "config.yaml", "adapter_config.json"
+GENERATION_NAME = "generation_config.json"
 _WEIGHTS = [f"{name}{suffix}" for name in (SINGLE_NAME, "pytorch_model.bin") for suffix in ("", INDEX_SUFFIX)]
 _EXAMPLE = 16
 _MOST_BYTES = 16 * 2**20
@@ -109,7 +110,7 @@ def directory_problems(config: "PretrainedConfig") -> Iterator[tuple[str, str]]:
         return  # which is said of every path
     try:
         if is_run(directory):
-            if config.weights == "read":
+            if config.weights == "read" and not os.path.exists(os.path.join(directory, "checkpoints")):
                 weights_of(directory)
             return
         values = read_description(directory)

@@ -47,8 +47,8 @@ def read_model(
     )
     missing, unexpected = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
     mismatched = {name: (list(theirs), list(ours)) for name, theirs, ours in sorted(info["mismatched_keys"])}
-    names = [name for name, _ in model.named_parameters()] + [name for name, _ in model.named_buffers()]
-    names = [name for name in names if name in {*model.state_dict()}]
+    saved = model.state_dict().keys()
+    names = [name for part in (model.named_parameters(), model.named_buffers()) for name, _ in part if name in saved]
     read = [name for name in names if name not in {*missing, *mismatched}]
     is_same = (values.get("architectures") or [None])[0] == model_class.__name__
     parts = {_part(model, name) for name in read}

@@ -11,10 +11,8 @@ from torch import nn
 from ...errors import ConfigError, RecordIOError
 from .build import class_of, described, keep_cache, quiet
 from .configs import PretrainedConfig
-from .directory import CONFIG_NAME, OWN_NAME, is_run, read_description
+from .directory import CONFIG_NAME, GENERATION_NAME, OWN_NAME, is_run, read_description
 from .of_tables import own_config
-
-_GENERATION = "generation_config.json"
 
 
 def description_files(config: PretrainedConfig) -> Mapping[str, bytes]:
@@ -33,8 +31,8 @@ def description_files(config: PretrainedConfig) -> Mapping[str, bytes]:
         found.architectures = [class_of(config, values).__name__]
         found.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
         files = {CONFIG_NAME: found.to_json_string().encode()}
-    generation = Path(directory) / _GENERATION
-    return files | ({_GENERATION: generation.read_bytes()} if generation.is_file() else {})
+    generation = Path(directory) / GENERATION_NAME
+    return files | ({GENERATION_NAME: generation.read_bytes()} if generation.is_file() else {})
 
 
 def save_for_transformers(

@@ -234,7 +234,9 @@ def test_what_is_saved_is_read_by_transformers(places: dict[str, Path], tmp_path
     torch.testing.assert_close(logits(back, tokens()), logits(model, tokens()))
     assert back.config.id2label == {0: "no", 1: "yes"}
     assert (tmp_path / "out" / "tokenizer.json").exists()
+    transformers.GenerationConfig(eos_token_id=[3, 5]).save_pretrained(places["llama"])
     causal = built(places["llama"])
+    assert causal.generation_config.eos_token_id == [3, 5]
     save_for_transformers(causal, tmp_path / "llama")
     assert transformers.AutoConfig.from_pretrained(tmp_path / "llama").use_cache
     assert not causal.config.use_cache
