@@ -4,7 +4,7 @@
 
 Rows: 40,000 of a text of about 500 characters and a number in 8 shards, in batches of 64, shuffled: ours within
 windows of 16 MiB over a permutation of all blocks, theirs with a buffer of 2,000 rows over a permutation of shards. A
-call reads 100 batches from the beginning. Tokens: what a training reads, of two of the shards, 100 batches of 16
+call reads 100 batches from the beginning. Tokens: what a training reads, of two of the shards, 25 batches of 16
 windows of 512: ours of tokens that were made before, theirs tokenized on the way and joined in the usual `map`; `first`
 makes ours in the call. Resuming: until the batch after 400. All in one process.
 """
@@ -27,7 +27,7 @@ from burnlike.data.tokenizer import TextTokenizer, train_tokenizer
 
 ROWS, SHARDS, BATCH = 40_000, 8, 64
 LENGTH, WINDOWS = 512, 16
-READ, SKIPPED = 100, 400
+READ, SKIPPED, TOKEN_BATCHES = 100, 400, 25
 MOST_REPEATS = 3
 BAR = 1.0
 WORDS = [f"{first}{last}" for first in ("ba", "co", "du", "fle", "gri") for last in ("n", "rk", "st", "m")]
@@ -46,9 +46,9 @@ def run(repeats: int) -> list[Comparison]:
             )
             results.append(_compared(f"{kind}: batch {SKIPPED:,}", _after(ours), _their_after(theirs), repeats))
         for kind in ("parquet", "jsonl"):
-            theirs = _first(_their_tokens(folder, kind), READ)
-            name = f"{kind}: {READ * WINDOWS * LENGTH:,} tokens of text"
-            results.append(_compared(name, _first(_our_tokens(folder, kind), READ), theirs, repeats))
+            theirs = _first(_their_tokens(folder, kind), TOKEN_BATCHES)
+            name = f"{kind}: {TOKEN_BATCHES * WINDOWS * LENGTH:,} tokens of text"
+            results.append(_compared(name, _first(_our_tokens(folder, kind), TOKEN_BATCHES), theirs, repeats))
             results.append(_compared(f"{kind}: the same, first", _made_again(folder, kind), theirs, repeats))
     return results
 
@@ -145,7 +145,7 @@ def _made_again(folder: Path, kind: str) -> Callable[[], None]:
 
     def read() -> None:
         shutil.rmtree(folder / "cache" / "burnlike", ignore_errors=True)
-        _first(_our_tokens(folder, kind), READ)()
+        _first(_our_tokens(folder, kind), TOKEN_BATCHES)()
 
     return read
 
