@@ -200,7 +200,8 @@ def new_images(config: ImageFolderConfig, sources: Sequence[Any]) -> Unlabeled:
     for path in paths:
         existing(str(path), "an image", "file")
     target = 0 if config.masks is None else None
-    dataset = ImageFolderDataset([(it, target) for it in paths], mode=config.mode, size=config.size)
+    size: Any = config.size
+    dataset = ImageFolderDataset([(it, target) for it in paths], mode=config.mode, size=size)
     return Unlabeled(dataset, [*map(str, paths)])
 
 

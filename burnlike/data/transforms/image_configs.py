@@ -123,9 +123,8 @@ class ColorJitterConfig(_OfImages, tag="ColorJitter"):
     def function(self) -> Any:
         from . import photos
 
-        return photos.ColorJitter(
-            *(_range(it, 1.0) for it in (self.brightness, self.contrast, self.saturation)), _range(self.hue, 0.0)
-        )
+        factors = [_range(it, 1.0) for it in (self.brightness, self.contrast, self.saturation)]
+        return photos.ColorJitter(*factors, hue=_range(self.hue, 0.0))
 
 
 def _range(value: Any, middle: float) -> tuple[float, ...] | None:

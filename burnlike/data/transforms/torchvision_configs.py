@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from ...config import Meta, TransformConfig
 from ...config.bounds import Count, Finite, NotNegative, Positive, Size
+from ...config.registry import tag_of
 from .configs import Parts, Probability
 from .image_configs import HeightAndWidth, Turn, _OfImages
 
@@ -16,12 +17,19 @@ Sizes = Annotated[tuple[Size, ...], Meta(min_length=1)]
 Numbers = Annotated[tuple[Finite, ...], Meta(min_length=1)]
 Padding = Annotated[int, Meta(ge=0, le=4096)]
 Paddings = Annotated[tuple[Padding, ...], Meta(min_length=2, max_length=4)]
+Values = Finite | Numbers
 Fill = Finite | Numbers | None
 Interpolation = Literal["nearest", "nearest-exact", "bilinear", "bicubic"]
 Border = Literal["constant", "edge", "reflect", "symmetric"]
 Jitter = NotNegative | Pair | None
 Policy = Literal["imagenet", "cifar10", "svhn"]
 Bits = Annotated[int, Meta(ge=0, le=8)]
+Amount = Finite | Pair
+MaybePair = Pair | None
+SomePadding = Padding | Paddings
+MaybePadding = Padding | Paddings | None
+MaybeSize = Size | None
+SomeSizes = Size | Sizes
 Depth = Annotated[int, Meta(ge=-1, le=16)]
 
 Fields = dict[str, tuple[Any, ...]]
@@ -44,23 +52,23 @@ RANDOM: dict[str, Fields] = {
     "ColorJitter": {
         "brightness": (Jitter, None), "contrast": (Jitter, None), "saturation": (Jitter, None), "hue": (Jitter, None),
     },
-    "ElasticTransform": {"alpha": (Finite | Pair, 50.0), "sigma": (Finite | Pair, 5.0), **_BILINEAR, **_ZERO},
-    "GaussianBlur": {"kernel_size": (Sides,), "sigma": (Finite | Pair, (0.1, 2.0))},
+    "ElasticTransform": {"alpha": (Amount, 50.0), "sigma": (Amount, 5.0), **_BILINEAR, **_ZERO},
+    "GaussianBlur": {"kernel_size": (Sides,), "sigma": (Amount, (0.1, 2.0))},
     "GaussianNoise": {"mean": (Finite, 0.0), "sigma": (NotNegative, 0.1), "clip": (bool, True)},
     "RandAugment": {"num_ops": (Count, 2), "magnitude": (Padding, 9), **_BINS},
     "RandomAdjustSharpness": {"sharpness_factor": (NotNegative,), **_P},
     "RandomAffine": {
-        "degrees": (Finite | Pair,), "translate": (Pair | None, None), "scale": (Pair | None, None),
-        "shear": (Fill, None), **_NEAREST, **_ZERO, "center": (Pair | None, None),
+        "degrees": (Amount,), "translate": (MaybePair, None), "scale": (MaybePair, None),
+        "shear": (Fill, None), **_NEAREST, **_ZERO, "center": (MaybePair, None),
     },
     "RandomAutocontrast": _P,
     "RandomChannelPermutation": {},
     "RandomCrop": {
-        "size": (Sides,), "padding": (Padding | Paddings | None, None), "pad_if_needed": (bool, False), **_PADDED,
+        "size": (Sides,), "padding": (MaybePadding, None), "pad_if_needed": (bool, False), **_PADDED,
     },
     "RandomEqualize": _P,
     "RandomErasing": {
-        **_P, "scale": (Pair, (0.02, 0.33)), "ratio": (Pair, (0.3, 3.3)), "value": (Finite | Numbers, 0.0),
+        **_P, "scale": (Pair, (0.02, 0.33)), "ratio": (Pair, (0.3, 3.3)), "value": (Values, 0.0),
     },
     "RandomGrayscale": {"p": (Probability, 0.1)},
     "RandomHorizontalFlip": _P,
@@ -74,9 +82,9 @@ RANDOM: dict[str, Fields] = {
     "RandomResize": {"min_size": (Size,), "max_size": (Size,), **_SMOOTH},
     "RandomResizedCrop": {"size": (Sides,), "scale": (Pair, (0.08, 1.0)), "ratio": (Pair, (3 / 4, 4 / 3)), **_SMOOTH},
     "RandomRotation": {
-        "degrees": (Finite | Pair,), **_NEAREST, "expand": (bool, False), "center": (Pair | None, None), **_ZERO,
+        "degrees": (Amount,), **_NEAREST, "expand": (bool, False), "center": (MaybePair, None), **_ZERO,
     },
-    "RandomShortestSize": {"min_size": (Size | Sizes,), "max_size": (Size | None, None), **_SMOOTH},
+    "RandomShortestSize": {"min_size": (SomeSizes,), "max_size": (MaybeSize, None), **_SMOOTH},
     "RandomSolarize": {"threshold": (Finite,), **_P},
     "RandomVerticalFlip": _P,
     "RandomZoomOut": {**_ZERO, "side_range": (Pair, (1.0, 4.0)), **_P},
@@ -89,8 +97,8 @@ FIXED: dict[str, Fields] = {
     "CenterCrop": {"size": (Sides,)},
     "Grayscale": {"num_output_channels": (Literal[1, 3], 1)},
     "Normalize": {"mean": (Numbers,), "std": (Numbers,)},
-    "Pad": {"padding": (Padding | Paddings,), **_PADDED},
-    "Resize": {"size": (Size | Sizes,), **_BILINEAR, "max_size": (Size | None, None), "antialias": (bool | None, True)},
+    "Pad": {"padding": (SomePadding,), **_PADDED},
+    "Resize": {"size": (SomeSizes,), **_BILINEAR, "max_size": (MaybeSize, None), "antialias": (bool | None, True)},
     "RGB": {},
 }
 """For all items."""
@@ -102,7 +110,7 @@ class _TorchvisionConfig(_OfImages):
     def function(self) -> Any:
         from .torchvision_transforms import Torchvision
 
-        name = type(self).__struct_config__.tag.removeprefix("torchvision.")
+        name = (tag_of(type(self)) or "").removeprefix("torchvision.")
         return Torchvision(name, {key: getattr(self, key) for key in {**RANDOM, **FIXED}[name]})
 
 

@@ -21,23 +21,25 @@ from .configs import (
     CpuUseConfig as CpuUseConfig,
     CudaMemoryConfig as CudaMemoryConfig,
     CudaUseConfig as CudaUseConfig,
-    DiceConfig as DiceConfig,
     FBetaScoreConfig as FBetaScoreConfig,
     HammingConfig as HammingConfig,
     IterationSpeedConfig as IterationSpeedConfig,
     LearningRateConfig as LearningRateConfig,
     LossConfig as LossConfig,
-    MsSsimConfig as MsSsimConfig,
     PerplexityConfig as PerplexityConfig,
     PrecisionConfig as PrecisionConfig,
-    PsnrConfig as PsnrConfig,
     RecallConfig as RecallConfig,
     RougeLConfig as RougeLConfig,
     RougeNConfig as RougeNConfig,
     SpanF1Config as SpanF1Config,
-    SsimConfig as SsimConfig,
     TopKAccuracyConfig as TopKAccuracyConfig,
     WordErrorRateConfig as WordErrorRateConfig,
+)
+from .image_configs import (
+    DiceConfig as DiceConfig,
+    MsSsimConfig as MsSsimConfig,
+    PsnrConfig as PsnrConfig,
+    SsimConfig as SsimConfig,
 )
 from .images import Dice as Dice, MsSsim as MsSsim, Psnr as Psnr, Ssim as Ssim
 from .means import (

@@ -8,7 +8,8 @@ from torch.nn import functional
 
 from ...errors import DTypeError, ShapeError
 from .base import ConfiguredMetric, MeanMetric, expect, scores_and_classes, shape_error
-from .configs import NO_TARGET, DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
+from .configs import NO_TARGET
+from .image_configs import DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
 
 Similarity = TypeVar("Similarity", PsnrConfig, SsimConfig, MsSsimConfig)
 

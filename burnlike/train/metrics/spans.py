@@ -1,7 +1,7 @@
 """Spans of tagged tokens, and how many of them are found."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -95,7 +95,7 @@ class SpanF1(ConfiguredMetric[SpanF1Config], of=SpanF1Config):
         right = spans = 0
         if (self.joined("found") == _NAN).any():
             return torch.full((), torch.nan, dtype=torch.float64, device=self.device)
-        names: tuple[str, ...] = self.config.classes or ()
+        names: Any = self.config.classes
         rows: tuple[list[str], list[str]] = ([], [])
         for found, true in zip(self.joined("found").tolist(), self.joined("true").tolist(), strict=True):
             if true == _END:

@@ -206,8 +206,8 @@ class VariationalAutoencoder(_Generative):
     `loss.reconstruction` and `loss.kl` are the parts of the loss.
     """
 
-    def __init__(self, config: VariationalAutoencoderConfig | None = None) -> None:
-        self.config = config or VariationalAutoencoderConfig()
+    def __init__(self, config: VariationalAutoencoderConfig) -> None:
+        self.config = config
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         return self._step(model, batch, is_fixed=False)

@@ -155,6 +155,7 @@ def known(given: OfTask, average: str) -> dict[str, Any]:
 
 
 REDUCTIONS = ("Macro", "Micro")
+ZEROS: Any = {"average": "macro", "zero_division": 0}
 
 
 @pytest.mark.parametrize("make", TASKS, ids=lambda it: it.__name__)
@@ -259,11 +260,11 @@ def test_language_models(task: Any) -> None:
 def test_a_threshold_that_is_said_is_compared_with_the_scores_as_they_are() -> None:
     given = several_labels()
     for threshold in (0.5, -1.0):
-        expected = 100 * sk.recall_score(given.targets, given.logits > threshold, average="macro", zero_division=0)
+        expected = 100 * sk.recall_score(given.targets, given.logits > threshold, **ZEROS)
         assert values(given, m.RecallConfig(threshold=threshold))[1] == pytest.approx(expected)
     given = classification()
     both = functional.one_hot(given.targets, CLASSES)
-    expected = 100 * sk.precision_score(both, given.logits > 0.5, average="macro", zero_division=0)
+    expected = 100 * sk.precision_score(both, given.logits > 0.5, **ZEROS)
     assert values(given, m.PrecisionConfig(threshold=0.5))[1] == pytest.approx(expected)
 
 
