@@ -17,14 +17,18 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _BINS = 20
 
 
-def described(data: Any) -> list[str]:
-    """Lines about any data set: the items of each part, and how many of them each class has."""
+def described(data: Any, targets: Sequence[int] | None = None) -> list[str]:
+    """Lines about any data set: the items of each part, and how many of them each class has.
+
+    Args:
+        targets: all labels of the items to train on, where these have not one class each.
+    """
     parts = {"train": data.train, "valid": data.valid, **getattr(data, "splits", {})}
     lines = ["items     " + ", ".join(f"{len(part):,} {name}" for name, part in parts.items())]
     if (size := getattr(data, "vocab_size", None)) is not None:
         lines.append(f"tokens    {size:,} different ones")
     if (names := getattr(data, "classes", None)) is not None:
-        lines += class_lines(names, targets_of(data.train))
+        lines += class_lines(names, targets_of(data.train) if targets is None else targets)
     return lines
 
 

@@ -69,7 +69,7 @@ def test_shipped_trainings_are_ok(name: str, capsys: pytest.CaptureFixture[str])
             "Classification",
             "LanguageModel",
             "8:7: task: ",
-            "expected batches of [n, length + 1] integer tokens, got list",
+            "or [n, length + 1] integer tokens, got list",
         ),
         ("device: cpu", "metrics: [{type: TopKAccuracy, k: 11}]", "12:11: metrics.0: ", "expected at least 11 classes"),
         (

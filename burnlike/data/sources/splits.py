@@ -58,7 +58,11 @@ class Splits(Fingerprinted):
         """Lines for a person about the data, for `burnlike data`; a kind of data that knows more than the numbers of
         items and of each class defines its own.
         """
-        return described(self)
+        return described(self, self.labels())
+
+    def labels(self) -> list[int] | None:
+        """The numbers of all labels of the items to train on, where an item may have several; else None."""
+        return None
 
     def examples(self, count: int) -> list[str]:
         """The first items to train on, as text; parts without loss are between `MASKED` and `UNMASKED`."""

@@ -86,6 +86,12 @@ class Table(Splits):
         columns = [f"column    {name:<{width}}  {text}" for name, text in self._columns.items()]
         return [*super().describe(), *dropped, f"features  {len(self.features):,}", *columns]
 
+    def labels(self) -> list[int] | None:
+        if self.classes is None or not len(self.train) or self.train[0][1].dim() == 0:
+            return None
+        rows = torch.stack([self.train[place][1] for place in range(len(self.train))])
+        return rows.nonzero()[:, 1].tolist()
+
     def examples(self, count: int) -> list[str]:
         """The first items to train on: each feature by its name, and the target."""
         found = []

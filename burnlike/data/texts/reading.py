@@ -111,7 +111,7 @@ def streamed(config: TextRowsConfig, stream: Any) -> RowFile:
     is_table = head.startswith("{") or set(config.columns) <= set(names)
     if is_table or len(config.columns) > 1:
         return stream_rows(raw, dialect)
-    return LineFile(path, *config.columns, lines)
+    return LineFile(path, next(iter(config.columns)), lines)
 
 
 def _dialect(config: TextRowsConfig, path: Path) -> Dialect | None:

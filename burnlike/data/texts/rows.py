@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...errors import DataError
 from ..describing import histogram
@@ -78,6 +79,12 @@ class TextRows(Splits):
         counted = f"; {cut:,} have max_length, {self._max_length}, or were cut to it" if cut else ""
         return [*super().describe(), f"{words}{first}{counted}", f"          {bars}"]
 
+    def labels(self) -> list[int] | None:
+        if self.classes is None or self.train[0]["labels"].dim() == 0:
+            return None
+        found = (self.train[place]["labels"] for place in range(len(self.train)))
+        return [number for it in found for number in _numbers(it)]
+
     def examples(self, count: int) -> list[str]:
         """The first items to train on, as the tokens say them."""
         return [self._said(self.train[place]) for place in range(min(count, len(self.train)))]
@@ -88,8 +95,13 @@ class TextRows(Splits):
             return text
         if names is None:
             return f"{text}\n-> {labels.tolist() if labels.is_floating_point() else self._decode(labels)}"
-        numbers: Any = labels.nonzero().flatten() if labels.is_floating_point() else labels.reshape(-1)
-        return f"{text}\n-> {' '.join(str(names[it]) for it in numbers.tolist() if it != _NO_TARGET) or 'none'}"
+        return f"{text}\n-> {' '.join(names[it] for it in _numbers(labels)) or 'none'}"
+
+
+def _numbers(labels: Tensor) -> list[int]:
+    """The classes of an item: one, those of its tokens that have one, or those whose label is 1."""
+    found = labels.nonzero() if labels.is_floating_point() else labels
+    return [it for it in found.flatten().tolist() if it != _NO_TARGET]
 
 
 def encoded(

@@ -256,6 +256,9 @@ def test_several_targets_and_labels(tmp_path: Path) -> None:
     labels = CsvConfig(target="tags", kind="labels", **options).init()
     assert labels.classes == ["x", "y", "z"]
     assert labels.train.dataset.tensors[1].tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 1], [0, 1, 0]]
+    own = "".join(["x", "y", "z"][it] for it in labels.labels() or [])
+    assert f"classes   x {own.count('x')}, y {own.count('y')}, z {own.count('z')}" in labels.describe()
+    assert labels.train[0][0].tolist() == [float(labels.examples(1)[0].split()[1])]
     marks = CsvConfig(target=("q",), kind="labels", **options).init()
     assert marks.classes == ["0", "1"]  # of one column, the names in it
     (tmp_path / "t.jsonl").write_text('{"a": 1, "tags": ["x", "z"]}\n{"a": 2, "tags": []}\n{"a": 3, "tags": ["z"]}\n')

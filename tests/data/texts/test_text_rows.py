@@ -169,6 +169,8 @@ def test_the_first_token_of_a_word_has_its_tag(folder: Path, name: str) -> None:
     assert batch["input_ids"].tolist() == [[2, 6, 8, 9, 3, 0], [2, 5, 12, 8, 9, 3]]
     assert batch["labels"].tolist() == [[-100, 2, 0, -100, -100, -100], [-100, 1, 2, 0, -100, -100]]
     assert batch["words"] == [it for it, _ in sentences]
+    shown = "\n".join([*data.describe(), *data.examples(1)])
+    assert ("classes   B-X 1, B-Y 0, O 1" in shown) == ("-> O B-X" in shown)
     new = config.unlabeled([io.StringIO("films a good\n")], {**data.facts, "classes": data.classes}, folder)
     assert new.dataset[0]["labels"].tolist() == [-100, 0, -100, 0, 0, -100]
 
