@@ -99,6 +99,8 @@ def _of_transformers(config: PretrainedConfig, directory: str, target: torch.dev
         options["dtype"] = dtype_of(config.dtype, values, record)
         with naming(directory):
             model = read_model(model_class, description, record, values, strict=config.strict, **options)
+        if others := _other_classes(config, values):
+            model.burnlike_origin += (f"classes   {', '.join(config.classes or ())}; in {directory} {others}",)
         model = model.to(target)
     generation = os.path.join(directory, GENERATION_NAME)
     if os.path.isfile(generation) and model.can_generate():
@@ -106,6 +108,17 @@ def _of_transformers(config: PretrainedConfig, directory: str, target: torch.dev
             model.generation_config = type(model.generation_config).from_pretrained(directory, local_files_only=True)
     keep_cache(model, False)
     return model.train()
+
+
+def _other_classes(config: PretrainedConfig, values: Mapping[str, Any]) -> str:
+    """The names of as many classes as the data has, in the directory, if they are others: the head that is read with
+    them gives each number another meaning.
+    """
+    named = values.get("id2label")
+    names = [*map(str, named.values())] if isinstance(named, Mapping) else []
+    has_names = any(not it.startswith("LABEL_") for it in names)
+    is_other = config.classes is not None and len(names) == len(config.classes) and names != [*config.classes]
+    return ", ".join(names) if has_names and is_other else ""
 
 
 def keep_cache(model: Any, wanted: bool) -> None:

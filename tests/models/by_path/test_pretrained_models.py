@@ -97,6 +97,14 @@ def test_a_classifier_of_other_classes_keeps_all_but_its_last_layer(places: dict
     assert "drawn" not in same.burnlike_origin[0]
 
 
+def test_a_head_of_other_classes_is_said(places: dict[str, Path], tmp_path: Path) -> None:
+    config = {"head": "SequenceClassification", "classes": ("bad", "good", "none")}
+    save_for_transformers(built(places["classifier"], **config), tmp_path)
+    assert len(built(tmp_path, **config).burnlike_origin) == 1
+    found = built(tmp_path, **{**config, "classes": ("good", "none", "bad")}).burnlike_origin
+    assert found[1] == f"classes   good, none, bad; in {tmp_path} bad, good, none"
+
+
 def test_random_weights_are_asked_for(places: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes((places["llama"] / "config.json").read_bytes())
     with pytest.raises(OSError, match=r"expected the weights of a model, got a directory without model\.safetensors"):
