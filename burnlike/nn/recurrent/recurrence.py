@@ -16,9 +16,10 @@ from ...config import ModuleConfig
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Initializer
-from ..layer import Layer, expect_shape, shape_error
+from ..layer import Layer, expect_shape, exports_to_onnx, shape_error
 from ..linear.configs import LinearConfig
 from ..linear.linear import Linear
+from .onnx_layers import ONNX_NAMES, onnx_layer
 
 States = tuple[Tensor, ...]
 """In torch's order, the hidden state first: `[batch, d_hidden]`, or `[directions, batch, d_hidden]` for kernels."""
@@ -185,6 +186,10 @@ def _by_kernel(
     weights = [tensor for direction in directions for tensor in packed(direction.gates())]
     state: Any = states if first.n_states > 1 else states[0]
     has_bias = len(weights) > 2 * count
+    if exports_to_onnx() and kernel in ONNX_NAMES:
+        time_first = x.transpose(0, 1) if batch_first else x
+        output, *last = onnx_layer(kernel, time_first, states, weights, count)
+        return output.transpose(0, 1) if batch_first else output, *last
     output, *last = kernel(x, state, weights, has_bias, 1, 0.0, first.training, count > 1, batch_first)
     # Traced without data, torch 2.11 gives the states of `torch.lstm` a dimension more.
     return output, *(state.reshape(count, *state.shape[-2:]) for state in last)
