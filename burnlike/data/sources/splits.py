@@ -108,6 +108,12 @@ def composed(parts: Sequence[Any]) -> Splits:
                 f"data.datasets.{place}: expected data whose batches are made by {batchers[0].__name__}, as those of"
                 f" the first data set, got {batcher.__name__}"
             )
+    features = [getattr(it, "facts", {}).get("columns") for it in parts]
+    if wrong := [place for place, it in enumerate(features) if it != features[0]]:
+        raise DataError(
+            f"data.datasets.{wrong[0]}: expected the features of the first table: it has other columns, categories or"
+            " means, which each table learns by itself; put the rows of both into one file, or leave such rules out"
+        )
     names = [name for it in parts for name in getattr(it, "splits", {})]
     splits = {name: [it.splits[name] for it in parts if name in getattr(it, "splits", {})] for name in names}
     train = ComposedDataset([it.train for it in parts])

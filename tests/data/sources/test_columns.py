@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from burnlike.config import DatasetConfig
-from burnlike.data import CsvConfig, JsonLinesConfig, ParquetConfig
+from burnlike.data import ComposedConfig, CsvConfig, JsonLinesConfig, ParquetConfig
 from burnlike.errors import BurnlikeError, ConfigError, DataError
 
 COLORS = ["red", "green", "", "blue", "green", "", "red", "green"]
@@ -351,3 +351,16 @@ def test_a_large_number_is_exact_when_it_is_standardized(tmp_path: Path) -> None
 def test_yaml_that_is_wrong_says_what_to_write(tmp_path: Path) -> None:
     with pytest.raises(BurnlikeError, match=r"columns\.a: expected one of 'boolean', 'category', 'date', 'number'"):
         DatasetConfig.from_dict({"type": "Csv", "path": "t.csv", "target": "y", "columns": {"a": "bool"}})
+
+
+def test_tables_that_have_learned_other_things_are_not_composed(tmp_path: Path) -> None:
+    path = people(tmp_path)
+    (tmp_path / "other.csv").write_text("income,bought\n1000,b\n2000,a\n3000,a\n")
+    for rule, fits in (({"fill": 0}, True), ({"missing": "mean"}, False)):
+        options: Any = {"target": "bought", "features": ("income",), "columns": {"income": rule}}
+        datasets = tuple(CsvConfig(path=it, **options) for it in (path, str(tmp_path / "other.csv")))
+        if fits:
+            assert len(ComposedConfig(datasets=datasets).init().train) == 9
+            continue
+        with pytest.raises(DataError, match=r"data.datasets.1: expected the features of the first table"):
+            ComposedConfig(datasets=datasets).init()
