@@ -34,6 +34,7 @@ GUIDES = [
     "data",
     "streaming",
     "guide/classification",
+    "fine_tuning",
     "guide/lora",
     "guide/custom_loop",
     "guide/gan",
