@@ -88,8 +88,7 @@ class DataLoader(Generic[Item, Batch]):
                 also one of batches that are divided otherwise.
             fingerprint: a hash of the data, where the dataset has none.
             drop_last: whether an epoch that is one pass leaves out a last batch that is smaller.
-            sampling: `all`: a pass has each item once. `balanced`: it has each class equally often, and the items of
-                a class about equally often; it needs a seed.
+            sampling: `all`: a pass has each item once. `balanced`: it has each class equally often, by a seed.
 
         Raises:
             DataError: there are no items, or with drop_last not enough for a batch; or items to balance have no class.
@@ -255,7 +254,7 @@ class DataLoader(Generic[Item, Batch]):
             sampler=(self.request(epoch, step) for step in steps),  # pyright: ignore[reportArgumentType] - read once
             batch_size=None,
             num_workers=min(self.num_workers, len(steps)),
-            collate_fn=_same,  # pyright: ignore[reportArgumentType] - what torch would convert stays as it is
+            collate_fn=Made._make,  # pyright: ignore[reportArgumentType] - what torch would convert stays as it is
             prefetch_factor=PREFETCHED_PER_WORKER,
             pin_memory=self.device.type == "cuda",
             worker_init_fn=end_with_parent,
@@ -298,7 +297,3 @@ class DataLoader(Generic[Item, Batch]):
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
         return order[start:stop].tolist()
-
-
-def _same(made: Made) -> Made:
-    return made
