@@ -44,7 +44,7 @@ def save_adapter(
     if len({it.lora.magnitude is None for it in layers.values() if it.lora is not None}) > 1:
         raise ModuleTreeError("some adapters are of DoRA and some are not, for which peft's files have no place")
     saved = [*trained_modules(model)]
-    base = base or getattr(getattr(model, "config", None), "_name_or_path", None) or None
+    base = base or getattr(getattr(model, "config", None), "name_or_path", None) or None
     config = written_config(model, layers, saved, None if base is None else os.fspath(base), task_type)
     tensors = {name: it.detach().contiguous() for name, it in _tensors(model, layers, saved).items()}
     try:

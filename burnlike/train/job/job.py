@@ -79,7 +79,8 @@ class Job:
         first, self.said = first_model(config, self.model_config)
         self.model = self.task.prepare(first).to(self.device)
         choose_trained(self.model, config)
-        if has_adapters(self.model) and self.model_config.has_base_elsewhere and config.init_from is None:
+        has_base = getattr(self.model_config, "has_base_elsewhere", False)
+        if has_adapters(self.model) and has_base and config.init_from is None:
             note_base(self.model)
         self.task.try_out(self.model)
         training = config.training
