@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import ModuleConfig
-from ...errors import ArgumentError, ConfigError
+from ...errors import ArgumentError, ConfigError, ModuleTreeError, RecordMismatchError
 from ...interop import load_adapter, merge_adapters
 from ...interop.adapters.layers import adapted
 from ...interop.adapters.peft_config import WEIGHTS_NAME, PeftConfig, read_config
@@ -76,7 +76,10 @@ def merge_directory(directory: Path, base: str | None, out: Path) -> list[str]:
     head = _HEADS.get(said.get("task_type", ""))
     config = PretrainedConfig(path=str(where), head=head, n_classes=_classes(directory, said), strict=head is None)
     model: Any = config.init("cpu").eval()
-    load_adapter(model, directory)
+    try:
+        load_adapter(model, directory)
+    except (ModuleTreeError, RecordMismatchError) as error:
+        raise ConfigError(f"the adapters in {directory} are not for the model in {where}: {error}") from error
     count, saved = len(adapted(model)), tuple(f"{it}." for it in said.saved_modules(model))
     if drawn := [it for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(saved)]:
         raise ConfigError(
