@@ -80,7 +80,7 @@ class Job:
         self.model = self.task.prepare(first).to(self.device)
         choose_trained(self.model, config)
         has_base = getattr(self.model_config, "has_base_elsewhere", False)
-        if has_adapters(self.model) and has_base and config.init_from is None:
+        if has_adapters(self.model) and has_base and config.init_from is None and not self.parallel.is_sharded:
             note_base(self.model)
         self.task.try_out(self.model)
         training = config.training
