@@ -3,7 +3,8 @@
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec.inspect as mi
@@ -64,16 +65,51 @@ def json_schema(root: ConfigType) -> Schema:
     schemas: dict[str, Schema] = {"Reference": _REFERENCE, "Digits": _DIGITS, "Inputs": _INPUTS}
     whole = _Definitions(schemas, root)
     partial = _Definitions(schemas, root, whole)
-    complete = whole.refer(root)
+    complete, incomplete = whole.refer(root), partial.refer(root)
+    _share(schemas)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": root.__name__,
         "properties": {DEFAULTS: _FILES},
         "if": {"required": [DEFAULTS]},
-        "then": partial.refer(root),
+        "then": incomplete,
         "else": complete,
         "definitions": schemas,
     }
+
+
+def _share(schemas: dict[str, Schema]) -> None:
+    """Make what fields of several classes have in common a definition of its own, so that editors have less to read."""
+    fields = [(it, key) for schema in schemas.values() for it in _properties(schema) for key in it]
+    meant = [_meant(schemas, properties[key]) for properties, key in fields]
+    texts = [json.dumps(it, sort_keys=True) for it in meant]
+    is_own = [it is properties[key] for it, (properties, key) in zip(meant, fields, strict=True)]
+    counts = Counter(text for text, own in zip(texts, is_own, strict=True) if own)
+    names: dict[str, str] = {}
+    for (properties, key), it, text in zip(fields, meant, texts, strict=True):
+        if counts[text] > 1 and len(text) > _SHORT:
+            name = names.setdefault(text, f"field.{len(names)}")
+            schemas[name] = it
+            properties[key] = {"$ref": f"#/definitions/{name}"}
+
+
+def _meant(schemas: dict[str, Schema], schema: Schema) -> Schema:
+    """What a reference to a field of another definition stands for; anything else itself."""
+    place = schema.get("$ref", "")
+    if "/properties/" not in place:
+        return schema
+    found: Any = {"definitions": schemas}
+    for step in place.removeprefix("#/").split("/"):
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    return _meant(schemas, found)
+
+
+def _properties(schema: Any) -> Iterator[Schema]:
+    """The fields of a schema and of those in it, the innermost first."""
+    for it in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _properties(it)
+    if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
+        yield schema["properties"]
 
 
 class _Definitions:

@@ -116,8 +116,8 @@ class _TorchvisionConfig(_OfImages):
 
 def _made(name: str, fields: Fields, parts: tuple[str, ...]) -> type[TransformConfig]:
     """The config of a transform; `parts` is what it is for, unless YAML says otherwise."""
+    described = "".join(f"\n    {key}: as of torchvision." for key in fields)
     what = f"`torchvision.transforms.v2.{name}`"
-    described = "".join(f"\n    {key}: as of {what}." for key in fields)
     annotations = {key: kind for key, (kind, *_) in fields.items()}
     namespace = {
         "__module__": __name__,
