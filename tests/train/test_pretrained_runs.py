@@ -139,6 +139,7 @@ def losses(job: Job, place: Path) -> list[float]:
     return [line["loss"] for line in lines]
 
 
+@pytest.mark.slow
 def test_checkpointed_blocks_and_an_average_change_no_loss(language: Path, tmp_path: Path) -> None:
     double = "model.dtype=float64"
     expected = losses(started(TEXT, language, double), tmp_path / "a")
