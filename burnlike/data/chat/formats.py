@@ -129,12 +129,16 @@ def _prompt_completion() -> Format:
 
 def _turn(column: str, row: Mapping[str, Any], role: str) -> Messages:
     """The messages of a column that has a text, or a list of messages."""
-    value = _parsed(row.get(column))
-    if isinstance(value, str):
+    value, parsed = row.get(column), _parsed(row.get(column))
+    if isinstance(value, str) and not _are_messages(parsed):  # an answer may be JSON
         return [{"role": role, "content": value}]
     known = {it: it for it in _ROLES}
     found = _list_of(row, column)
     return [_message(f"{column}[{place}]", it, "role", "content", known) for place, it in enumerate(found)]
+
+
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(it, Mapping) and "role" in it for it in value)
 
 
 def _alpaca() -> Format:
@@ -206,6 +210,8 @@ def _message(place: str, value: Any, role: str, content: str, roles: Mapping[str
     rest = {name: it for name, it in value.items() if name not in (role, content, "tool_calls") and it is not None}
     if calls:
         rest["tool_calls"] = [_call(f"{place}.tool_calls[{number}]", it) for number, it in enumerate(calls)]
+    if "weight" in rest and rest["weight"] not in (0, 1):
+        raise WrongRow(f"{place}.weight: expected 0 (no loss on this answer) or 1, got {_shown(rest['weight'])}")
     text = value.get(content)
     if text is None and calls:
         text = ""

@@ -46,6 +46,7 @@ class ChatData(Splits):
         self.vocab_size = self.codec.vocab_size
         self.counts: Counter[str] = Counter()
         self._knows_tools = "tools" in self.template.text
+        self._knows_calls = "tool_calls" in self.template.text
         self._unreadable: list[str] = []
         found = sources_of(config.path, "data.path")
         if config.validation_path is not None:
@@ -108,6 +109,8 @@ class ChatData(Splits):
         try:
             found = self.format.read(row)
             self.counts["with tools, which the template leaves out"] += bool(found.tools) and not self._knows_tools
+            calls = any("tool_calls" in it for it in found.messages)
+            self.counts["with calls of tools, which the template leaves out"] += calls and not self._knows_calls
             return found
         except WrongRow as error:
             self._note(f"{place}: {error}")

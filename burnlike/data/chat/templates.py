@@ -144,7 +144,7 @@ class ChatTemplate:
     def _by_prefixes(self, messages: Messages, tools: Any, *, only_last: bool) -> tuple[str, Spans]:
         """Each answer lies between what is written up to it and what is written with it, if these are prefixes."""
         whole, spans = self._render(messages, tools), []
-        answers = [place for place, it in enumerate(messages) if it["role"] == "assistant"]
+        answers = [place for place, it in enumerate(messages) if it["role"] == "assistant" and it.get("weight", 1)]
         for place in answers[-1:] if only_last else answers:
             before = self._render(messages[:place], tools, begins_answer=True)
             is_last = place == len(messages) - 1
@@ -162,7 +162,15 @@ class ChatTemplate:
     def _marked(self, messages: Messages, tools: Any) -> tuple[str, Spans]:
         """The text, and the places that the template marks by `{% generation %}`."""
         text, spans = self._filled(messages, tools, return_assistant_tokens_mask=True)
-        return text, [(begin, end) for begin, end in spans]
+        weights = [it.get("weight", 1) for it in messages if it["role"] == "assistant"]
+        if 0 not in weights:
+            return text, [(begin, end) for begin, end in spans]
+        if len(weights) != len(spans):
+            raise WrongConversation(
+                f"messages: {weights.count(0)} with weight 0, but the chat template {self.name} marks {len(spans)}"
+                f" parts of {len(weights)} answers, so that it can't be said which have no loss"
+            )
+        return text, [(begin, end) for (begin, end), weight in zip(spans, weights, strict=True) if weight]
 
     def _render(self, messages: Messages, tools: Any, *, begins_answer: bool = False) -> str:
         return self._filled(messages, tools, add_generation_prompt=begins_answer)[0]

@@ -53,6 +53,13 @@ def test_an_end_that_the_template_leaves_unmarked_is_learned(tmp_path):
     assert texts(encoded(tmp_path, outside, TALK)) == ["it is fine 👍<|im_end|>", "yes\n<|im_end|>"]
 
 
+@pytest.mark.parametrize("template", [CHATML, MARKED])
+def test_an_answer_of_weight_0_has_no_loss(tmp_path, template):
+    talk = [*TALK[:3], {**TALK[3], "weight": 0}]
+    assert texts(encoded(tmp_path, template, talk)) == ["it is fine 👍<|im_end|>"]
+    assert texts(encoded(tmp_path, template, [*TALK[:1], {**TALK[1], "weight": 0}, *TALK[2:]])) == ["yes\n<|im_end|>"]
+
+
 def test_the_last_answer_alone_and_all_tokens(tmp_path):
     assert texts(encoded(tmp_path, CHATML, TALK, "last_answer")) == ["yes\n<|im_end|>"]
     assert texts(encoded(tmp_path, MARKED, TALK, "last_answer")) == ["yes\n<|im_end|>"]
