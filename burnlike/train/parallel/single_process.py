@@ -67,8 +67,8 @@ class SingleProcess:
         return list(values)
 
     def largest(self, value: float) -> int:
-        """The largest of the processes' numbers."""
-        return value
+        """The largest of the processes' numbers, rounded down."""
+        return int(value)
 
     def gather(self, value: Any) -> list[Any]:
         """The values of all processes, by rank; plain values."""
