@@ -27,6 +27,7 @@ class RowTokenizer:
     Attributes:
         tokenizer: of transformers.
         facts: what is known of its tokens, by the names that tasks have for them.
+        pad_token: what rows are filled up with.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,11 +40,12 @@ class RowTokenizer:
             "start_token": it.bos_token_id,
             "end_token": it.eos_token_id if it.eos_token_id is not None else it.sep_token_id,
         }
-        self.facts: dict[str, Any] = {"vocab_size": len(it), "special_tokens": sorted(it.all_special_ids), **numbers}
-
-    @property
-    def pad_token(self) -> int:
-        return self.facts["pad_token"] or 0
+        pads = (numbers["pad_token"], it.eos_token_id, 0)
+        self.pad_token: int = next(number for number in pads if number is not None)
+        special = sorted(it.all_special_ids)
+        self.facts: dict[str, Any] = {
+            "vocab_size": len(it), "special_tokens": special, **numbers, "padding": self.pad_token,
+        }  # fmt: skip
 
     def texts(
         self, texts: Sequence[str], others: Sequence[str] | None, max_length: int, *, is_target: bool = False

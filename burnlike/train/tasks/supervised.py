@@ -11,11 +11,11 @@ from ..learner.steps import StepOutput
 from ..metrics.configs import NO_TARGET
 from ..metrics.logits import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
-from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
+from .task import PaddedTask, SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
 from .weighing import PLAIN, Weighing, first_weighing, weighing_of
 
 
-class Classification(SmoothedTask):
+class Classification(PaddedTask, SmoothedTask):
     """Cross-entropy of `[n, classes]` logits with `[n]` int64 classes, or `[n, classes]` shares of classes as MixUp
     gives them; with several labels, binary cross-entropy with `[n, classes]` zeros and ones.
 
@@ -138,7 +138,7 @@ def _pixel_logits(model: nn.Module, inputs: Any, targets: Tensor) -> Tensor:
 _LOSSES = {"mse": functional.mse_loss, "mae": functional.l1_loss, "huber": functional.huber_loss}
 
 
-class Regression(Task):
+class Regression(PaddedTask):
     """The mean error of predictions, of the shape of the targets; a last size of 1 may be missing in one of them.
 
     Batches are `(inputs, targets)`, or mappings with `labels`. Metrics get the predictions and the targets.

@@ -89,6 +89,25 @@ class SmoothedTask(Task):
         raise NotImplementedError(f"{type(self).__name__} does not define step(model, batch, smoothing)")
 
 
+class PaddedTask(Task):
+    """A task of whole items, for which models of transformers may look for the last token of a text by its padding."""
+
+    padding: int | None = None
+    """The token that texts are filled up with, as the data says it."""
+
+    def take_facts(self, facts: Mapping[str, Any]) -> None:
+        self.padding = facts.get("padding")
+
+    def prepare(self, model: nn.Module) -> nn.Module:
+        """Let the model's config name the token that the data is padded with, where the model looks for it."""
+        config = getattr(model, "config", None)
+        text = config.get_text_config() if callable(getattr(config, "get_text_config", None)) else None
+        places_by_padding = any(hasattr(it, "create_position_ids_from_input_ids") for it in model.modules())
+        if text is not None and self.padding is not None and hasattr(text, "pad_token_id") and not places_by_padding:
+            text.pad_token_id = self.padding
+        return model
+
+
 def inputs_and_targets(batch: Any, target: str = "labels") -> tuple[Any, Any]:
     """The two parts of a batch: a pair, or a mapping in which the target has a name of its own."""
     if isinstance(batch, Mapping):

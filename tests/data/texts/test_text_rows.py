@@ -83,7 +83,7 @@ def test_batches_are_those_of_transformers_tokenizer(folder: Path) -> None:
     assert batch["labels"].tolist() == [1, 0, 0, 1]
     assert data.facts == {
         "vocab_size": 13, "special_tokens": [0, 1, 2, 3, 4], "mask_token": 4, "pad_token": 0, "start_token": None,
-        "end_token": 3, "targets": [],
+        "end_token": 3, "padding": 0, "targets": [],
     }  # fmt: skip
 
 

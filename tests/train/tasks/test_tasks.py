@@ -76,6 +76,22 @@ def test_a_batch_may_name_its_parts() -> None:
     torch.testing.assert_close(found.loss, functional.cross_entropy(model(X), targets))
 
 
+@pytest.mark.parametrize("named", [None, 5])
+def test_a_model_that_reads_the_last_token_knows_the_padding_of_the_data(named: int | None) -> None:
+    from transformers import GPT2Config, GPT2ForSequenceClassification
+
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=2, n_positions=8, num_labels=2, pad_token_id=named)
+    task = Classification()
+    task.take_facts({"padding": 3})
+    model = task.prepare(GPT2ForSequenceClassification(config).double().eval())
+    texts, labels = [[5, 4, 5], [6, 7, 2, 8, 5]], torch.tensor([0, 1])
+    ids = torch.tensor([text + [3] * (5 - len(text)) for text in texts])
+    batch = {"input_ids": ids, "attention_mask": (ids != 3).long(), "labels": labels}
+    alone = torch.cat([model(input_ids=torch.tensor([text])).logits for text in texts])
+    torch.testing.assert_close(task.valid_step(model, batch).loss, functional.cross_entropy(alone, labels))
+
+
 def test_segmentation_leaves_ignored_pixels_out() -> None:
     torch.manual_seed(2)
     model = nn.Conv2d(1, 3, 1).double()
