@@ -118,7 +118,7 @@ class _Sides:
                 ),
                 train_dataset=Texts(),
                 callbacks=[Ends()],
-                optimizers=(optimizer, torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)),
+                optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)),
             )
             trainer.log = lambda logs, *_, **__: losses.append(logs["loss"]) if "loss" in logs else None
             trainer.train()

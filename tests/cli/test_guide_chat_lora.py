@@ -52,4 +52,4 @@ def test_the_guide_runs_from_an_empty_folder(
         exec(program, {})
     written = next(out for line, out in said.items() if "generate" in line)
     assert shown.getvalue() == written
-    assert written.strip()
+    assert len(written) > 1

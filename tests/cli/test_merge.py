@@ -61,7 +61,8 @@ def _adapter(base: Path, out: Path, head: str, *, targets: list[str], **options:
 def _run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     capsys.readouterr()
     status = main(shlex.split(command))
-    return status, *capsys.readouterr()
+    said, error = capsys.readouterr()
+    return status, said, error
 
 
 @pytest.mark.parametrize(

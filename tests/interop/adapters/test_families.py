@@ -1,5 +1,6 @@
 """Adapters of every causal language model that transformers makes tiny: peft reads ours and computes the same."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ pytestmark = [
 
 
 def _cases() -> list[Any]:
-    families = sorted({*catalog().heads["CausalLM"]} & {*configuration_auto.CONFIG_MAPPING_NAMES})
+    families = sorted({*catalog().heads["CausalLM"]} & {*configuration_auto.CONFIG_MAPPING_NAMES})  # pyright: ignore[reportPrivateImportUsage]
     return [pytest.param(it, marks=pytest.mark.slow if it in A_DOZEN else pytest.mark.families) for it in families]
 
 
@@ -54,10 +55,21 @@ def _logits(model: Any, inputs: Any) -> torch.Tensor:
         return model(**inputs).logits
 
 
+def _takes(model: Any, inputs: Any) -> bool:
+    try:
+        _logits(model, inputs)
+    except Exception:  # of a foreign model, which says in many ways that an input is not its own
+        return False
+    return True
+
+
 @pytest.mark.parametrize("family", _cases())
 def test_peft_computes_with_our_adapters_what_we_do(family: str, tmp_path: Path) -> None:
     if not _tiny(family, tmp_path / "base"):
         pytest.skip("has no tiny model")
+    kind = json.loads((tmp_path / "base/config.json").read_text())["model_type"]
+    if kind not in catalog().heads["CausalLM"]:
+        pytest.skip(f"is saved as {kind}, which is part of others")
     base = PretrainedConfig(path=str(tmp_path / "base"), head="CausalLM", dtype="float64", fuse=True)
     config = LoRAConfig(of=base, rank=4, alpha=8.0, targets="all-linear")
     torch.manual_seed(0)
@@ -72,9 +84,12 @@ def test_peft_computes_with_our_adapters_what_we_do(family: str, tmp_path: Path)
         of_base.is_decoder = ours.config.is_decoder
     auto: Any = transformers.AutoModelForCausalLM
     try:
-        plain = auto.from_pretrained(tmp_path / "base", config=of_base, dtype=torch.float64).eval()
+        plain: Any = auto.from_pretrained(tmp_path / "base", config=of_base, dtype=torch.float64).eval()
     except ValueError as error:
         pytest.skip(f"transformers does not read it: {error}")
+    inputs = next((it for it in inputs_of(plain) if _takes(plain, it)), None)
+    if inputs is None:
+        pytest.skip("takes none of the known inputs")
     try:
         theirs: Any = peft.PeftModel.from_pretrained(plain, str(tmp_path / "adapter")).eval()
     except ValueError as error:
@@ -84,11 +99,10 @@ def test_peft_computes_with_our_adapters_what_we_do(family: str, tmp_path: Path)
     count = sum(name.endswith("lora_A") for name, _ in theirs.named_modules())
     if theirs.peft_config["default"].target_parameters and count < len(adapted(ours)):
         pytest.skip("peft takes the names of its dense layers for those of experts, and drops their adapters")
-    for inputs in inputs_of(plain):
-        try:
-            expected = _logits(theirs.base_model.model, inputs)
-        except Exception:  # of a foreign model, which says in many ways that an input is not its own
-            continue
-        torch.testing.assert_close(_logits(ours, inputs), expected, rtol=1e-9, atol=1e-9, equal_nan=True)
-        return
-    pytest.skip("takes none of the known inputs")
+    try:
+        expected = _logits(theirs.base_model.model, inputs)
+    except AttributeError as error:
+        if "'tuple' object" not in str(error):
+            raise
+        pytest.skip("peft adapts no layer that gives a tuple, as the router of Llama 4 does; ours adapts it")
+    torch.testing.assert_close(_logits(ours, inputs), expected, rtol=1e-9, atol=1e-9, equal_nan=True)
