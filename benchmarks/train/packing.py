@@ -21,7 +21,7 @@ from burnlike.optim import AdamWConfig
 from burnlike.train import Learner
 from burnlike.train.tasks.language_model import LanguageModel
 
-COUNT, LONGEST, VOCABULARY, BATCH = 24, 256, 6000, 4
+COUNT, LONGEST, VOCABULARY, BATCH = 64, 256, 6000, 4
 MEDIAN, SPREAD = 4.0, 0.9
 """Of the logarithms of the lengths."""
 
