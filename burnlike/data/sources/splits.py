@@ -136,10 +136,10 @@ def outputs_of(classes: Sequence[str] | None, facts: Mapping[str, Any]) -> Seque
 
 
 def classes_of(data: Any) -> list[str] | None:
-    """The names of the classes, of the data or of the innermost data set that its items come from."""
+    """The names of the classes, of the data or of the innermost data set that its items come from; None for none."""
     while True:
         if (found := getattr(data, "classes", None)) is not None:
-            return list(found)
+            return list(found) or None
         data = getattr(data, "train", None) or getattr(data, "dataset", None)
         if data is None:
             return None

@@ -109,9 +109,9 @@ class OpenFiles:
     def __reduce__(self) -> Any:
         return OpenFiles, ()
 
-    def __del__(self) -> None:
+    def __del__(self, close: Any = os.close) -> None:  # at the end of a program the module may be gone
         for descriptor in self._open.values():
-            os.close(descriptor)
+            close(descriptor)
 
     def read(self, path: Path, first: int, count: int, status: tuple[int, int] | None = None) -> bytes:
         """So many bytes from the place `first`.
