@@ -52,6 +52,11 @@ class ConllFile:
                 continue
             if self._tags is not None and len(fields) == 1:
                 raise DataError(f"{self.path}:{number}: expected a word and its tag, got {shown(line.strip())}")
+            if self._tags is None and found and len(fields) != len(found[0]):
+                raise DataError(
+                    f"{self.path}:{number}: expected a word a line, with {len(found[0])} columns as in the line before,"
+                    f" got {shown(line.strip())}; sentences, one a line, are read from standard input (-)"
+                )
             begin = begin if found else number
             found.append([it.strip() for it in fields])
         if found:
@@ -94,7 +99,8 @@ def _named(config: TextRowsConfig, path: Path) -> dict[str, RowFile]:
 def opened(config: TextRowsConfig, path: Path, *, has_targets: bool = True) -> RowFile:
     """A file by the end of its name."""
     ending = path.suffix.lower()
-    if isinstance(config, TaggedWordsConfig) and ending in _CONLL:
+    knows_conll = has_targets or ending != ".txt" or Path(config.path).suffix.lower() == ".txt"
+    if isinstance(config, TaggedWordsConfig) and ending in _CONLL and knows_conll:
         return ConllFile(path, config.tokens, config.tags if has_targets else None)
     if ending == ".txt" and (isinstance(config, TextsConfig) or not has_targets) and len(config.columns) == 1:
         return LineFile(path, config.columns[0])

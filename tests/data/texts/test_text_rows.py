@@ -173,6 +173,14 @@ def test_the_first_token_of_a_word_has_its_tag(folder: Path, name: str) -> None:
     assert ("classes   B-X 1, B-Y 0, O 1" in shown) == ("-> O B-X" in shown)
     new = config.unlabeled([io.StringIO("films a good\n")], {**data.facts, "classes": data.classes}, folder)
     assert new.dataset[0]["labels"].tolist() == [-100, 0, -100, 0, 0, -100]
+    lines = folder / "new.txt"
+    lines.write_text("films a good\ngood plot\n")
+    new = config.unlabeled([lines], {**data.facts, "classes": data.classes}, folder)
+    assert new.names == [f"{lines}:1", f"{lines}:2"]
+    assert new.dataset[0]["labels"].tolist() == [-100, 0, -100, 0, 0, -100]
+    (folder / "new.conll").write_text(lines.read_text())
+    with pytest.raises(DataError, match=r"new\.conll:2: expected a word a line, with 3 columns"):
+        config.unlabeled([folder / "new.conll"], {**data.facts, "classes": data.classes}, folder)
 
 
 def test_pairs_of_texts_are_padded_apart(folder: Path) -> None:
