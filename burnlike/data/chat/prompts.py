@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._regular_file import read_regular
 from ...errors import DataError
 from ..dataset import Dataset, InMemDataset
 from ..sources.unlabeled import Unlabeled
@@ -42,7 +43,7 @@ def _rows(source: Any) -> Iterator[tuple[str, Any]]:
         yield from _lines(source.read(), "standard input")
     elif source.suffix.lower() == _TEXT:
         try:
-            yield from _lines(source.read_text(encoding="utf-8-sig"), str(source))
+            yield from _lines(read_regular(source).decode("utf-8-sig"), str(source))
         except (OSError, ValueError) as error:
             raise DataError(f"{source} can't be read: {error}") from error
     else:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from ..._regular_file import read_regular
 from ...errors import ConfigError, RecordIOError
 from .build import class_of, described, keep_cache, quiet
 from .configs import PretrainedConfig
@@ -22,7 +23,7 @@ def description_files(config: PretrainedConfig) -> Mapping[str, bytes]:
     directory = os.path.expanduser(config.path)
     if is_run(directory):
         own = Path(directory) / OWN_NAME
-        return {OWN_NAME: own.read_bytes()} if own.exists() else {}
+        return {OWN_NAME: read_regular(own)} if own.exists() else {}
     if config.library == "burnlike":
         return {OWN_NAME: own_config(config, directory).to_yaml().encode()}
     values = read_description(directory)
@@ -32,7 +33,7 @@ def description_files(config: PretrainedConfig) -> Mapping[str, bytes]:
         found.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
         files = {CONFIG_NAME: found.to_json_string().encode()}
     generation = Path(directory) / GENERATION_NAME
-    return files | ({GENERATION_NAME: generation.read_bytes()} if generation.is_file() else {})
+    return files | ({GENERATION_NAME: read_regular(generation)} if generation.is_file() else {})
 
 
 def save_for_transformers(
