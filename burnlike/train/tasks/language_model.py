@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ...errors import ConfigError
 from ...models.generation import stream
 from ...module.torch_objects.wrappers import unwrap
-from ...ops import cross_entropy
+from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from ..metrics.configs import NO_TARGET
 from .configs import LanguageModelConfig
@@ -128,7 +128,7 @@ def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
         batch: see `token_batches`.
     """
     logits, targets, balance = predicted(model, batch)
-    loss = cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
+    loss = unrounded_loss(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
     loss = loss if balance is None else loss + balance
     counts_all = isinstance(batch, Tensor) or targets.is_meta
     size = targets.numel() if counts_all else int((targets != NO_TARGET).sum())

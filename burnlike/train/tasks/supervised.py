@@ -12,7 +12,7 @@ from ..metrics.configs import NO_TARGET
 from ..metrics.logits import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
 from .task import PaddedTask, SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
-from .weighing import PLAIN, Weighing, first_weighing, weighing_of
+from .weighing import PLAIN, Weighing, first_weighing, weighing_of, whole
 
 
 class Classification(PaddedTask, SmoothedTask):
@@ -47,10 +47,10 @@ class Classification(PaddedTask, SmoothedTask):
                 f" {list(logits.shape)} and targets of {list(targets.shape)}"
             )
         if several:
-            goal = targets.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+            goal = targets.to(whole(logits).dtype) * (1 - smoothing) + smoothing / 2
             loss, size = weighing.labels(logits, goal), len(targets)
         elif are_shares:
-            loss, size = weighing.shares(scores, targets.to(scores.dtype), smoothing), len(targets)
+            loss, size = weighing.shares(scores, targets.to(whole(scores).dtype), smoothing), len(targets)
             targets = targets.argmax(1)
         else:
             loss, size = weighing.classes(scores, targets, smoothing)
@@ -149,7 +149,7 @@ class Regression(PaddedTask):
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         inputs, targets = inputs_and_targets(batch)
-        predictions = logits_of(call(model, inputs))
+        predictions = whole(logits_of(call(model, inputs)))
         if predictions.shape == (*targets.shape, 1):
             predictions = predictions.squeeze(-1)
         elif targets.shape == (*predictions.shape, 1):

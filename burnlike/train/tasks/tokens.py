@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import ConfigError, DataError, ShapeError
-from ...ops import cross_entropy
+from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from ..metrics.configs import NO_TARGET
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
@@ -28,7 +28,7 @@ def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 
             f" and labels of {list(labels.shape)}"
         )
     labels = labels.long()
-    loss = cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
+    loss = unrounded_loss(logits.flatten(0, 1), labels.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
     size = labels.numel() if labels.is_meta else int((labels != NO_TARGET).sum())
     return StepOutput(loss, size, logits.detach(), labels, logits=True)
 

@@ -11,10 +11,15 @@ from torch.nn import functional
 from ...data.orders import targets_of
 from ...data.sources.splits import classes_of
 from ...errors import ConfigError, DataError, nearest
-from ...ops import cross_entropy
+from ...ops.cross_entropy import unrounded_loss
 from ..metrics.configs import NO_TARGET
 
 _LEAST = 1e-8
+
+
+def whole(values: Tensor) -> Tensor:
+    """Values of 16 bits in float32, in which losses are computed."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 class Weighing(NamedTuple):
@@ -38,9 +43,9 @@ class Weighing(NamedTuple):
         weights = None if self.weights is None else self._weights(logits)
         options: Any = {"ignore_index": NO_TARGET}
         if self.focal_gamma == 0:
-            loss = cross_entropy(logits, targets, weight=weights, label_smoothing=smoothing, **options)
+            loss = unrounded_loss(logits, targets, weight=weights, label_smoothing=smoothing, **options)
         else:
-            plain = cross_entropy(logits, targets, reduction="none", **options)
+            plain = unrounded_loss(logits, targets, reduction="none", **options)
             rows = (-torch.expm1(-plain)).clamp(min=_LEAST) ** self.focal_gamma * plain
             shares = self._shares(targets, weights, rows.dtype)
             loss = (rows * shares).sum() / shares.sum()
@@ -58,6 +63,7 @@ class Weighing(NamedTuple):
         """The mean binary cross-entropy of `[n, classes]` logits with shares `[n, classes]`; a label that is there has
         the weight of its class.
         """
+        logits = whole(logits)
         weights = None if self.weights is None else self._weights(logits).to(logits.dtype)
         if self.focal_gamma == 0:
             return functional.binary_cross_entropy_with_logits(logits, targets, pos_weight=weights)
@@ -68,6 +74,7 @@ class Weighing(NamedTuple):
 
     def shares(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         """The mean cross-entropy of `[n, classes]` logits with shares of classes `[n, classes]`."""
+        logits = whole(logits)
         weights = None if self.weights is None else self._weights(logits).to(logits.dtype)
         return functional.cross_entropy(logits, targets, weight=weights, label_smoothing=smoothing)
 

@@ -92,6 +92,24 @@ def test_a_model_that_reads_the_last_token_knows_the_padding_of_the_data(named: 
     torch.testing.assert_close(task.valid_step(model, batch).loss, functional.cross_entropy(alone, labels))
 
 
+def test_losses_of_models_in_16_bits_are_not_rounded() -> None:
+    logits = torch.randn(3, 4, 5, generator=GENERATOR).bfloat16()
+    labels = torch.tensor([[0, 1, 2, 3], [4, 0, -100, 1], [2, 2, 3, 0]])
+    expected = functional.cross_entropy(logits.float()[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+    model = nn.Identity()
+    model.forward = lambda input_ids: logits  # type: ignore[method-assign]
+    output = LanguageModel().train_step(model, {"input_ids": labels.abs(), "labels": labels})
+    torch.testing.assert_close(output.loss, expected)
+    flat, classes = logits[:, 0], labels[:, 0]
+    found = Classification().valid_step(nn.Identity(), (flat, classes)).loss
+    torch.testing.assert_close(found, functional.cross_entropy(flat.float(), classes))
+    several = Classification(ClassificationConfig(multi_label=True)).valid_step(nn.Identity(), (flat, flat.gt(0))).loss
+    torch.testing.assert_close(several, functional.binary_cross_entropy_with_logits(flat.float(), flat.gt(0).float()))
+    numbers = flat.float() + 1234.5  # as a bfloat16 it is 1232
+    regression = Regression().valid_step(nn.Identity(), (flat, numbers)).loss
+    torch.testing.assert_close(regression, functional.mse_loss(flat.float(), numbers))
+
+
 def test_segmentation_leaves_ignored_pixels_out() -> None:
     torch.manual_seed(2)
     model = nn.Conv2d(1, 3, 1).double()
