@@ -43,6 +43,11 @@ _STATISTICS: dict[str, Callable[[Tensor], float]] = {
 }
 
 
+def _since_epoch(moment: datetime) -> float:
+    """Seconds since 1970; of a time with an offset in UTC."""
+    return moment.timestamp() if moment.tzinfo is not None else (moment - _EPOCH).total_seconds()
+
+
 def _short(number: float) -> str:
     return f"{number:.5g}"
 
@@ -60,6 +65,7 @@ class Column:
     Attributes:
         name: of the column.
         facts: `categories`; `fill`, what stands for missing values; `mean` and `std`. Lists, for each part of a date.
+            `offsets`: whether dates have one of UTC.
     """
 
     def __init__(self, name: str, config: TableConfig, facts: Mapping[str, Any] | None = None) -> None:
@@ -262,7 +268,15 @@ class Column:
         raw = self._raw(file, line, row, "a date")
         if raw is None:
             return [math.nan] * len(self.rule.parts)
-        return self._parts(self._moment(raw, lambda: f"{file.place(line, self.name)}: '{self.name}'"))
+        moment = self._moment(raw, lambda: f"{file.place(line, self.name)}: '{self.name}'")
+        has_offset = moment.tzinfo is not None
+        if self.facts.setdefault("offsets", has_offset) != has_offset:
+            kinds = ("without an offset of UTC", "with an offset of UTC, such as +02:00")
+            raise DataError(
+                f"{file.place(line, self.name)}: '{self.name}': expected a time {kinds[not has_offset]}, as those"
+                f" before, got {shown(raw)}"
+            )
+        return self._parts(moment)
 
     def _moment(self, raw: Any, where: str | Callable[[], str]) -> datetime:
         if isinstance(raw, date):
@@ -280,6 +294,6 @@ class Column:
         known: dict[str, Callable[[], float]] = {
             "weekday": moment.weekday,
             "day_of_year": lambda: moment.timetuple().tm_yday,
-            "days": lambda: (moment.replace(tzinfo=None) - _EPOCH).total_seconds() / _DAY_S,
+            "days": lambda: _since_epoch(moment) / _DAY_S,
         }
         return [float(known[it]() if it in known else getattr(moment, it)) for it in self.rule.parts]

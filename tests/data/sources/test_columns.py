@@ -104,6 +104,19 @@ def test_dates_and_truth_values(tmp_path: Path) -> None:
     assert data.features[:2] + data.features[-2:] == ["born.year", "born.month", "member", "member.missing"]
 
 
+def test_times_with_offsets_are_one_time_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n2024-01-01T01:00:00+02:00,1\n2024-01-01T01:00:00Z,2\n")
+    rules: Any = {"a": {"kind": "date", "parts": ["hour", "days"]}}
+    config = CsvConfig(path=str(path), target="y", columns=rules, validation_fraction=0.5)
+    days = (date(2024, 1, 1) - date(1970, 1, 1)).days
+    expected = torch.tensor([[1, days - 1 / 24], [1, days + 1 / 24]], dtype=torch.float64).float()
+    assert torch.equal(all_rows(config.init()), expected)
+    path.write_text("a,y\n2024-01-01T01:00:00+02:00,1\n2024-01-01T01:00:00,2\n")
+    with pytest.raises(DataError, match=r"t\.csv:3:1: 'a': expected a time with an offset of UTC"):
+        config.init()
+
+
 def test_dates_in_another_format_and_with_times(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b,y\n31.01.1990,2024-02-29T18:30:15,1\n24.12.2001,2024-03-01 06:00,2\n")
     rules: Any = {
