@@ -29,6 +29,8 @@ class TextTokenizer:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the package raises Exception itself
             raise DataError(f"{path}: expected a tokenizer.json, as `burnlike tokenizer` writes it: {error}") from error
+        self._tokenizer.no_truncation()  # a file may say to cut texts, and to fill them up
+        self._tokenizer.no_padding()
         self.vocab_size: int = self._tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> Tensor:

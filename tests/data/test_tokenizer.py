@@ -44,6 +44,19 @@ def test_any_text_is_the_same_after_a_round_trip(tokenizer: Path) -> None:
     assert len(of.encode(TEXT)) < len(TEXT.encode()) / 2
 
 
+def test_a_file_that_cuts_and_fills_up_texts_gives_the_same_tokens(tokenizer: Path, tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+
+    other = Tokenizer.from_file(str(tokenizer))
+    other.enable_truncation(2)
+    other.enable_padding(length=64)
+    other.save(str(tmp_path / "other.json"))
+    cut, whole = TextTokenizer(tmp_path / "other.json"), TextTokenizer(tokenizer)
+    text = "def f(x):\n    return x\n"
+    assert torch.equal(cut.encode(text), whole.encode(text))
+    assert cut.encode_all([text, "x"]) == whole.encode_all([text, "x"])
+
+
 def test_the_corpus_has_tokens_that_decode_to_its_text(text: Path, tokenizer: Path) -> None:
     data = TextCorpusConfig(path=str(text), tokenizer=str(tokenizer), context_length=16).init()
     whole = data.decode(data.train_tokens) + data.decode(data.valid_tokens)
