@@ -100,7 +100,7 @@ class PaddedTask(Task):
 
     def prepare(self, model: nn.Module) -> nn.Module:
         """Let the model's config name the token that the data is padded with, where the model looks for it."""
-        config = getattr(model, "config", None)
+        config: Any = getattr(model, "config", None)
         text = config.get_text_config() if callable(getattr(config, "get_text_config", None)) else None
         places_by_padding = any(hasattr(it, "create_position_ids_from_input_ids") for it in model.modules())
         if text is not None and self.padding is not None and hasattr(text, "pad_token_id") and not places_by_padding:

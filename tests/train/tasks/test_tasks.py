@@ -81,7 +81,7 @@ def test_a_model_that_reads_the_last_token_knows_the_padding_of_the_data(named: 
     from transformers import GPT2Config, GPT2ForSequenceClassification
 
     torch.manual_seed(0)
-    config = GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=2, n_positions=8, num_labels=2, pad_token_id=named)
+    config = GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=2, n_positions=8, pad_token_id=named)
     task = Classification()
     task.take_facts({"padding": 3})
     model = task.prepare(GPT2ForSequenceClassification(config).double().eval())

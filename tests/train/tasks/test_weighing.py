@@ -115,7 +115,7 @@ def test_weighed_pixels_leave_out_those_that_do_not_count() -> None:
 def test_a_list_of_weights_is_for_masks_of_which_no_names_are_known() -> None:
     logits, masks = torch.randn(1, 3, 2, 2, dtype=torch.float64), torch.tensor([[[0, 1], [2, 255]]])
     items = TensorDataset(logits, masks)
-    items.classes = []  # as an ImageFolder with masks has them
+    vars(items)["classes"] = []  # as an ImageFolder with masks has them
     task = told(SegmentationConfig(class_weights=(1.0, 2.0, 3.0), ignore_index=255), Splits(items, items))
     weights = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     expected = functional.cross_entropy(logits, masks, weight=weights, ignore_index=255)
