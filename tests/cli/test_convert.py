@@ -264,6 +264,7 @@ def test_wrong_layouts_are_told_with_their_file(tmp_path: Path, text: str, messa
     assert str(caught.value).startswith(f"{tmp_path}/layout.yaml")
 
 
+@pytest.mark.slow
 def test_200_megabytes_are_converted_in_a_few(tmp_path: Path) -> None:
     count = 50_000_000
     header = json.dumps({"x": {"dtype": "F32", "shape": [count], "data_offsets": [0, 4 * count]}}).encode()

@@ -183,6 +183,7 @@ def test_wrong_tolerances_are_told(tmp_path: Path, text: str) -> None:
         run(diff, "a", "b", f"--tolerance={text}")
 
 
+@pytest.mark.slow
 def test_large_tensors_take_little_memory(tmp_path: Path) -> None:
     count = 10_000_000
     header = json.dumps({"x": {"dtype": "F32", "shape": [count], "data_offsets": [0, 4 * count]}}).encode()

@@ -157,7 +157,8 @@ def test_37_each_mode_is_compiled_once_and_a_changed_flag_once_more() -> None:
 
 @copies_in_compiled_code
 @pytest.mark.parametrize(
-    ("make", "backend"), [(held, "eager"), (tied, "aot_eager"), pytest.param(normed, "eager", marks=pytest.mark.slow)]
+    ("make", "backend"),
+    [(held, "eager"), *(pytest.param(*it, marks=pytest.mark.slow) for it in ((tied, "aot_eager"), (normed, "eager")))],
 )
 def test_53_a_train_step_is_compiled_whole_for_ever_new_modules(make: Callable[[], nn.Module], backend: str) -> None:
     module = make()

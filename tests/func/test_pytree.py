@@ -145,7 +145,7 @@ def test_structures_are_equal_where_modules_can_be_mapped_together() -> None:
 
 
 @copies_in_compiled_code
-@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize("cls", [Handles, *(pytest.param(it, marks=pytest.mark.slow) for it in (Stock, Stateful))])
 def test_compiled_functions_of_torchs_transforms_take_modules(cls: type[nn.Module]) -> None:
     module, x = made(cls)
     t, n = mlax.partition(module)

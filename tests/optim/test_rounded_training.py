@@ -58,6 +58,7 @@ def check(found: dict[str, float], at_most: float, above: float) -> None:
         assert loss < exact * (1 + above), f"{name}: {found}, float32: {exact}"
 
 
+@pytest.mark.slow
 def test_a_short_run_of_a_small_one_ends_with_the_loss_of_float32() -> None:
     check(losses(*SMALL), at_most=3.0, above=0.005)  # 2.706; the others are 0.06 % away at most
 

@@ -144,6 +144,7 @@ def test_notes_about_modules_that_refer_to_themselves_a_million_times_are_refuse
         open_record(path)
 
 
+@pytest.mark.slow
 def test_lists_that_refer_to_themselves_a_million_times_are_refused(tmp_path: Path) -> None:
     content: Any = {"a": 1}
     for _ in range(30):

@@ -52,7 +52,9 @@ def test_two_jobs_draw_different_ids(jobs: dict[str, list[Found]]) -> None:
         assert not set(one[scenario].values()) & set(other[scenario].values()), scenario
 
 
-@pytest.mark.parametrize("method", ["spawn", pytest.param("forkserver", marks=pytest.mark.slow), "fork"])
+@pytest.mark.parametrize(
+    "method", [*(pytest.param(it, marks=pytest.mark.slow) for it in ("spawn", "forkserver")), "fork"]
+)
 def test_ranks_agree_on_a_model_that_is_made_while_main_is_imported(method: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert_succeed([started(["-m", "tests.module.tree.spawned_main", method, str(tmp_path)], log, {})], [log])

@@ -154,6 +154,7 @@ def test_limits_of_burn_hold_for_files() -> None:
         opened(nothing, 0)
 
 
+@pytest.mark.slow
 def test_records_beyond_the_limits_of_burn_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def write(**shapes: tuple[int, ...]) -> None:
         list(BURNPACK.segments(Outline({name: TensorEntry(name, "U8", shape) for name, shape in shapes.items()})))

@@ -83,6 +83,7 @@ def test_limits_are_positive(option: str) -> None:
         ReadLimits(**{option: 0})
 
 
+@pytest.mark.slow
 def test_the_command_line_raises_the_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(SafetensorsRecorder().to_bytes(Record({"w": torch.zeros(1)}, {"x": [{}] * 1_000_000})))

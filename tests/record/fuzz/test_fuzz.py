@@ -27,6 +27,7 @@ def test_20000_damaged_and_hostile_files_are_read_or_refused(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_mutations_are_the_same_each_time_and_change_something() -> None:
     import random
 
