@@ -12,7 +12,8 @@ from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import Option, paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
-from burnlike.train.job.configs import TrainConfig, check_resumable
+from burnlike.train.job.configs import TrainConfig
+from burnlike.train.job.resuming import check_resumable
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 
 from ..config_options import add_import_option, add_repeated, add_set_option

@@ -23,9 +23,10 @@ from ..state.small_parts import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
-from .configs import TrainConfig, Weights, check_resumable
+from .configs import TrainConfig, Weights
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .results import copy_of, read_weights, write_weights
+from .resuming import check_resumable
 from .starting import choose_trained, first_model, model_config
 from .trial import check_batch
 

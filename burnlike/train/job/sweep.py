@@ -16,7 +16,8 @@ from ...config.overrides import Option, paths_of, reading
 from ...config.tree import read_tree
 from ...config.words import show_text
 from ...errors import BurnlikeError, CheckpointError, ConfigError, Problem, RunDirError
-from .configs import TrainConfig, check_resumable
+from .configs import TrainConfig
+from .resuming import check_resumable
 
 if TYPE_CHECKING:
     from ..view.renderers import Renderer

@@ -12,8 +12,8 @@ import pytest
 from burnlike.cli.main import main
 from burnlike.errors import CheckpointError
 from burnlike.train import TrainConfig, load_run
-from burnlike.train.job.configs import check_resumable
 from burnlike.train.job.evaluation import evaluate_run
+from burnlike.train.job.resuming import check_resumable
 
 from ...processes import HANGS_S, assert_succeed, launched
 from ..samples import write_config
