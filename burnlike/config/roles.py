@@ -90,9 +90,9 @@ class ModuleConfig(Config, Builds[Built]):
         """The config completed by what a task needs: its `head` (see `TaskConfig.head`) and the classes of the data."""
         return self
 
-    def description(self) -> "Mapping[str, bytes]":
+    def description(self, module: Any = None) -> "Mapping[str, bytes]":
         """Files that a run keeps, by their names in its directory, so that `without_weights` can build the model where
-        those that the config names are gone.
+        those that the config names are gone. They say what a task has changed of the `module`.
         """
         return {}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tokenizers
 import torch
 import transformers
 from safetensors.torch import load_file
@@ -185,3 +186,26 @@ def test_two_processes_train_it_as_one(strategy: str, language: Path, tmp_path: 
     assert one.keys() == two.keys()
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_the_directory_of_a_run_names_the_token_of_the_padding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A classifier that reads the last token finds it by the padding, also where the source named another token."""
+    monkeypatch.chdir(tmp_path)
+    words = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "good", "bad", "film", "a"])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]")
+    sizes: Any = {"vocab_size": 6, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 8, "pad_token_id": 5}
+    torch.manual_seed(0)
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).save_pretrained("gpt2")
+    fast.save_pretrained("gpt2")
+    texts = ["a good film", "bad", "good", "a bad film"] * 4
+    Path("rows.csv").write_text("\n".join(["text,label", *(f"{it},{'good' in it}" for it in texts), ""]))
+    data = "data: {type: TextClassification, path: rows.csv, text: text, target: label, tokenizer: gpt2}"
+    run = trained(started(DIGITS.replace("data: {type: Digits}", data), Path("gpt2")), tmp_path / "run")
+    theirs: Any = transformers.AutoModelForSequenceClassification.from_pretrained(run)
+    assert theirs.config.pad_token_id == 0
+    batch = fast(["a good film", "bad"], padding=True, return_tensors="pt")
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(**inputs).logits, load_run(run).model(**inputs).logits)

@@ -71,10 +71,10 @@ class PretrainedConfig(ModuleConfig["nn.Module"], tag="Pretrained", builds=".bui
 
         return example_inputs(self)
 
-    def description(self) -> Mapping[str, bytes]:
+    def description(self, module: Any = None) -> Mapping[str, bytes]:
         from .saving import description_files
 
-        return description_files(self)
+        return description_files(self, module)
 
     def without_weights(self, run: Path) -> ModuleConfig:
         from .directory import CONFIG_NAME, OWN_NAME

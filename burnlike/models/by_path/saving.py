@@ -16,9 +16,10 @@ from .directory import CONFIG_NAME, GENERATION_NAME, OWN_NAME, is_run, read_desc
 from .of_tables import own_config
 
 
-def description_files(config: PretrainedConfig) -> Mapping[str, bytes]:
+def description_files(config: PretrainedConfig, module: Any = None) -> Mapping[str, bytes]:
     """The files from which `config.without_weights` builds the model, by name; of one of transformers its `config.json`
-    as it is after the training, so that transformers reads the run's directory, too.
+    as it is after the training, so that transformers reads the run's directory, too; with the token of the padding that
+    a task has told the `module`.
     """
     directory = os.path.expanduser(config.path)
     if is_run(directory):
@@ -31,6 +32,8 @@ def description_files(config: PretrainedConfig) -> Mapping[str, bytes]:
         found = described(config, values)
         found.architectures = [class_of(config, values).__name__]
         found.dtype = config.dtype or values.get("dtype") or values.get("torch_dtype")
+        if hasattr(text := found.get_text_config(), "pad_token_id") and hasattr(module, "config"):
+            text.pad_token_id = module.config.get_text_config().pad_token_id
         files = {CONFIG_NAME: found.to_json_string().encode()}
     generation = Path(directory) / GENERATION_NAME
     return files | ({GENERATION_NAME: read_regular(generation)} if generation.is_file() else {})

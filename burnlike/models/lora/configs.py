@@ -93,8 +93,8 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     def for_task(self, head: str, classes: Sequence[str] | None) -> "LoRAConfig":
         return self.replace(of=self.of.for_task(head, classes))
 
-    def description(self) -> Mapping[str, bytes]:
-        return self.of.description()
+    def description(self, module: Any = None) -> Mapping[str, bytes]:
+        return self.of.description(module)
 
     def without_weights(self, run: Path) -> "LoRAConfig":
         if self.has_base_elsewhere and not list(run.glob("model.safetensors*")):

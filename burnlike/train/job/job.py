@@ -207,7 +207,7 @@ class Job:
             MetricsLog(run.metrics).cut_back(self.learner.step)
             self.config.save(run.config)
             keep_facts(run.path, self.classes, getattr(self.data, "facts", {}), getattr(self.data, "files", {}))
-            keep_description(run.path, self.model_config.description())
+            keep_description(run.path, self.model_config.description(self.model))
 
     def _finish(self, run: RunDir, learning: LearningResult, renderer: Renderer, interrupter: Interrupter) -> RunResult:
         """Measure on all of the validation data, write the record, and read it back for what the task says."""
