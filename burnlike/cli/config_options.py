@@ -9,6 +9,7 @@ import burnlike.config.registry as registry
 from burnlike._lazy import resolve
 from burnlike.config import Config, ModuleConfig, TaskConfig
 from burnlike.config.node import Node, child
+from burnlike.config.overrides import Option
 from burnlike.config.root_keys import EXTENSION, INPUTS, Input, inputs_of, parsed_input
 from burnlike.config.tree import DEFAULTS, read_tree
 from burnlike.errors import ConfigError, ConfigIOError
@@ -35,6 +36,17 @@ def add_set_option(parser: argparse.ArgumentParser) -> None:
     """`--set KEY=VALUE`, repeated, as `args.overrides`; hand it to `Config.load`."""
     text = "set a value of the config, such as training.epochs=3, or delete a key, '~training.ema'; may be repeated"
     add_repeated(parser, "--set", "overrides", "KEY=VALUE|~KEY", text)
+
+
+def add_device_option(parser: argparse.ArgumentParser) -> None:
+    """`--device`, which `overrides_of` reads."""
+    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
+
+
+def overrides_of(args: argparse.Namespace) -> list[str]:
+    """What `--set` and `--device` put into a config."""
+    device = [] if args.device is None else [Option(f"device={args.device}", f"--device {args.device}")]
+    return [*args.overrides, *device]
 
 
 def add_input_option(parser: argparse.ArgumentParser) -> None:

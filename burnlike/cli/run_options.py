@@ -10,7 +10,7 @@ from burnlike.config.node import child
 from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigError
 
-from .config_options import add_import_option, add_set_option
+from .config_options import add_device_option, add_import_option, add_set_option
 
 if TYPE_CHECKING:
     from burnlike.train import LoadedRun
@@ -25,15 +25,15 @@ def add_run_options(parser: argparse.ArgumentParser, place: str = _PLACE) -> Non
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--best", action="store_true", help="the weights of the best validation")
     which.add_argument("--step", type=int, metavar="N", help="the weights of the checkpoint of this step")
-    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
+    add_device_option(parser)
     add_set_option(parser)
     add_import_option(parser)
 
 
-def place_of(name: str) -> Path:
-    """The directory of a run: the path, or that of the run of this name in `runs/`."""
+def place_of(name: str, root: Path = RUNS) -> Path:
+    """The directory of a run: the path, or that of the run of this name in `root`."""
     path = Path(name)
-    return path if path.is_dir() or not (RUNS / name).is_dir() else RUNS / name
+    return path if path.is_dir() or not (root / name).is_dir() else root / name
 
 
 def opened(args: argparse.Namespace) -> "LoadedRun":

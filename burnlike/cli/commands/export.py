@@ -4,13 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import burnlike.config.registry as registry
-from burnlike.config import ModuleConfig
-from burnlike.config.root_keys import inputs_of
-from burnlike.config.tree import read_tree
-from burnlike.errors import ArgumentError, ConfigError
+from burnlike.errors import ArgumentError
 
-from ..config_options import add_input_option, root_class
+from ..config_options import add_input_option, read_model
 from ..run_options import add_run_options, opened, place_of
 from ..tables import say
 
@@ -67,15 +63,8 @@ def _of_run(args: argparse.Namespace) -> "Source":
 def _of_config(args: argparse.Namespace) -> "Source":
     if args.record is None:
         raise ArgumentError(f"{args.place}: give the weights of this model by --record FILE, or name a run")
-    registry.import_modules(args.imports)
-    registry.load_built_in()
-    tree = read_tree(args.place, args.overrides)
-    whole = root_class(tree.root).from_tree(tree)
-    config = getattr(whole, "model", whole)
-    if not isinstance(config, ModuleConfig):
-        raise ConfigError(f"{args.place}: expected the config of a model or of a training, got {type(config).__name__}")
-    if config is whole:
-        args.inputs = args.inputs or inputs_of(tree.root, ModuleConfig) or []
+    found = read_model(args.place, args.imports, args.overrides)
+    args.inputs = args.inputs or found.inputs
     from burnlike.train.export.source import source_of_config
 
-    return source_of_config(config, args.record)
+    return source_of_config(found.config, args.record)

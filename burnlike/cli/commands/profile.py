@@ -7,12 +7,11 @@ import burnlike.config.registry as registry
 from burnlike._env import quiet_profiler, shorten_spinning
 from burnlike._memory import keep_freed_memory
 from burnlike.config.hiding import values_hidden
-from burnlike.config.overrides import Option
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 
-from ..config_options import add_import_option, add_set_option
+from ..config_options import add_device_option, add_import_option, add_set_option, overrides_of
 from ..tables import say
 
 
@@ -22,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=5, metavar="N", help="steps to measure (default: 5)")
     text = "write trace.json, for chrome://tracing or ui.perfetto.dev, and on CUDA memory.pickle, to this directory"
     parser.add_argument("--out", type=Path, metavar="DIR", help=text)
-    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
+    add_device_option(parser)
     add_set_option(parser)
     add_import_option(parser)
 
@@ -34,10 +33,7 @@ def run(args: argparse.Namespace) -> int:
     keep_freed_memory()
     quiet_profiler()
     registry.import_modules(args.imports)
-    overrides = [*args.overrides]
-    if args.device is not None:
-        overrides.append(Option(f"device={args.device}", f"--device {args.device}"))
-    config = TrainConfig.load(args.file, overrides)
+    config = TrainConfig.load(args.file, overrides_of(args))
     from burnlike.train.job.profiling import profile_lines, profile_steps
 
     with values_hidden(config):

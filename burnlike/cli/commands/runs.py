@@ -3,7 +3,6 @@
 import argparse
 import math
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from burnlike.train.runs.run_files import RunFiles, config_differences, find_run
 from burnlike.train.view.formats import format_bytes, format_elapsed, format_value, is_quality, lower_is_better
 from burnlike.train.view.summary import LearnerSummary, MetricSummary
 
+from ..run_options import place_of
 from ..tables import say, say_json, shortened
 
 _SORTS = ("name", "state", "steps", "best", "last", "time", "started")
@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.remove:
-        return _remove([*dict.fromkeys(map(_place(args), args.remove))], is_sure=args.yes)
+        return _remove(_places(args, args.remove), is_sure=args.yes)
     if args.compare:
-        for line in _comparison([*dict.fromkeys(map(_place(args), args.compare))]):
+        for line in _comparison(_places(args, args.compare)):
             say(line)
         return 0
     if args.sort not in _SORTS:
@@ -87,10 +87,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _place(args: argparse.Namespace) -> Callable[[str], Path]:
-    """What finds a run: by its path, or by its name in the directory of runs."""
-    root = Path(args.directory)
-    return lambda name: Path(name) if Path(name).is_dir() or not (root / name).is_dir() else root / name
+def _places(args: argparse.Namespace, names: list[str]) -> list[Path]:
+    return [*dict.fromkeys(place_of(name, Path(args.directory)) for name in names)]
 
 
 def _remove(places: list[Path], *, is_sure: bool) -> int:

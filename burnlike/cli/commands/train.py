@@ -9,20 +9,20 @@ import burnlike.config.registry as registry
 from burnlike._env import global_rank, number_of_ranks, quiet_profiler, shorten_spinning
 from burnlike._memory import keep_freed_memory
 from burnlike.config.hiding import values_hidden
-from burnlike.config.overrides import Option, paths_of
+from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.resuming import check_resumable
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 
-from ..config_options import add_import_option, add_repeated, add_set_option
+from ..config_options import add_device_option, add_import_option, add_repeated, add_set_option, overrides_of
+from ..run_options import RUNS
 from ..tables import say, shell_word
 
 if TYPE_CHECKING:
     from burnlike.train import RunDir, RunResult, Task
 
-RUNS = Path("runs")
 _NEWEST = ""
 
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "go on with the run in DIR from its last checkpoint; without DIR: with the last run of CONFIG"
     parser.add_argument("--resume", nargs="?", const=_NEWEST, metavar="DIR", help=text)
     parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of CONFIG)")
-    parser.add_argument("--device", help="auto, cpu, cuda or cuda:N, in place of the config's device")
+    add_device_option(parser)
     add_set_option(parser)
     text = "train once with each of the values, such as seed=1,2,3; repeated: with each combination"
     add_repeated(parser, "--sweep", "sweeps", "KEY=VALUE,VALUE", text)
@@ -58,9 +58,7 @@ def _run(args: argparse.Namespace) -> int:
     keep_freed_memory()
     file, resumed = _paths(args)
     registry.import_modules(args.imports)
-    overrides = [*args.overrides]
-    if args.device is not None:
-        overrides.append(Option(f"device={args.device}", f"--device {args.device}"))
+    overrides = overrides_of(args)
     if args.find is not None:
         return _find(args, file, overrides)
     if args.out is not None:
