@@ -21,7 +21,7 @@ from ...nn.containers.configs import GraphConfig
 from ...record import load
 from ..job.loaded_run import LoadedRun
 from ..job.starting import model_config
-from ..job.trial import FirstItems, implied_inputs
+from ..job.trial import batch_of, implied_inputs
 from ..tasks.task import Task
 
 _EXAMPLES = 2
@@ -106,16 +106,8 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
 
 
 def _batch(run: LoadedRun) -> Any:
-    from ...data.batching import BatchMaker, Request, bad_batch
-
     data = transformed(run.read_data(), run.config.transforms)
-    items = FirstItems(data.valid)
-    maker = BatchMaker(items, data.batcher, run.config.seed, run.config.training.on_bad_item)
-    numbers = [number % len(items) for number in range(_EXAMPLES)]
-    made = maker.make(Request(0, 0, numbers), torch.device("cpu"))
-    if made.batch is None:
-        raise bad_batch(made) from made.cause
-    return made.batch
+    return batch_of(run.config, data.valid, data.batcher, [number % len(data.valid) for number in range(_EXAMPLES)])
 
 
 class _Called(Exception):

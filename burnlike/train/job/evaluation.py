@@ -7,13 +7,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...data import ComposedDataset, DataLoader, transformed
+from ...data import ComposedDataset, transformed
 from ...errors import ArgumentError, nearest
 from ...optim import SgdConfig
 from ..learner.learner import Learner
 from ..runs.logs import write_json
 from ..runs.run_files import EVALUATIONS
 from .loaded_run import LoadedRun
+from .starting import loader_of
 
 ALL = "all"
 
@@ -48,19 +49,10 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
         parts[ALL] = ComposedDataset([*parts.values()])
     if name not in parts:
         raise ArgumentError(f"--split {name}: expected one of {', '.join((*parts, ALL))}{nearest(name, [*parts])}")
-    training = run.config.training
-    loader = DataLoader(
-        parts[name],
-        found.batcher,
-        batch_size=training.batch_size,
-        seed=run.config.seed,
-        device=run.device,
-        num_workers=training.num_workers,
-        on_bad_item=training.on_bad_item,
-    )
     config = run.config
+    loader = loader_of(config, found, parts[name], run.device)
     metrics = config.init_metrics(run.classes)
-    options: dict[str, Any] = {"device": run.device, "precision": training.precision}
+    options: dict[str, Any] = {"device": run.device, "precision": config.training.precision}
     learner = Learner(run.model, SgdConfig().init(), 0.0, task=run.task, metrics=metrics, **options)
     learner.step = run.step
     skipped_before = loader.skipped

@@ -13,7 +13,8 @@ from ..view.formats import format_bytes
 from ..view.plot import plot
 from .configs import TrainConfig
 from .job import Job
-from .steps import batch_of, batches_of_steps, free_memory, job_to_measure, peak_memory, seconds_of, training
+from .steps import batches_of_steps, free_memory, job_to_measure, peak_memory, seconds_of, training
+from .trial import first_batch
 
 LOWEST, HIGHEST, STEPS = 1e-7, 10.0, 100
 """The rates of a range test, and its steps."""
@@ -198,8 +199,8 @@ def _measured(job: Job, size: int) -> BatchSize:
         job.learner.window.close()
 
     # Of two batches the second finds the gradients of the first.
-    memory = peak_memory(job, lambda: step(batch := batch_of(job, size), batch))
-    batch = batch_of(job, size)
+    memory = peak_memory(job, lambda: step(batch := first_batch(job.config, job.data, size, job.device), batch))
+    batch = first_batch(job.config, job.data, size, job.device)
     return BatchSize(size, memory, size / seconds_of(job, lambda: step(batch)))
 
 

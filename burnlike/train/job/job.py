@@ -27,7 +27,7 @@ from .configs import TrainConfig, Weights
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .results import copy_of, read_weights, write_weights
 from .resuming import check_resumable
-from .starting import choose_trained, first_model, model_config
+from .starting import choose_trained, first_model, loader_of, model_config
 from .trial import check_batch
 
 
@@ -61,12 +61,12 @@ class Job:
         known = model_config(config, None)
         module = check_fits(known, self.device)
         self.data = transformed(config.data.init(), config.transforms)
-        self.classes = classes_of(self.data)
-        self.model_config = model_config(config, outputs_of(self.classes, getattr(self.data, "facts", {})))
+        self.classes, self.facts = classes_of(self.data), dict(getattr(self.data, "facts", {}))
+        self.model_config = model_config(config, outputs_of(self.classes, self.facts))
         if self.model_config != known:
             module = check_fits(self.model_config, self.device)
         self.task: Task = config.task.init()
-        self.task.take_facts({**getattr(self.data, "facts", {}), "classes": self.classes})
+        self.task.take_facts({**self.facts, "classes": self.classes})
         self.task.take_data(self.data)
         own, needed = (getattr(it, "vocab_size", None) for it in (config.model, self.data))
         if own is not None and needed is not None and own < needed:
@@ -124,19 +124,15 @@ class Job:
         return lines
 
     def _loader(self, dataset: Any, steps_per_epoch: int | None, **options: Any) -> DataLoader[Any, Any]:
-        training = self.config.training
-        return DataLoader(
+        return loader_of(
+            self.config,
+            self.data,
             dataset,
-            self.data.batcher,
-            batch_size=training.batch_size,
-            seed=self.config.seed,
+            self.device,
             steps_per_epoch=steps_per_epoch,
-            device=self.device,
-            num_workers=training.num_workers,
-            on_bad_item=training.on_bad_item,
             rank=self.parallel.rank,
             world_size=self.parallel.world_size,
-            accumulation_steps=training.accumulation_steps,
+            accumulation_steps=self.config.training.accumulation_steps,
             fingerprint=getattr(self.data, "fingerprint", None),
             **options,
         )
@@ -206,7 +202,7 @@ class Job:
             checkpointer.clean()
             MetricsLog(run.metrics).cut_back(self.learner.step)
             self.config.save(run.config)
-            keep_facts(run.path, self.classes, getattr(self.data, "facts", {}), getattr(self.data, "files", {}))
+            keep_facts(run.path, self.classes, self.facts, getattr(self.data, "files", {}))
             keep_description(run.path, self.model_config.description(self.model))
 
     def _finish(self, run: RunDir, learning: LearningResult, renderer: Renderer, interrupter: Interrupter) -> RunResult:

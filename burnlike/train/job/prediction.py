@@ -8,6 +8,7 @@ import torch
 from ...data import DataLoader, transformed
 from ...data.sources.splits import Splits
 from ...errors import ConfigError, DataError
+from ..learner.steps import autocast
 from .loaded_run import LoadedRun
 
 
@@ -39,13 +40,8 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
         )
     size = batch_size or config.training.batch_size
     names, facts = iter(inputs.names), {**run.facts, "decode": _decoder(run)}
-    autocast = torch.autocast(
-        run.device.type,
-        getattr(torch, config.training.precision),
-        enabled=config.training.precision != "float32",
-    )
     for batch in DataLoader(dataset, inputs.batcher, batch_size=size, device=run.device):
-        with autocast:
+        with autocast(run.device, config.training.precision):
             rows = run.task.predict(run.model, batch, facts)
         for row in rows:
             yield {"name": next(names), **row}

@@ -1,12 +1,14 @@
-"""The model that a run starts with: its first values, and which of its parameters are trained."""
+"""What a run starts with: the first values of its model, which of its parameters are trained, and its loaders."""
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import nn
 
 from ...config import ModuleConfig
+from ...data import DataLoader
 from ...errors import ConfigError, RecordError, nearest
 from ...module import params
 from ...record import LoadReport, load
@@ -22,6 +24,23 @@ _SHOWN = 5
 def model_config(config: TrainConfig, classes: Sequence[str] | None) -> ModuleConfig:
     """The config of the model, completed by the task and the classes of the data."""
     return config.model.for_task(config.task.head, classes)
+
+
+def loader_of(
+    config: TrainConfig, data: Any, dataset: Any, device: torch.device, **options: Any
+) -> DataLoader[Any, Any]:
+    """What reads a part of the data as the config says, with more `options` of a loader."""
+    training = config.training
+    return DataLoader(
+        dataset,
+        data.batcher,
+        batch_size=training.batch_size,
+        seed=config.seed,
+        device=device,
+        num_workers=training.num_workers,
+        on_bad_item=training.on_bad_item,
+        **options,
+    )
 
 
 def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, list[str]]:

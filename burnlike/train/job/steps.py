@@ -12,14 +12,10 @@ import torch
 
 from ..._env import number_of_ranks
 from ..._memory import available_memory
-from ...data.batching import BatchMaker, Request, bad_batch
 from ...errors import ArgumentError
 from ..learner.updates import checkpointed
 from .configs import TrainConfig
 from .job import Job
-from .trial import FirstItems
-
-_DIFFERENT_ITEMS = 4
 
 
 def job_to_measure(config: TrainConfig, command: str) -> Job:
@@ -54,21 +50,6 @@ def batches_of_steps(job: Job) -> Iterator[list[Any]]:
         if batches:  # the last step of an epoch takes what is left
             yield batches
             batches = []
-
-
-def batch_of(job: Job, size: int) -> Any:
-    """A batch of any size: a few items again and again, the longest where items have lengths."""
-    dataset = job.data.train
-    lengths: Any = getattr(dataset, "lengths", None)
-    count = min(len(dataset), _DIFFERENT_ITEMS)
-    numbers = [*range(count)] if lengths is None else torch.as_tensor(lengths).topk(count).indices.tolist()
-    makes_batches = job.data.batcher is None and callable(getattr(dataset, "batch", None))
-    items: Any = dataset if makes_batches else FirstItems(dataset)
-    maker = BatchMaker(items, job.data.batcher, job.config.seed, job.config.training.on_bad_item)
-    made = maker.make(Request(0, 0, [numbers[place % count] for place in range(size)]), job.device)
-    if made.batch is None:
-        raise bad_batch(made) from made.cause
-    return made.batch
 
 
 def synchronize(device: torch.device) -> None:

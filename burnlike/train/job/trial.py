@@ -59,7 +59,7 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
         yield from _told(error, "task")
         return
     yield from untrained_problems(model, config)
-    batch = first_batch(config, data)
+    batch = first_batch(config, data, config.training.batch_size)
     if problem := token_problem(module, batch, data):
         yield "model", problem
         return
@@ -82,21 +82,24 @@ def batch_problems(config: TrainConfig, data: Any, module: nn.Module) -> Iterato
         yield from _metric_problems(config, task, model.eval(), to_device(batch, _META), classes_of(data))
 
 
-def first_batch(config: TrainConfig, data: Any) -> Any:
-    """A batch of the configured size on the CPU, which repeats the first items; of items with lengths the longest."""
+def first_batch(config: TrainConfig, data: Any, size: int, device: torch.device = _CPU) -> Any:
+    """A batch to train on of any size, which repeats the first items; of items with lengths the longest."""
     count = max(1, min(len(data.train), _DIFFERENT_ITEMS))
-    makes_batches = data.batcher is None and callable(getattr(data.train, "batch", None))
-    items = data.train if makes_batches else FirstItems(data.train)
-    maker = BatchMaker(items, data.batcher, config.seed, config.training.on_bad_item)
     lengths: Any = getattr(data.train, "lengths", None)
     chosen = [*range(count)] if lengths is None else torch.as_tensor(lengths).topk(count).indices.tolist()
-    made = maker.make(Request(0, 0, [chosen[number % count] for number in range(config.training.batch_size)]), _CPU)
+    return batch_of(config, data.train, data.batcher, [chosen[number % count] for number in range(size)], device)
+
+
+def batch_of(config: TrainConfig, dataset: Any, batcher: Any, numbers: list[int], device: torch.device = _CPU) -> Any:
+    """The batch of these items, each of which is read once; a DataError if it can't be made."""
+    items = dataset if batcher is None and callable(getattr(dataset, "batch", None)) else _FirstItems(dataset)
+    made = BatchMaker(items, batcher, config.seed, config.training.on_bad_item).make(Request(0, 0, numbers), device)
     if made.batch is None:
         raise bad_batch(made) from made.cause
     return made.batch
 
 
-class FirstItems:
+class _FirstItems:
     """The items of a data set, each read once."""
 
     def __init__(self, dataset: Any) -> None:

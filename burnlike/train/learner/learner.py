@@ -22,7 +22,18 @@ from .ema import Ema
 from .fit_loop import FitLoop, LearningResult
 from .foreign_loader import as_loader, check_ranks
 from .saving import Counters
-from .steps import LossFunction, LossWindow, Metric, StepOutput, TrainStep, evaluate, output_of, saying_where, task_of
+from .steps import (
+    LossFunction,
+    LossWindow,
+    Metric,
+    StepOutput,
+    TrainStep,
+    autocast,
+    evaluate,
+    output_of,
+    saying_where,
+    task_of,
+)
 from .stopping import Interrupter
 from .updates import Accumulation, AnyOptimizer, Schedule, make_update
 
@@ -100,7 +111,7 @@ class Learner(Generic[Batch]):
         self.metrics = dict(metrics or {})
         first = next(model.parameters(), None)
         self.device = torch.device(device or ("cpu" if first is None else first.device))
-        self.precision = precision
+        self.precision: AutocastDtype = precision
         self.ema = Ema(model, ema) if ema is not None else None
         self.scaler = torch.amp.GradScaler(self.device.type) if precision == "float16" else None
         self.step = self.total_steps = self.epoch = self.epochs = 0
@@ -203,9 +214,7 @@ class Learner(Generic[Batch]):
         return evaluate(self, as_loader(loader, self.device, steps, ("the loader", "evaluate(loader, steps=...)")))
 
     def autocast(self) -> AbstractContextManager[Any]:
-        if self.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, getattr(torch, self.precision))
+        return autocast(self.device, self.precision)
 
     def saved_weights(self) -> AbstractContextManager[Any]:
         """The model has the weights that are saved within the `with` block: other ones for ScheduleFreeAdamW."""

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..._torch_compat.pytree import tree_map
 from ...errors import AutodiffError, ConfigError, ShapeError, TableIndexError, TargetError
+from .configs import AutocastDtype
 
 if TYPE_CHECKING:
     from ..parallel.single_process import SingleProcess
@@ -241,6 +242,11 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
             metric.reset()
         for module, was_training in modes:
             module.training = was_training
+
+
+def autocast(device: torch.device, precision: AutocastDtype) -> AbstractContextManager[Any]:
+    """Within it, torch computes in a precision; in float32 in the types of the weights."""
+    return nullcontext() if precision == "float32" else torch.autocast(device.type, getattr(torch, precision))
 
 
 def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
