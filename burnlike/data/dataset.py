@@ -96,6 +96,8 @@ class TensorDataset:
         return tuple(it.index_select(0, rows.to(it.device)).to(device, non_blocking=True) for it in self.tensors)
 
 
+Status = tuple[str, int, int, int, int]
+
 Fingerprint = str | Callable[[], str | None] | None
 """The hash of a data set, what computes it, or None."""
 
@@ -154,7 +156,7 @@ class Fingerprinted:
 
 def _remembered(files: list[Path]) -> str:
     """The hash of the content of files; from the cache, where they have not changed since it was computed."""
-    before = _statuses(files)
+    before = statuses(files)
     if sum(it[1] for it in before) < _REMEMBERED_FROM_BYTES:
         return _hash_of(files)
     cache = cache_dir() / "fingerprints.json"
@@ -162,13 +164,18 @@ def _remembered(files: list[Path]) -> str:
     known = _read_cache(cache)
     if key not in known:
         known[key] = _hash_of(files)
-        latest = max(max(it[2:4]) for it in before) / 1e9
-        if _statuses(files) == before and time.time() - latest > _SETTLED_S:
+        if is_settled(files, before):
             _write_cache(cache, dict([*known.items()][-_MOST_REMEMBERED:]))
     return known[key]
 
 
-def _statuses(files: list[Path]) -> list[tuple[str, int, int, int, int]]:
+def is_settled(files: list[Path], before: list[Status]) -> bool:
+    """Whether files are as they were, and will be seen to change if they do."""
+    latest = max(max(it[2:4]) for it in before) / 1e9
+    return statuses(files) == before and time.time() - latest > _SETTLED_S
+
+
+def statuses(files: list[Path]) -> list[Status]:
     """The path, size, both times and the inode of each file; all -1 of one that is not there."""
     found = []
     for file in files:

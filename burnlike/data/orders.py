@@ -24,14 +24,19 @@ def order_of_pass(dataset: Any, seed: int | None, number: int, sampling: Samplin
     """
     if seed is None:
         return torch.arange(len(dataset))
-    digest = hashlib.sha256(f"{seed} {number}".encode()).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+    generator = generator_of(seed, number)
     if sampling == "balanced":
         order = balanced(torch.tensor(targets_of(dataset)), generator)
     else:
         order = torch.randperm(len(dataset), generator=generator)
     lengths: Any = getattr(dataset, "lengths", None)
     return order if lengths is None else by_length(order, lengths, step_size)
+
+
+def generator_of(*facts: object) -> torch.Generator:
+    """A generator that is a function of the facts."""
+    digest = hashlib.sha256(" ".join(map(str, facts)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
 
 
 def balanced(targets: Tensor, generator: torch.Generator) -> Tensor:

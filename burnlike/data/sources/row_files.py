@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, nearest
+from .parquet import parquet_file, parquet_rows
 from .rows import CSV, TABS, CsvFile, Dialect, JsonLinesFile, Row, RowFile
 
 KINDS = {".csv": "csv", ".tsv": "tabs", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
-_BATCH = 4096
 
 
 class ParquetFile:
@@ -18,18 +18,7 @@ class ParquetFile:
         self.path = path
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
-        from ..streams.rows import parquet_file
-
-        number = 0
-        try:
-            for piece in parquet_file(self.path).iter_batches(_BATCH):
-                for row in piece.to_pylist():
-                    number += 1
-                    yield number, row
-        except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"{self.path}: row {number + 1} can't be read: {error}") from error
+        return parquet_rows(self.path, parquet_file(self.path))
 
     def place(self, line: int, column: str) -> str:
         return f"{self.path}: row {line}"

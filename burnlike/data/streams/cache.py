@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,22 +11,19 @@ from ..._atomic import AtomicDirectory, replace_file
 from ..._env import cache_dir
 from ..._regular_file import read_regular
 from ...errors import DataError
-
-_SETTLED_S = 2.0
-"""Two changes of a file within this time may leave the same time in a coarse file system."""
+from ..dataset import is_settled, statuses
 
 _SHORT = 200
 
 
 def remembered(path: Path, compute: Callable[[], str]) -> str:
     """A short text about a file's content; kept for as long as the file has the same size and times."""
-    before = _identity(path)
-    place = _place("known", before)
+    before = statuses([path])
+    place = _place("known", before[0])
     with contextlib.suppress(OSError):
         return read_regular(place, _SHORT).decode()
     value = compute()
-    latest = max(before[2:4]) / 1e9
-    if _identity(path) == before and time.time() - latest > _SETTLED_S:
+    if is_settled([path], before):
         with contextlib.suppress(OSError):  # a cache that can't be written costs time only
             place.parent.mkdir(parents=True, exist_ok=True)
             replace_file(place, value.encode())
@@ -83,8 +79,3 @@ def _alone(lock: Path, *, waits: bool) -> Iterator[bool]:
 def _place(what: str, facts: object) -> Path:
     key = hashlib.sha256(repr(facts).encode()).hexdigest()
     return cache_dir() / "streams" / what / key[:2] / key[:40]
-
-
-def _identity(path: Path) -> tuple[str, int, int, int, int]:
-    it = os.stat(path)
-    return str(path.absolute()), it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino

@@ -4,12 +4,13 @@ Blocks of neighbours are permuted over everything; as many of them as fit into a
 row by row. So a reader stays within a window for a while, and whoever goes to a position computes that window only.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from ..orders import generator_of
 
 STRETCH = 10_000
 """Positions in which sources have exactly their shares."""
@@ -122,12 +123,6 @@ def _shares(weights: Sequence[float]) -> list[int]:
     while sum(counts) > STRETCH:
         counts[counts.index(max(counts))] -= 1
     return counts
-
-
-def generator_of(*facts: object) -> torch.Generator:
-    """A generator that is a function of the facts."""
-    digest = hashlib.sha256(" ".join(map(str, facts)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
 
 
 def _kept(known: dict[Any, Any], key: Any, make: Callable[[], Any]) -> Any:

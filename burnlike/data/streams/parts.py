@@ -1,6 +1,5 @@
 """StreamDataset: items of several sources, in an order that is computed on demand."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
@@ -11,6 +10,7 @@ from torch import Tensor
 from ..batching import to_device
 from .files import Known
 from .order import BlockOrder, Interleave
+from .rows import gathered
 
 
 class Source(Protocol):
@@ -129,18 +129,15 @@ class StreamDataset:
 
     def read(self, indices: Sequence[int]) -> list[Any]:
         """What the files have at these indices, in their order."""
-        wanted: dict[int, list[int]] = {}
-        for place, index in enumerate(indices):
+        for index in indices:
             if not 0 <= index < len(self):
                 raise IndexError(f"item {index} of {len(self)}")
-            wanted.setdefault(bisect_right(self._ends, index), []).append(place)
-        items: list[Any] = [None] * len(indices)
-        for number, places in wanted.items():
-            part, before = self.parts[number], self._ends[number] - self._sizes[number]
-            found = part.source.read([indices[it] - before + part.first for it in places])
-            for place, item in zip(places, found, strict=True):
-                items[place] = item
-        return items
+
+        def read(number: int, inside: list[int]) -> list[Any]:
+            part = self.parts[number]
+            return part.source.read([it + part.first for it in inside])
+
+        return gathered(indices, self._ends, read)
 
     def batch(self, indices: Sequence[int], device: torch.device) -> Any:
         """The items at these indices as one batch on `device`."""

@@ -1,7 +1,6 @@
 """Rows of JSON lines and of Parquet by index."""
 
 import math
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -13,9 +12,10 @@ from torch import Tensor
 
 from ..._regular_file import open_regular
 from ...errors import DataError
+from ..sources.parquet import parquet_file
 from .cache import made
 from .files import OpenFiles, Shard
-from .rows import Damaged, known_columns, object_of, parquet_file
+from .rows import Damaged, gathered, known_columns, object_of
 
 _LINES_OF_BLOCK = 1024
 _COUNTED_BYTES = 2**20
@@ -57,16 +57,7 @@ class RowSource:
         return torch.tensor([*edges, last]), torch.tensor(costs)
 
     def read(self, indices: Sequence[int]) -> list[Any]:
-        wanted: dict[int, list[int]] = {}
-        for place, index in enumerate(indices):
-            wanted.setdefault(bisect_right(self._ends, index), []).append(place)
-        rows: list[Any] = [None] * len(indices)
-        for number, places in wanted.items():
-            shard = self._shards[number]
-            begin = self._ends[number] - len(shard)
-            for place, row in zip(places, shard.read([indices[it] - begin for it in places]), strict=True):
-                rows[place] = row
-        return rows
+        return gathered(indices, self._ends, lambda number, inside: self._shards[number].read(inside))
 
     def item(self, row: Any) -> Any:
         """A row with tensors for numbers and for lists of them."""
@@ -191,17 +182,12 @@ class _ParquetRows:
             yield end - size, end, cost
 
     def read(self, indices: Sequence[int]) -> list[Any]:
-        wanted: dict[int, list[int]] = {}
-        for place, index in enumerate(indices):
-            wanted.setdefault(bisect_right(self._ends, index), []).append(place)
-        rows: list[Any] = [None] * len(indices)
-        for group, places in wanted.items():
-            begin = self._ends[group] - self._sizes[group]
-            table = self._read.table(self._shard, group, self._columns)
-            found = table.take([indices[it] - begin for it in places]).to_pylist()
-            for place, row in zip(places, found, strict=True):
-                rows[place] = _chosen(row, self._columns, f"{self._shard.path}: row {indices[place] + 1}")
-        return rows
+        rows = gathered(indices, self._ends, self._of_group)
+        places = (f"{self._shard.path}: row {it + 1}" for it in indices)
+        return [_chosen(row, self._columns, place) for row, place in zip(rows, places, strict=True)]
+
+    def _of_group(self, group: int, inside: list[int]) -> list[Any]:
+        return self._read.table(self._shard, group, self._columns).take(inside).to_pylist()
 
 
 class _Groups:

@@ -2,7 +2,8 @@
 
 import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,11 +11,10 @@ import msgspec
 
 from ..._regular_file import open_regular
 from ...errors import DataError, nearest
+from ..sources.parquet import parquet_file, parquet_rows
 from .files import Shard
 
 _LONGEST_LINE = 2**28
-_ROWS_AT_ONCE = 1024
-_BUFFER_BYTES = 2**20
 _decode = msgspec.json.Decoder().decode
 
 
@@ -68,27 +68,7 @@ def _hint(name: str, known: Sequence[str]) -> str:
 def _parquet_values(shard: Shard, columns: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
     file = parquet_file(shard.path)
     names = known_columns(shard.path, file, columns)
-    row = 0
-    try:
-        for group in range(file.metadata.num_row_groups):
-            for piece in file.iter_batches(_ROWS_AT_ONCE, [group], names, use_threads=False):
-                for value in piece.to_pylist():
-                    row += 1
-                    yield f"\0: row {row}", value
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise DataError(f"{shard.path}: row {row + 1} can't be read: {error}") from error
-
-
-def parquet_file(path: Path) -> Any:
-    """A Parquet file, of which only the end has been read."""
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise DataError(f"{path}: Parquet needs the package pyarrow: pip install 'burnlike[parquet]'") from error
-    try:
-        return pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: expected a whole Parquet file: {error}") from error
+    return ((f"\0: row {number}", row) for number, row in parquet_rows(shard.path, file, names))
 
 
 def known_columns(path: Path, file: Any, columns: Sequence[str] | None) -> list[str] | None:
@@ -97,3 +77,21 @@ def known_columns(path: Path, file: Any, columns: Sequence[str] | None) -> list[
     if missing is not None:
         raise DataError(f"{path}: there is no column '{missing}'{_hint(missing, names)}")
     return None if columns is None else list(columns)
+
+
+def gathered(indices: Sequence[int], ends: Sequence[int], read: Callable[[int, list[int]], Sequence[Any]]) -> list[Any]:
+    """What stands at indices that count through several pieces; each piece is read once.
+
+    Args:
+        ends: the index after the last of each piece.
+        read: of a piece, by its number, what stands at indices inside it.
+    """
+    wanted: dict[int, list[int]] = {}
+    for place, index in enumerate(indices):
+        wanted.setdefault(bisect_right(ends, index), []).append(place)
+    rows: list[Any] = [None] * len(indices)
+    for number, places in wanted.items():
+        begin = ends[number - 1] if number else 0
+        for place, row in zip(places, read(number, [indices[it] - begin for it in places]), strict=True):
+            rows[place] = row
+    return rows
