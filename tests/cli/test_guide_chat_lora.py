@@ -3,17 +3,15 @@
 import contextlib
 import io
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from burnlike.cli.main import main
-
 from ..data.chat.samples import conversations, tokenizer_in, turns, write_lines
 from ..models.by_path.directories import llama
+from .guides import DOCS, commands_of, run_commands, yaml_of
 
-GUIDE = (Path(__file__).parents[2] / "docs/guide/chat_lora.md").read_text()
+GUIDE = (DOCS / "chat_lora.md").read_text()
 MOST_LINES = 20
 
 
@@ -31,15 +29,10 @@ def test_the_guide_runs_from_an_empty_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _files()
-    (text,) = re.findall(r"^```yaml\n# chat.yaml\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+    text = yaml_of(GUIDE, "chat.yaml")
     assert text.count("\n") <= MOST_LINES
     Path("chat.yaml").write_text(text.replace("2e-4", "2e-2"))  # as the guide says of a tiny one
-    commands = "".join(re.findall(r"^```bash\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)).splitlines()
-    said: dict[str, str] = {}
-    for line in commands:
-        capsys.readouterr()
-        assert main(shlex.split(line)[1:]) == 0, line
-        said[line] = capsys.readouterr().out
+    said = run_commands(commands_of(GUIDE), monkeypatch, capsys)
     assert len(said) == 5
     assert {it.name for it in Path("runs/chat/adapter").iterdir()} >= {
         "adapter_config.json",

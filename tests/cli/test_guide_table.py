@@ -3,7 +3,6 @@
 import csv
 import random
 import re
-import shlex
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -11,7 +10,9 @@ import pytest
 
 from burnlike.cli.main import main
 
-GUIDE = (Path(__file__).parents[2] / "docs/guide/table.md").read_text()
+from .guides import DOCS, commands_of, run_commands, yaml_of
+
+GUIDE = (DOCS / "table.md").read_text()
 
 
 def _row(number: int, drawn: random.Random) -> dict[str, str]:
@@ -45,13 +46,9 @@ def test_the_guide_runs_from_an_empty_folder(
     new = [_row(number, drawn) for number in range(100)]
     _write("people.csv", rows)
     _write("new.csv", [{name: it for name, it in row.items() if name != "bought"} for row in new])
-    (text,) = re.findall(r"^```yaml\n# people.yaml\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+    text = yaml_of(GUIDE, "people.yaml")
     Path("people.yaml").write_text(text)
-    said = {}
-    (commands,) = re.findall(r"^```bash\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
-    for line in commands.splitlines():
-        assert main(shlex.split(line)[1:]) == 0, line
-        said[line.split()[1]] = capsys.readouterr().out
+    said = {line.split()[1]: it for line, it in run_commands(commands_of(GUIDE), monkeypatch, capsys).items()}
     assert "color   category, 3 different: blue, green, red; " in said["data"]
     with Path("bought.csv").open() as file:
         found = [*csv.DictReader(file)]

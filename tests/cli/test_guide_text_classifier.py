@@ -4,7 +4,6 @@ import csv
 import io
 import random
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ import pytest
 import torch
 import transformers
 
-from burnlike.cli.main import main
-
 from ..models.by_path.directories import bert
+from .guides import DOCS, commands_of, run_commands, yaml_of
 
-GUIDE = (Path(__file__).parents[2] / "docs/guide/text_classifier.md").read_text()
+GUIDE = (DOCS / "text_classifier.md").read_text()
 GOOD, BAD = ("wonderful", "fine", "moving", "great"), ("dull", "poor", "boring", "bad")
 OTHERS = ("a", "the", "film", "story", "and", "far", "too", "long", "of", "with", "in", "one")
 
@@ -43,16 +41,10 @@ def test_the_guide_runs_from_an_empty_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _files()
-    (text,) = re.findall(r"^```yaml\n# reviews.yaml\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
-    Path("reviews.yaml").write_text(text.replace("2e-5", "3e-3"))  # as the guide says of a tiny one
-    commands = "".join(re.findall(r"^```bash\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE)).splitlines()
-    said: dict[str, str] = {}
-    for line in commands:
-        before, _, command = line.rpartition("| ")
-        monkeypatch.setattr("sys.stdin", io.StringIO(before.removeprefix("echo ").strip().strip('"') + "\n"))
-        capsys.readouterr()
-        assert main(shlex.split(command)[1:]) == 0, line
-        said[line] = capsys.readouterr().out
+    Path("reviews.yaml").write_text(
+        yaml_of(GUIDE, "reviews.yaml").replace("2e-5", "3e-3")
+    )  # as the guide says of a tiny one
+    said = run_commands(commands_of(GUIDE), monkeypatch, capsys)
     assert len(said) == 6
     found = next(list(csv.DictReader(io.StringIO(out))) for line, out in said.items() if "echo" in line)
     assert found[0]["class"] == "good"

@@ -3,19 +3,19 @@
 import csv
 import random
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image, ImageDraw
 
-from burnlike.cli.main import main
 from burnlike.data import ImageFolderConfig
 from burnlike.train import load_run
 from burnlike.train.runs.logs import read_metrics
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "images.md"
+from ..cli.guides import DOCS, run_commands, yaml_of
+
+GUIDE = (DOCS / "images.md").read_text()
 
 
 def draw_shapes(folder: Path, count: int) -> None:
@@ -40,18 +40,15 @@ def draw_shapes(folder: Path, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_guide_to_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_guide_to_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     monkeypatch.chdir(tmp_path)
     draw_shapes(tmp_path / "photos", 18)
-    text = GUIDE.read_text()
-    (yaml,) = re.findall(r"```yaml\n(# shapes.yaml\n.*?)```", text, re.DOTALL)
-    Path("shapes.yaml").write_text(yaml)
-    (commands,) = re.findall(r"```bash\n(burnlike data.*?)```", text, re.DOTALL)
-    for line in commands.splitlines():
-        command = shlex.split(line, comments=True)
-        assert command[0] == "burnlike"
-        assert main(command[1:]) == 0, line
+    Path("shapes.yaml").write_text(yaml_of(GUIDE, "shapes.yaml"))
+    (commands,) = re.findall(r"```bash\n(burnlike data.*?)```", GUIDE, re.DOTALL)
+    run_commands(commands.splitlines(), monkeypatch, capsys)
     valid = [
         line for line in read_metrics(tmp_path / "runs" / "shapes" / "metrics.jsonl").lines if line["split"] == "valid"
     ]
