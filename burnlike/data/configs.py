@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _MOST_WILD = 2
 
+NO_TARGET = -100
+"""The label of what does not count, as torch and transformers have it."""
+
 
 class TextCorpusConfig(DatasetConfig["TextCorpus"], tag="Text", builds=".text"):
     """Text as UTF-8 bytes, so that the vocabulary is the 256 bytes and nothing is fitted; or as byte-pair tokens.

@@ -61,13 +61,14 @@ def _fits(param: Param, scheme: str) -> bool:
 def _scheme(name: str) -> Callable[[Tensor], Tensor]:
     if name not in ("int8", "nf4"):
         raise ArgumentError(f"quantize: expected int8 or nf4, got {name!r}")
+    before = logging.root.manager.disable
     logging.disable(logging.WARNING)  # of libraries that torchao looks for
     try:
         torchao: Any = importlib.import_module("torchao.quantization")
     except ImportError as error:
         raise ConfigError("quantize needs the package torchao: pip install 'burnlike[quantize]'") from error
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(before)
     if name == "int8":
         rows = importlib.import_module("torchao.quantization.granularity").PerRow()
         return lambda weight: torchao.Int8Tensor.from_hp(_single(weight).contiguous(), rows)

@@ -8,12 +8,10 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
+from ..configs import NO_TARGET
 from ..dataset import Fingerprint, Fingerprinted
 from .packing import packed
 from .templates import Encoded
-
-NO_LOSS = -100
-"""The label of a token that is not predicted."""
 
 
 class TokenRows:
@@ -67,8 +65,8 @@ class Conversations(Fingerprinted):
         if not 0 <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
         tokens, counts = self.rows[self.indices[index]]
-        labels = tokens.where(counts, NO_LOSS)
-        labels[0] = NO_LOSS  # nothing is before it
+        labels = tokens.where(counts, NO_TARGET)
+        labels[0] = NO_TARGET  # nothing is before it
         return {"input_ids": tokens, "labels": labels}
 
 
@@ -123,7 +121,7 @@ class ConversationBatcher:
         shape = (len(items), max(self.length, *sizes))
         made = {
             "input_ids": torch.full(shape, self.pad_token),
-            "labels": torch.full(shape, NO_LOSS),
+            "labels": torch.full(shape, NO_TARGET),
         }
         if "position_ids" in items[0]:
             made["position_ids"] = torch.zeros(shape, dtype=torch.int64)

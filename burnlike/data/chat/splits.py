@@ -1,20 +1,22 @@
 """ChatData: the conversations of a config, read, written by a template, and packed."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from ...errors import DataError
+from ..configs import NO_TARGET
 from ..dataset import FileFingerprint
 from ..describing import MASKED, UNMASKED, histogram
-from ..sources.splits import Splits
+from ..sources.rows import pieces
+from ..sources.splits import Splits, drawn
 from .codec import ChatCodec, template_of
 from .configs import ChatConfig
-from .conversations import NO_LOSS, ConversationBatcher, Conversations, PackedConversations, TokenRows
+from .conversations import ConversationBatcher, Conversations, PackedConversations, TokenRows
 from .files import Source, sources_of
 from .formats import Conversation, Format, WrongRow, format_of
 from .templates import Encoded, WrongConversation
@@ -22,7 +24,6 @@ from .templates import Encoded, WrongConversation
 _AT_ONCE = 512
 _SHOWN_ROWS = 20
 _PARTS = ("train", "valid")
-Value = TypeVar("Value")
 
 
 class ChatData(Splits):
@@ -94,7 +95,7 @@ class ChatData(Splits):
 
     def _read(self, sources: Sequence[Source]) -> TokenRows:
         rows = TokenRows()
-        for piece in _pieces(chain.from_iterable(sources), _AT_ONCE):
+        for piece in pieces(chain.from_iterable(sources), _AT_ONCE):
             self.counts["read"] += len(piece)
             read = [(place, it) for place, row in piece if (it := self._conversation(place, row)) is not None]
             encoded = self.template.encode([it for _, it in read], self._config.loss)
@@ -149,7 +150,8 @@ class ChatData(Splits):
             valid = rest.pop(config.valid_split)
             parts = [(whole, [*range(len(whole))]), (valid, [*range(len(valid))])]
         else:
-            parts = [(whole, it) for it in _drawn(len(whole), config)]
+            drawn_parts = drawn(len(whole), config.validation_fraction, config.split_seed)
+            parts = [(whole, it) for it in drawn_parts]
         for name, (_, indices) in zip(_PARTS, parts, strict=True):
             if not indices:
                 told = "; ".join([f"{count} {what}" for what, count in self.counts.items()] + unreadable[:1])
@@ -186,9 +188,9 @@ class ChatData(Splits):
         pieces, labels = [], item["labels"].tolist()
         begin = 0
         for place in range(1, len(labels) + 1):
-            if place == len(labels) or (labels[place] == NO_LOSS) != (labels[begin] == NO_LOSS):
+            if place == len(labels) or (labels[place] == NO_TARGET) != (labels[begin] == NO_TARGET):
                 text = self.template.tokenizer.decode(item["input_ids"][begin:place].tolist())
-                pieces.append(f"{MASKED}{text}{UNMASKED}" if labels[begin] == NO_LOSS else text)
+                pieces.append(f"{MASKED}{text}{UNMASKED}" if labels[begin] == NO_TARGET else text)
                 begin = place
         return "".join(pieces)
 
@@ -208,15 +210,3 @@ def _format_of(config: ChatConfig, found: Mapping[str, Sequence[Source]]) -> For
         return format_of(config.format, [*first], first)
     except DataError as error:
         raise DataError(f"{source.rows.path}: {error}") from error
-
-
-def _drawn(count: int, config: ChatConfig) -> tuple[list[int], list[int]]:
-    """The indices to train on and to validate on, drawn by the seed."""
-    n_valid = max(1, round(count * config.validation_fraction))
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(config.split_seed)).tolist()
-    return sorted(order[n_valid:]), sorted(order[:n_valid])
-
-
-def _pieces(values: Iterator[Value], size: int) -> Iterator[list[Value]]:
-    while piece := list(islice(values, size)):
-        yield piece

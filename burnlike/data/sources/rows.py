@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..._regular_file import open_regular
 from ...errors import DataError
 
 Row = Mapping[str, Any]
+Value = TypeVar("Value")
 
 
 class Dialect(NamedTuple):
@@ -218,3 +219,10 @@ def _value(line: str, name: str, occurrence: int = 1) -> int:
     except (ValueError, IndexError):
         pass
     return 1
+
+
+def pieces(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
+    """The values in lists of `size`; the last may be shorter."""
+    iterator = iter(values)
+    while piece := list(islice(iterator, size)):
+        yield piece

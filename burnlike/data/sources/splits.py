@@ -72,14 +72,20 @@ class Splits(Fingerprinted):
 def split(dataset: Any, fraction: float, seed: int, name: str) -> tuple[SelectionDataset[Any], SelectionDataset[Any]]:
     """The items to train on and those to validate on, drawn by a seed; each part keeps the order of the items."""
     count = len(dataset)
-    n_valid = max(1, round(count * fraction))
-    if n_valid >= count:
+    train, valid = drawn(count, fraction, seed)
+    if not train:
         raise DataError(
             f"{name}: expected at least two items, some to train on and some to validate on, got {count} with"
             f" validation_fraction {fraction}"
         )
+    return SelectionDataset(dataset, train), SelectionDataset(dataset, valid)
+
+
+def drawn(count: int, fraction: float, seed: int) -> tuple[list[int], list[int]]:
+    """The indices to train on, and those to validate on, at least one; each in their order."""
+    n_valid = max(1, round(count * fraction))
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
-    return SelectionDataset(dataset, sorted(order[n_valid:])), SelectionDataset(dataset, sorted(order[:n_valid]))
+    return sorted(order[n_valid:]), sorted(order[:n_valid])
 
 
 def existing(path: str, field_name: str, kind: Literal["file", "directory"]) -> Path:

@@ -14,6 +14,7 @@ from ..chat.conversations import ConversationBatcher
 from ..chat.templates import TEMPLATE_NAME, TOKENIZER_FOLDER
 from ..chat.tokenizers import tokenizer_files
 from ..codec import TextCodec
+from ..configs import NO_TARGET
 from ..describing import MASKED, UNMASKED, shown
 from ..sources.splits import Splits
 from ..sources.tokens import mapped
@@ -33,7 +34,7 @@ from .files import Known, Shard, shards_of
 from .parts import Part, StreamDataset
 from .row_source import RowSource
 from .tokenized import tokenized
-from .windows import IGNORED, Documents, Numbers, WindowSource
+from .windows import Documents, Numbers, WindowSource
 
 _PLACES = ("sources", "tokenizer", "validation_path")
 """Fields whose files may move."""
@@ -100,7 +101,7 @@ class Stream(Splits):
         if self._codec is None or any(it.kind == "tokens" for it in self._shards):
             return shown(item)
         tokens: Tensor = item if isinstance(item, Tensor) else item["input_ids"]
-        has_loss = [True] * len(tokens) if isinstance(item, Tensor) else (item["labels"] != IGNORED).tolist()
+        has_loss = [True] * len(tokens) if isinstance(item, Tensor) else (item["labels"] != NO_TARGET).tolist()
         pieces, begin = [], 0
         for place in range(1, len(tokens) + 1):
             if place == len(tokens) or has_loss[place] != has_loss[begin]:

@@ -4,12 +4,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ..._regular_file import read_regular
+from ..sources.rows import pieces
 from .cache import made
 from .encoders import Encoder
 from .files import Shard
@@ -18,8 +18,6 @@ from .windows import Numbers
 
 _VERSION = 1
 _QUIET_S = 5.0
-
-Value = TypeVar("Value")
 
 
 class Tokenized(NamedTuple):
@@ -76,7 +74,7 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, pro
 
     count, unreadable = 0, []
     with (directory / "tokens").open("wb") as tokens_file, (directory / "marks").open("wb") as marks_file:
-        for rows in _pieces(values_of(shard, encoder.columns), encoder.rows_at_once):
+        for rows in pieces(values_of(shard, encoder.columns), encoder.rows_at_once):
             found = iter(encoder.encode([it for _, it in rows if not isinstance(it, Damaged)]))
             good = []
             for place, value in rows:
@@ -95,9 +93,3 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, pro
             file.flush()
             os.fsync(file.fileno())
     (directory / "facts.json").write_text(json.dumps({"tokens": count, "unreadable": unreadable}))
-
-
-def _pieces(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
-    iterator = iter(values)
-    while piece := list(islice(iterator, size)):
-        yield piece

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import default_collate
 
 from ...errors import DataError
+from ..configs import NO_TARGET
 from .files import OpenFiles
 
 BEGINS, COUNTS, PADS = 1, 2, 4
@@ -19,7 +20,6 @@ BEGINS, COUNTS, PADS = 1, 2, 4
 Documents = Literal["joined", "packed", "one"]
 """What a window has: tokens without documents, several documents, or one, with padding behind it."""
 
-IGNORED = -100
 _BLOCK_BYTES = 2**17
 
 
@@ -116,7 +116,7 @@ class WindowSource:
 def _item(tokens: Tensor, marks: Tensor, documents: Documents) -> dict[str, Tensor]:
     """The mapping for a window.
 
-    Its `labels` are `IGNORED` where a document begins and where nothing is predicted; `position_ids` begin at 0 with
+    Its `labels` are `NO_TARGET` where a document begins and where nothing is predicted; `position_ids` begin at 0 with
     each document.
 
     Args:
@@ -129,6 +129,6 @@ def _item(tokens: Tensor, marks: Tensor, documents: Documents) -> dict[str, Tens
     begins[0] = True
     places = torch.arange(len(tokens))
     starts = torch.where(begins, places, 0).cummax(0).values
-    labels = torch.where(begins | ((marks & COUNTS) == 0), IGNORED, tokens)
+    labels = torch.where(begins | ((marks & COUNTS) == 0), NO_TARGET, tokens)
     positions = {"position_ids": places - starts} if documents == "packed" else {}
     return {"input_ids": tokens, "labels": labels, **positions}

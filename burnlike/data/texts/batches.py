@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..configs import NO_TARGET
 from ..dataset import Fingerprint, Fingerprinted
 
 
@@ -61,7 +62,7 @@ class PaddingBatcher:
     """Makes batches of mappings: rows of different lengths are filled up at their ends to the longest of the batch."""
 
     def __init__(self, pad_token: int) -> None:
-        self._padding = {"input_ids": pad_token, "labels": -100, "special_tokens_mask": 1, "word_ids": -1}
+        self._padding = {"input_ids": pad_token, "labels": NO_TARGET, "special_tokens_mask": 1, "word_ids": -1}
 
     def batch(self, items: Sequence[Mapping[str, Any]], device: torch.device) -> dict[str, Any]:
         """`[n, length]` int64 of each column of rows, with an `attention_mask`; other tensors are stacked."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...errors import DataError
 from .configs import TextRowsConfig
-from .tokenizers import FOLDER, RowTokenizer
+from .tokenizers import RowTokenizer, tokenizer_at
 
 
 class RowCodec:
@@ -22,8 +22,7 @@ class RowCodec:
     """
 
     def __init__(self, config: TextRowsConfig, directory: Path) -> None:
-        kept = directory / FOLDER
-        found = RowTokenizer(kept if kept.is_dir() else Path(config.tokenizer).expanduser())
+        found = RowTokenizer(tokenizer_at(config, directory))
         self._tokenizer = found.tokenizer
         self.vocab_size: int = found.facts["vocab_size"]
         self.context_length = config.max_length

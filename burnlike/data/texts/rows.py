@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
+from ..configs import NO_TARGET
 from ..describing import histogram
 from ..sources.columns import Rows
 from ..sources.splits import Splits, split
@@ -17,9 +18,7 @@ from ..sources.targets import Targets
 from .batches import PaddingBatcher, Ragged, TokenRows
 from .configs import TaggedWordsConfig, TextClassificationConfig, TextPairsConfig, TextRowsConfig
 from .reading import lists_of, parts_of, texts_of
-from .tokenizers import FOLDER, RowTokenizer, kept_files
-
-_NO_TARGET = -100
+from .tokenizers import RowTokenizer, kept_files, tokenizer_at
 
 
 class TextRows(Splits):
@@ -39,8 +38,7 @@ class TextRows(Splits):
             known: what a run has learned of its data, in place of what is learned of this one.
             directory: where the run has its tokenizer.
         """
-        kept = None if directory is None or not (directory / FOLDER).is_dir() else directory / FOLDER
-        path = kept or Path(config.tokenizer).expanduser()
+        path = tokenizer_at(config, directory)
         tokenizer = RowTokenizer(path)
         parts = {name: Rows(file, list(file)) for name, file in parts_of(config).items()}
         for file, rows in parts.values():
@@ -101,7 +99,7 @@ class TextRows(Splits):
 def _numbers(labels: Tensor) -> list[int]:
     """The classes of an item: one, those of its tokens that have one, or those whose label is 1."""
     found = labels.nonzero() if labels.is_floating_point() else labels
-    return [it for it in found.flatten().tolist() if it != _NO_TARGET]
+    return [it for it in found.flatten().tolist() if it != NO_TARGET]
 
 
 def encoded(
@@ -168,7 +166,7 @@ def _tagged(
         for place, row in enumerate(tags[name]):
             word_ids = columns["word_ids"][place].tolist()
             first = first_tokens(word_ids)
-            labels.append([numbers[row[it]] if own else _NO_TARGET for it, own in zip(word_ids, first, strict=True)])
+            labels.append([numbers[row[it]] if own else NO_TARGET for it, own in zip(word_ids, first, strict=True)])
         made[name] = TokenRows({**columns, "labels": Ragged(labels)})
     return classes, made
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import DataError
 from ..chat.tokenizers import read_tokenizer, tokenizer_files
+from .configs import TextRowsConfig
 
 FOLDER = "tokenizer"
 """Where a run keeps the files of its tokenizer, in `data/`."""
@@ -19,6 +20,12 @@ def kept_files(path: Path) -> dict[str, Path]:
     """The files of a tokenizer that a run keeps, by their names there."""
     found = {_ALONE: path} if path.is_file() else tokenizer_files(path)
     return {f"{FOLDER}/{name}": it for name, it in found.items()}
+
+
+def tokenizer_at(config: TextRowsConfig, directory: Path | None) -> Path:
+    """The tokenizer that a run keeps in `directory`; where it has none, the one that the config names."""
+    kept = None if directory is None else directory / FOLDER
+    return kept if kept is not None and kept.is_dir() else Path(config.tokenizer).expanduser()
 
 
 class RowTokenizer:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..configs import NO_TARGET
 from ..sources.columns import Rows
 from ..sources.row_files import KINDS
 from ..sources.targets import Targets
@@ -14,15 +15,12 @@ from .batches import PaddingBatcher, Ragged, TokenRows
 from .configs import TaggedWordsConfig, TextClassificationConfig, TextRowsConfig
 from .reading import opened, streamed
 from .rows import columns_of, first_tokens
-from .tokenizers import FOLDER, RowTokenizer
-
-_NO_TARGET = -100
+from .tokenizers import RowTokenizer, tokenizer_at
 
 
 def unlabeled(config: TextRowsConfig, sources: Sequence[Any], facts: Mapping[str, Any], directory: Path) -> Unlabeled:
     """New texts, whose targets are ignored: files of rows, of lines (`.txt`), and streams of either."""
-    kept = directory / FOLDER
-    tokenizer = RowTokenizer(kept if kept.is_dir() else Path(config.tokenizer).expanduser())
+    tokenizer = RowTokenizer(tokenizer_at(config, directory))
     names: list[str] = []
     columns: dict[str, list[Any]] = {}
     for source in sources:
@@ -39,7 +37,7 @@ def unlabeled(config: TextRowsConfig, sources: Sequence[Any], facts: Mapping[str
         made["labels"] = Targets(config.target_names, config.kind).placeholder(len(names), facts)
     elif isinstance(config, TaggedWordsConfig) and names:
         marks = (first_tokens(made["word_ids"][place].tolist()) for place in range(len(names)))
-        made["labels"] = Ragged([[0 if it else _NO_TARGET for it in own] for own in marks])
+        made["labels"] = Ragged([[0 if it else NO_TARGET for it in own] for own in marks])
     elif names and config.targets:
         made["labels"] = Ragged([[0]] * len(names))
     return Unlabeled(TokenRows(made or {"input_ids": Ragged([])}), names, PaddingBatcher(tokenizer.pad_token))

@@ -11,8 +11,8 @@ from torch import Tensor
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from ...config import MetricConfig
+from ...data.configs import NO_TARGET
 from ...errors import DTypeError, RecordMismatchError, ShapeError, nearest
-from .configs import NO_TARGET
 from .logits import with_both_classes
 
 

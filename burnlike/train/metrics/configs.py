@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from . import classification, means, sequences, spans, system
 
 
-NO_TARGET = -100
-"""Stands for a class that is not known: such a target does not count."""
 ClassDim = Literal[-1, 1]
 """The dimension of the classes: the last, as of language models, or the second, as of images."""
 ClassReduction = Literal["Macro", "Micro"]

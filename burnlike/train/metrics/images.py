@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ...data.configs import NO_TARGET
 from ...errors import DTypeError, ShapeError
 from .base import ConfiguredMetric, MeanMetric, expect, scores_and_classes, shape_error
-from .configs import NO_TARGET
 from .image_configs import DiceConfig, MsSsimConfig, PsnrConfig, SsimConfig
 
 Similarity = TypeVar("Similarity", PsnrConfig, SsimConfig, MsSsimConfig)

@@ -5,11 +5,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from ...data.configs import NO_TARGET
 from ...errors import ShapeError
 from ...ops import cross_entropy
 from .base import MeanMetric, scores_and_classes
 from .configs import (
-    NO_TARGET,
     AccuracyConfig,
     LearningRateConfig,
     LossConfig,

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torchmetrics.text import BLEUScore, ROUGEScore, WordErrorRate as TorchWordErrorRate
 
+from ...data.configs import NO_TARGET
 from .base import ConfiguredMetric, expect, shape_error
 from .configs import (
-    NO_TARGET,
     BleuConfig,
     CharErrorRateConfig,
     RougeLConfig,

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ...data.configs import NO_TARGET
 from ...errors import ConfigError, ShapeError
 from .base import ConfiguredMetric, expect, shape_error
-from .configs import NO_TARGET, SpanF1Config
+from .configs import SpanF1Config
 
 _OUTSIDE = "O"
 _MARKS = "BIES"

@@ -7,12 +7,12 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
+from ...data.configs import NO_TARGET
 from ...errors import ConfigError
 from ...models.generation import stream
 from ...module.torch_objects.wrappers import unwrap
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
-from ..metrics.configs import NO_TARGET
 from .configs import LanguageModelConfig
 from .task import Task
 from .token_batches import expect_apart, predicted

@@ -6,9 +6,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...data.configs import NO_TARGET
 from ...errors import ShapeError
 from ..learner.steps import StepOutput
-from ..metrics.configs import NO_TARGET
 from ..metrics.logits import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
 from .task import PaddedTask, SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of

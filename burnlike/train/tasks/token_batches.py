@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
-from ..metrics.configs import NO_TARGET
 from .task import logits_of
 
 _NAMES = ("input_ids", "attention_mask", "position_ids")

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError, ShapeError
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
-from ..metrics.configs import NO_TARGET
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
 from .supervised import class_names
 from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ...data.configs import NO_TARGET
 from ...data.orders import targets_of
 from ...data.sources.splits import classes_of
 from ...errors import ConfigError, DataError, nearest
 from ...ops.cross_entropy import unrounded_loss
-from ..metrics.configs import NO_TARGET
 
 _LEAST = 1e-8
 
