@@ -204,6 +204,8 @@ class StrategyConfig(Config, Builds[Built]):
 
     is_single: ClassVar[bool] = False
     """Whether one process trains, without a launcher."""
+    is_replicated: ClassVar[bool] = False
+    """Whether each process has the whole of each parameter that no other size divides."""
 
     def init(self, device: "torch.device", store: Any = None) -> Built:
         """Build what a Learner asks of the processes, a `burnlike.train.SingleProcess`; the process group is there."""

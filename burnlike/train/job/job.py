@@ -88,7 +88,7 @@ class Job:
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
         of_training: dict[str, Any] = {"drop_last": training.drop_last, "sampling": training.sampling}
         self.train_loader = self._loader(self.data.train, batches, **of_training)
-        n_batches = -(-len(self.data.valid) // (training.batch_size * self.parallel.world_size))
+        n_batches = -(-len(self.data.valid) // (training.batch_size * self.parallel.data_size))
         is_partial = training.validation_steps is not None and training.validation_steps < n_batches
         self.valid_loader = self._loader(self.data.valid, training.validation_steps if is_partial else None)
         self.total_steps = training.epochs * training.steps_of(len(self.train_loader))
@@ -103,8 +103,8 @@ class Job:
             ema=training.ema,
             parallel=self.parallel,
         )
-        if self.parallel.rank:
-            seed_random(config.seed + self.parallel.rank)  # dropout of its own; rank 0 has that of a single process
+        if self.parallel.data_rank:
+            seed_random(config.seed + self.parallel.data_rank)  # dropout of its own; rank 0 has that of a single process
 
     def describe(self, run: RunDir) -> list[str]:
         n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
@@ -118,7 +118,7 @@ class Job:
                 f"          {len(unreadable):,} rows that can't be read are left out, the first: {unreadable[0]}"
             )
         training = self.config.training
-        factors = (training.accumulation_steps, self.parallel.world_size)
+        factors = (training.accumulation_steps, self.parallel.data_size)
         items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"
         lines.append(f"training  {self.total_steps} steps of {items} in {training.epochs} epochs")
         return lines
@@ -130,8 +130,8 @@ class Job:
             dataset,
             self.device,
             steps_per_epoch=steps_per_epoch,
-            rank=self.parallel.rank,
-            world_size=self.parallel.world_size,
+            rank=self.parallel.data_rank,
+            world_size=self.parallel.data_size,
             accumulation_steps=self.config.training.accumulation_steps,
             fingerprint=getattr(self.data, "fingerprint", None),
             **options,

@@ -92,8 +92,8 @@ class FitLoop:
         valid = valid_loader
         if valid is not None:
             valid = as_loader(valid, learner.device, training.validation_steps, _VALID)
-        check_ranks(train, learner.parallel.world_size)
-        check_ranks(valid, learner.parallel.world_size)
+        check_ranks(train, learner.parallel.data_size)
+        check_ranks(valid, learner.parallel.data_size)
         for name in BEST:
             if getattr(training, name) is not None and valid is None:
                 raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")

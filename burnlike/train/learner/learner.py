@@ -210,7 +210,7 @@ class Learner(Generic[Batch]):
 
     def evaluate(self, loader: Iterable[Batch], steps: int | None = None) -> dict[str, float]:
         """The loss and all metrics over the loader's first epoch, or so many batches; the model is not changed."""
-        check_ranks(loader, self.parallel.world_size)
+        check_ranks(loader, self.parallel.data_size)
         return evaluate(self, as_loader(loader, self.device, steps, ("the loader", "evaluate(loader, steps=...)")))
 
     def autocast(self) -> AbstractContextManager[Any]:

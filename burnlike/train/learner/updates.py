@@ -36,17 +36,17 @@ class Accumulation:
         Where other processes wait for this one's gradients, a loss of no items counts 0.
         """
         self._has_batches = True
-        if self._reference == 0 and (size or self._parallel.world_size > 1):
+        if self._reference == 0 and (size or self._parallel.mean_size > 1):
             self._reference = self._parallel.reference(size)
         if size == 0:
-            return loss.nan_to_num() * 0 if self._parallel.world_size > 1 else None
+            return loss.nan_to_num() * 0 if self._parallel.mean_size > 1 else None
         self._total += size
         return loss if size == self._reference else loss * (size / self._reference)
 
     def divisor(self) -> float:
         """What the gradients are to be divided by, 0 if no batch of any process had an item; nothing is left."""
         (total,) = self._parallel.sums([self._total])
-        divisor = total / (self._reference * self._parallel.world_size) if total else float(not self._has_batches)
+        divisor = total / (self._reference * self._parallel.mean_size) if total else float(not self._has_batches)
         self.clear()
         return divisor
 

@@ -5,17 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..._env import number_of_ranks, rendezvous_lacks, runs_in_slurm
 from ...config import Config, Meta, StrategyConfig
-from ...config.bounds import Positive
+from ...config.bounds import Count, Positive
 from ...config.node import Location, from_python
 from ...config.registry import fields_of, lookup, tag_of
 from ...config.type_words import unknown_type
 from ...errors import ConfigError
+from .pairs import refused_pairs
+from .sizes import MeshSizes
 
 if TYPE_CHECKING:
     from .distributed import Ddp, Fsdp2
     from .single_process import SingleProcess
 
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
+Size = Annotated[int, Meta(ge=-1, extra_json_schema={"examples": [1, 2, -1]})]
 _SLURM = (
     "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES --nproc-per-node=2 --rdzv-backend=c10d"
     " --rdzv-endpoint=HOST:29500 -m burnlike train ..., HOST being one of the nodes"
@@ -31,6 +34,8 @@ class SingleProcessConfig(StrategyConfig["SingleProcess"], tag="none", builds=".
 class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".distributed"):
     """Each process has the whole model; gradients are averaged."""
 
+    is_replicated = True
+
 
 class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".distributed"):
     """Each process has a part of each parameter, of its gradient and of the optimizer's state."""
@@ -45,21 +50,45 @@ class DistributedConfig(Config):
     Attributes:
         strategy: `none`: a single process. `ddp`: each has the whole model, gradients are averaged. `fsdp2`: each has a
             part of each parameter, of its gradient and of the optimizer's state. Or the config of one.
+        replicate: copies of the model, whose gradients are averaged; -1: as many as the other sizes leave. It is the
+            size that `ddp` has; of `fsdp2`, each copy is divided among `shard` processes.
+        shard: processes that a copy of the model is divided among; -1: as many as the other sizes leave.
+        context: processes that a sequence is divided among.
+        tensor: processes that each layer is divided among.
+        pipeline: stages of the model, each with some of its layers.
+        expert: processes that the experts of a layer are divided among; they are some of `shard`.
         timeout_minutes: how long a process waits for the others before it ends the job.
     """
 
     strategy: Name | StrategyConfig = "none"
+    replicate: Size = 1
+    shard: Size = -1
+    context: Count = 1
+    tensor: Count = 1
+    pipeline: Count = 1
+    expert: Count = 1
     timeout_minutes: Positive = 10.0
 
     def validate(self) -> Iterable[tuple[str, str]]:
-        if isinstance(self.strategy, StrategyConfig):
-            return
-        found = lookup(StrategyConfig, self.strategy)
+        for name in ("replicate", "shard"):
+            if getattr(self, name) == 0:
+                yield name, "expected a number of processes, or -1 for as many as the other sizes leave, got 0"
+        found = (
+            type(self.strategy) if isinstance(self.strategy, StrategyConfig) else lookup(StrategyConfig, self.strategy)
+        )
         if found is None:
             yield "strategy", unknown_type(from_python(self.strategy, Location()), StrategyConfig)
-        elif needed := [key for key, field in fields_of(found).items() if field.required]:
+            return
+        if isinstance(self.strategy, str) and (
+            needed := [key for key, field in fields_of(found).items() if field.required]
+        ):
             given = ", ".join(f"{key}: ..." for key in needed)
             yield "strategy", f"expected {{type: {self.strategy}, {given}}}, as it needs more than its name"
+            return
+        if self.replicate == self.shard == -1 and not found.is_replicated:
+            yield "replicate", "is -1 as `shard` is; only one size can be what the others leave"
+        for one, other in refused_pairs(self.kinds):
+            yield other, f"{other} does not work together with {one}"
 
     @property
     def chosen(self) -> StrategyConfig:
@@ -74,8 +103,44 @@ class DistributedConfig(Config):
         return tag_of(type(self.chosen)) or type(self.chosen).__name__
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """The strategy, and the sizes above 1 that it does not consist of."""
+        wanted = {name: getattr(self, name) for name in ("replicate", "context", "tensor", "pipeline", "expert")}
+        if self.chosen.is_replicated:
+            del wanted["replicate"]
+        return (self.name, *(name for name, size in wanted.items() if size != 1))
+
+    @property
     def is_single(self) -> bool:
         return self.chosen.is_single
+
+    def sizes(self, world_size: int) -> MeshSizes:
+        """How many processes of so many each kind of parallelism has; a ConfigError where they do not come out even."""
+        fixed = self.context * self.tensor * self.pipeline
+        replicate, shard = self.replicate, self.shard
+        if self.chosen.is_replicated:
+            shard = 1
+            replicate = -1 if replicate == 1 else replicate
+        left = world_size // (fixed * max(replicate, 1) * max(shard, 1)) or 1
+        found = MeshSizes(
+            pipeline=self.pipeline,
+            replicate=left if replicate == -1 else replicate,
+            shard=left if shard == -1 else shard,
+            context=self.context,
+            tensor=self.tensor,
+            expert=self.expert,
+        )
+        if found.shard % found.expert:
+            raise ConfigError(
+                f"distributed.expert: expected a divisor of shard, which is {found.shard} here, got {found.expert}"
+            )
+        if found.world != world_size:
+            parts = " x ".join(f"{name} {size}" for name, size in found._asdict().items() if size > 1) or "1"
+            raise ConfigError(
+                f"distributed: the sizes {parts} need {found.world} processes, or a multiple where one is -1; there are"
+                f" {world_size}"
+            )
+        return found
 
     def check_launched(self) -> None:
         """Refuse a strategy of several processes where no launcher has said where they find each other."""

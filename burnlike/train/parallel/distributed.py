@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.rendezvous import rendezvous
 
 from ..._env import restart_count
@@ -30,7 +29,9 @@ from ...nn.joint_batch import JointBatch, join
 from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer, FollowingCheckpointer, write_sharded
 from .configs import DistributedConfig
+from .mesh import Mesh
 from .single_process import SingleProcess, Step
+from .sizes import MeshSizes
 
 _GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair closure", "NCCL", "imed out")
 """What torch says where another process has ended or does not answer."""
@@ -59,6 +60,28 @@ class SeveralProcesses(SingleProcess):
         self._store = store
         self._reference = 0
         self._joint = JointBatch()
+        self.config = DistributedConfig()
+
+    def take(self, config: DistributedConfig) -> None:
+        """Stand where the sizes of the config say; a ConfigError where they do not fit the number of processes."""
+        self.config, self.mesh = config, Mesh(config.sizes(self.world_size), self.device)
+
+    @cached_property
+    def mesh(self) -> Mesh:
+        """All processes, each with items of its own, where no config has said otherwise."""
+        return Mesh(MeshSizes(shard=self.world_size), self.device)
+
+    @property
+    def data_rank(self) -> int:
+        return self.mesh.data_rank
+
+    @property
+    def data_size(self) -> int:
+        return self.mesh.sizes.data
+
+    @property
+    def mean_size(self) -> int:
+        return self.mesh.sizes.mean
 
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Agree on the ids of parameters, and tell layers that depend on a whole batch of the others."""
@@ -100,7 +123,7 @@ class SeveralProcesses(SingleProcess):
 
     def sums(self, values: Sequence[float]) -> list[float]:
         tensor = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, group=self.mesh.data_group)
         return tensor.tolist()
 
     def largest(self, value: float) -> int:
@@ -172,7 +195,10 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
             dist.init_process_group(backend, store=own, rank=rank, world_size=world_size, timeout=timeout)
         except (RuntimeError, ValueError) as error:
             raise ArgumentError(f"the processes of the job can't find each other: {error}") from error
-    return config.chosen.init(device, store)
+    parallel = config.chosen.init(device, store)
+    if isinstance(parallel, SeveralProcesses):
+        parallel.take(config)
+    return parallel
 
 
 _UNUSED = "Expected to have finished reduction in the prior iteration"
@@ -231,10 +257,8 @@ class Fsdp2(SeveralProcesses):
 
         super().prepare(model, optimizer)
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
-        # Without a mesh torch takes CUDA's devices wherever there are some.
-        mesh = init_device_mesh(self.device.type, (self.world_size,), mesh_dim_names=("shard",))
         for part in (*blocks_of(model), model):
-            fully_shard(part, mesh=mesh)
+            fully_shard(part, mesh=self.mesh.fsdp)
         if isinstance(optimizer, torch.optim.Optimizer):
             sharded = dict(model.named_parameters(remove_duplicate=False))
             _replace_parameters(optimizer, {address: sharded[name] for name, address in before.items()})

@@ -19,10 +19,15 @@ class SingleProcess:
     Attributes:
         rank: number of the process, of `world_size`.
         is_sharded: whether each process has a part of each parameter.
+        data_rank: which part of the batches it reads, of `data_size`.
+        mean_size: how many processes have gradients of their own, of which a step has the mean.
     """
 
     rank = 0
     world_size = 1
+    data_rank = 0
+    data_size = 1
+    mean_size = 1
     is_sharded = False
 
     @property

@@ -1,0 +1,75 @@
+"""Where a process stands among the others of its job: torch's device meshes, and the groups that a step needs."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+from .sizes import MeshSizes
+
+
+class Mesh:
+    """The processes of a job, by what they divide among them. All processes make it together.
+
+    Attributes:
+        sizes: how many processes each dimension has.
+        root: the dimensions `pipeline`, `replicate`, `shard`, `tensor`, without those of one process but for `shard`.
+            Its `shard` has the processes of `shard` and of `context`, as parameters are divided among both.
+        context: the processes that share a sequence, one dimension; None for one.
+        expert: the processes that share the experts of a layer, one dimension; None for one.
+        coordinates: the number of this process in each dimension of `sizes`.
+        data_group: the processes with other items or another part of a sequence; None: all.
+    """
+
+    def __init__(self, sizes: MeshSizes, device: torch.device) -> None:
+        self.sizes = sizes
+        shape = {
+            "pipeline": sizes.pipeline,
+            "replicate": sizes.replicate,
+            "shard": sizes.shard * sizes.context,
+            "tensor": sizes.tensor,
+        }
+        shape = {name: size for name, size in shape.items() if size > 1 or name == "shard"}
+        self.root = init_device_mesh(device.type, tuple(shape.values()), mesh_dim_names=tuple(shape))
+        before = ("pipeline", "replicate", "shard", "context", "tensor")
+        ranks = torch.arange(sizes.world).view(sizes[:-1])
+        place = (ranks == dist.get_rank()).nonzero()[0].tolist()
+        self.coordinates: dict[str, int] = dict(zip(before, place, strict=True))
+        self.context = None if sizes.context == 1 else _row(device, ranks.movedim(3, -1))
+        experts = ranks.reshape(sizes.pipeline, sizes.replicate, -1, sizes.expert, sizes.context, sizes.tensor)
+        self.expert = None if sizes.expert == 1 else _row(device, experts.movedim(3, -1))
+        self.data_group: dist.ProcessGroup | None = None
+        if sizes.mean < sizes.world:
+            groups = ranks.permute(0, 4, 1, 2, 3).reshape(-1, sizes.mean)
+            self.data_group, _ = dist.new_subgroups_by_enumeration(groups.tolist())
+
+    @property
+    def data_rank(self) -> int:
+        """Which of the parts of a batch this process reads, of `sizes.data`."""
+        return self.coordinates["replicate"] * self.sizes.shard + self.coordinates["shard"]
+
+    @property
+    def fsdp(self) -> DeviceMesh:
+        """The processes that parameters are divided among, and before these those with copies of all, if there are."""
+        return self._below("replicate", "shard") if self.sizes.replicate > 1 else self._below("shard")
+
+    @property
+    def tensor(self) -> DeviceMesh | None:
+        """The processes that share each layer; None for one."""
+        return self._below("tensor") if self.sizes.tensor > 1 else None
+
+    @property
+    def pipeline(self) -> DeviceMesh | None:
+        """The processes with the stages of the model; None for one."""
+        return self._below("pipeline") if self.sizes.pipeline > 1 else None
+
+    def _below(self, *names: str) -> DeviceMesh:
+        return self.root if self.root.mesh_dim_names == names else self.root[names]
+
+
+def _row(device: torch.device, ranks: Any) -> DeviceMesh:
+    """The row, along the last dimension, that this process is in."""
+    size = ranks.shape[-1]
+    mesh = DeviceMesh(device.type, ranks.reshape(-1, size), mesh_dim_names=("other", "own"))
+    return mesh["own"]
