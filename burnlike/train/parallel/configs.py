@@ -73,17 +73,16 @@ class DistributedConfig(Config):
         for name in ("replicate", "shard"):
             if getattr(self, name) == 0:
                 yield name, "expected a number of processes, or -1 for as many as the other sizes leave, got 0"
-        found = (
-            type(self.strategy) if isinstance(self.strategy, StrategyConfig) else lookup(StrategyConfig, self.strategy)
-        )
+        given = self.strategy
+        found: Any = type(given) if isinstance(given, StrategyConfig) else lookup(StrategyConfig, given)
         if found is None:
             yield "strategy", unknown_type(from_python(self.strategy, Location()), StrategyConfig)
             return
         if isinstance(self.strategy, str) and (
             needed := [key for key, field in fields_of(found).items() if field.required]
         ):
-            given = ", ".join(f"{key}: ..." for key in needed)
-            yield "strategy", f"expected {{type: {self.strategy}, {given}}}, as it needs more than its name"
+            options = ", ".join(f"{key}: ..." for key in needed)
+            yield "strategy", f"expected {{type: {self.strategy}, {options}}}, as it needs more than its name"
             return
         if self.replicate == self.shard == -1 and not found.is_replicated:
             yield "replicate", "is -1 as `shard` is; only one size can be what the others leave"

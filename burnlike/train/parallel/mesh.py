@@ -39,7 +39,7 @@ class Mesh:
         self.context = None if sizes.context == 1 else _row(device, ranks.movedim(3, -1))
         experts = ranks.reshape(sizes.pipeline, sizes.replicate, -1, sizes.expert, sizes.context, sizes.tensor)
         self.expert = None if sizes.expert == 1 else _row(device, experts.movedim(3, -1))
-        self.data_group: dist.ProcessGroup | None = None
+        self.data_group: Any = None  # torch says that a group may be an int
         if sizes.mean < sizes.world:
             groups = ranks.permute(0, 4, 1, 2, 3).reshape(-1, sizes.mean)
             self.data_group, _ = dist.new_subgroups_by_enumeration(groups.tolist())
