@@ -206,6 +206,8 @@ class StrategyConfig(Config, Builds[Built]):
     """Whether one process trains, without a launcher."""
     is_replicated: ClassVar[bool] = False
     """Whether each process has the whole of each parameter that no other size divides."""
+    options: ClassVar[frozenset[str]] = frozenset()
+    """Which options of a `DistributedConfig` it has, such as `offload` and `precision.params`."""
 
     def init(self, device: "torch.device", store: Any = None) -> Built:
         """Build what a Learner asks of the processes, a `burnlike.train.SingleProcess`; the process group is there."""

@@ -15,11 +15,16 @@ class JointBatch:
     Attributes:
         is_on: between the beginning of a forward and the end of its backward pass.
         counts: whether the items of this process count; those that only stand in for none do not.
+        group: torch's group of the processes that have parts; None: all.
     """
 
     def __init__(self) -> None:
         self.is_on = False
         self.counts = True
+        self.group: Any = None
+
+    def __reduce__(self) -> tuple[type["JointBatch"], tuple[()]]:
+        return JointBatch, ()  # a copy of a layer gets whole batches; torch's groups can't be copied
 
     @contextmanager
     def part(self, counts: bool) -> Iterator[None]:
@@ -47,7 +52,7 @@ class JointLayer:
         own = torch.cat([*(it.flatten() for it in sums), count])
         # What does not count stays in the graph, so that this process takes part in the sum of gradients.
         own = own.where(own.new_tensor(self._joint is None or self._joint.counts, dtype=torch.bool), 0)
-        total: Tensor = _JointSum.apply(own)  # pyright: ignore[reportAssignmentType]
+        total: Tensor = _JointSum.apply(own, self._joint and self._joint.group)  # pyright: ignore[reportAssignmentType]
         means = (total[:-1] / total[-1].clamp(min=1)).split([it.numel() for it in sums])
         return [it.view(part.shape) for it, part in zip(means, sums, strict=True)], total[-1].detach()
 
@@ -64,14 +69,15 @@ def join(model: nn.Module, joint: JointBatch) -> None:
 
 
 class _JointSum(torch.autograd.Function):
-    """The sum over all processes, and of its gradients, since the loss of each depends on the values of all."""
+    """The sum over a group of processes, and of its gradients, since the loss of each depends on the values of all."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
+    def forward(ctx: Any, values: Tensor, group: Any) -> Tensor:
         total = values.detach().clone()
-        dist.all_reduce(total)
+        dist.all_reduce(total, group=group)
+        ctx.group = group
         return total
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        return _JointSum.apply(grads[0])  # pyright: ignore[reportReturnType]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _JointSum.apply(grads[0], ctx.group), None  # pyright: ignore[reportReturnType]

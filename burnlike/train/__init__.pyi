@@ -36,12 +36,9 @@ from .parallel.configs import (
     Fsdp2Config as Fsdp2Config,
     SingleProcessConfig as SingleProcessConfig,
 )
-from .parallel.distributed import (
-    Ddp as Ddp,
-    Fsdp2 as Fsdp2,
-    SeveralProcesses as SeveralProcesses,
-    make_parallel as make_parallel,
-)
+from .parallel.ddp import Ddp as Ddp
+from .parallel.distributed import SeveralProcesses as SeveralProcesses, make_parallel as make_parallel
+from .parallel.fsdp2 import Fsdp2 as Fsdp2
 from .parallel.single_process import SingleProcess as SingleProcess
 from .runs.logs import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir

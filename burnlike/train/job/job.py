@@ -104,7 +104,8 @@ class Job:
             parallel=self.parallel,
         )
         if self.parallel.data_rank:
-            seed_random(config.seed + self.parallel.data_rank)  # dropout of its own; rank 0 has that of a single process
+            # Dropout of its own; rank 0 has that of a single process.
+            seed_random(config.seed + self.parallel.data_rank)
 
     def describe(self, run: RunDir) -> list[str]:
         n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))

@@ -17,7 +17,8 @@ from ...errors import BurnlikeError, ConfigError, DataError, DTypeError, Problem
 from ...models.views.shapes import Trace, trace
 from ...module import params
 from ...module.groups.param_matchers import MatchIds
-from ..learner.steps import StepOutput, output_of, update_metrics
+from ..learner.measuring import update_metrics
+from ..learner.steps import StepOutput, output_of
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .coverage import class_problems, tensors_in, token_problem

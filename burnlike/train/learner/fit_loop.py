@@ -17,8 +17,8 @@ from ..view.callback import Callback, Callbacks, RunLog
 from ..view.renderers import Renderer, renderer_of
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
+from .measuring import detached, part_means, put_states, states_of, update_metrics, values_of
 from .saving import Saving, not_finite
-from .steps import detached, part_means, put_states, states_of, update_metrics, values_of
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 from .updates import checkpointed
 
@@ -218,7 +218,7 @@ class FitLoop:
         line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, **parts, "lr": lr}
         line[f"{unit}_per_s"] = rate
         if is_over and self.training.train_metrics:
-            line |= values_of(self.train_metrics)
+            line |= values_of(self.train_metrics, learner.parallel.data_group)
             for metric in self.train_metrics.values():
                 metric.reset()
         return line
@@ -269,6 +269,7 @@ class FitLoop:
         return {
             "saving": {} if self.saving is None else self.saving.state_dict(),
             "metrics": self.learner.parallel.gather({name: states_of(it) for name, it in self.train_metrics.items()}),
+            "layout": self.learner.parallel.sizes.layout,
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
             "stopped_early": self.stopped_early,
             "values": dict(self.values),
@@ -281,7 +282,8 @@ class FitLoop:
         if self.stopping is not None and state["stopping"] is not None:
             self.stopping.load_state_dict(state["stopping"])
         of_ranks, parallel = state.get("metrics", []), self.learner.parallel
-        if len(of_ranks) == parallel.world_size:  # of another number of processes they begin anew
+        layout = state.get("layout", [1, len(of_ranks), 1, 1])
+        if of_ranks and layout == parallel.sizes.layout:  # of another number of processes they begin anew
             for name, states in of_ranks[parallel.rank].items():
                 if name in self.train_metrics:
                     put_states(self.train_metrics[name], states)

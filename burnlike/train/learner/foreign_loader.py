@@ -106,6 +106,6 @@ def check_ranks(loader: Any, world_size: int) -> None:
     """Refuse a DataLoader of burnlike that reads for another number of processes."""
     if isinstance(loader, DataLoader) and loader.world_size != world_size:
         raise ConfigError(
-            f"expected a DataLoader with world_size={world_size}, the number of processes that read items of their own, and"
-            f" with rank=parallel.data_rank; got one with world_size={loader.world_size}"
+            f"expected a DataLoader with world_size={world_size}, the number of processes that read items of their own,"
+            f" and with rank=parallel.data_rank; got one with world_size={loader.world_size}"
         )

@@ -21,15 +21,14 @@ from .configs import AutocastDtype, EmaConfig, TrainingConfig
 from .ema import Ema
 from .fit_loop import FitLoop, LearningResult
 from .foreign_loader import as_loader, check_ranks
+from .measuring import Metric, evaluate
 from .saving import Counters
 from .steps import (
     LossFunction,
     LossWindow,
-    Metric,
     StepOutput,
     TrainStep,
     autocast,
-    evaluate,
     output_of,
     saying_where,
     task_of,

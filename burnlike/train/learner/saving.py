@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -126,14 +126,16 @@ class Counters:
     def __init__(self, learner: "Learner[Any]") -> None:
         self._learner = learner
         self._ranks: list[Any] = []
+        self._layout = [1, 1, 1, 1]
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors; all processes must ask for them."""
         learner = self._learner
         state = {"step": learner.step, "last": dict(learner.last), "fit": learner.fit_state()}
-        several = learner.parallel.world_size > 1
-        own = {"random": random_state(), "window": learner.window.state_dict()} if several else {}
-        return {**state, "ranks": learner.parallel.gather(own)} if several else state
+        if learner.parallel.world_size == 1:
+            return state
+        own = {"random": random_state(), "window": learner.window.state_dict()}
+        return {**state, "ranks": learner.parallel.gather(own), "layout": learner.parallel.sizes.layout}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Put back what all processes have in common; `take_own` does the rest."""
@@ -141,26 +143,49 @@ class Counters:
         step, last = int(state["step"]), {name: state["last"][name] for name in learner.last}
         learner.step, learner.last, learner.loaded_fit = step, last, dict(state.get("fit", {}))
         self._ranks = state.get("ranks", [])
+        self._layout = state.get("layout", [1, len(self._ranks) or 1, 1, 1])
 
     def take_own(self) -> list[str]:
         """Put back this process's part, after all other parts of the state; rank 0 takes that of another number.
 
         Returns notes on what does not go on as it was: nothing, but with another number of processes.
         """
-        learner, ranks = self._learner, self._ranks
-        rank, count, before = learner.parallel.rank, learner.parallel.world_size, len(ranks) or 1
-        if before == count:
-            if count > 1:
-                learner.window.load_state_dict(ranks[rank]["window"])
-                restore_random(ranks[rank]["random"])
+        learner, ranks, sizes = self._learner, self._ranks, self._learner.parallel.sizes
+        if self._layout == sizes.layout:
+            if ranks:
+                learner.window.load_state_dict(ranks[learner.parallel.rank]["window"])
+                restore_random(ranks[learner.parallel.rank]["random"])
             return []
         if ranks:
-            windows = [it["window"] for it in ranks]
-            learner.window.load_state_dict({name: torch.cat([it[name] for it in windows]) for name in windows[0]})
-        if rank:
+            learner.window.load_state_dict(_joined(self._windows()))
+        if not learner.parallel.is_first_of_data:
             learner.window.clear()
-            seed_random(int(torch.randint(2**31, ())) + rank)  # what was loaded are the generators of rank 0
+        if learner.parallel.data_rank:  # what was loaded are the generators of rank 0
+            seed_random(int(torch.randint(2**31, ())) + learner.parallel.data_rank)
+        before, count = len(ranks) or 1, sizes.world
+        change = f"with {count}" if before != count else f"with other sizes ({sizes})"
         return [
-            f"saved by {before} process{'es' * (before > 1)}, goes on with {count}: sums are rounded otherwise, random"
+            f"saved by {before} process{'es' * (before > 1)}, goes on {change}: sums are rounded otherwise, random"
             " numbers such as dropout's are others, and metrics of training batches (train_metrics) begin anew"
         ]
+
+    def _windows(self) -> list[Mapping[str, Any]]:
+        """The windows of the processes that had losses of their own: of those with the same items, one."""
+        _, data, context, tensor = self._layout
+        of_data: dict[int, Mapping[str, Any]] = {}
+        for rank, own in enumerate(self._ranks):
+            place = rank // tensor % (data * context)
+            found = of_data.get(place)
+            if found is None or own["window"]["sizes"].sum() > found["sizes"].sum():
+                of_data[place] = own["window"]
+        return [*of_data.values()]
+
+
+def _joined(windows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Windows one after the other."""
+    parts: dict[str, list[Mapping[str, Any]]] = {}
+    for window in windows:
+        for name, part in window.get("parts", {}).items():
+            parts.setdefault(name, []).append(part)
+    joined: dict[str, Any] = {name: torch.cat([it[name] for it in windows]) for name in ("means", "sizes")}
+    return {**joined, "parts": {name: _joined(found) for name, found in parts.items()}}

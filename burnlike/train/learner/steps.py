@@ -1,11 +1,10 @@
-"""What a Learner calls for each batch and what it gets; the loss and the metrics over all batches of a loader."""
+"""What a Learner calls for each batch and what it gets, and the losses between two lines."""
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +12,6 @@ from torch import Tensor, nn
 from ..._torch_compat.pytree import tree_map
 from ...errors import AutodiffError, ConfigError, ShapeError, TableIndexError, TargetError
 from .configs import AutocastDtype
-
-if TYPE_CHECKING:
-    from ..parallel.single_process import SingleProcess
-    from .learner import Learner
 
 
 class StepOutput(NamedTuple):
@@ -200,98 +195,6 @@ class LossWindow:
             self.parts[name].load_state_dict(part)
 
 
-def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float]:
-    """The means of the parts of a loss over all processes, as `loss.name`."""
-    names = sorted({name for own in parallel.gather([*window.parts]) for name in own})
-    found = {name: parallel.sums(window.parts[name].sums() if name in window.parts else (0.0, 0)) for name in names}
-    return {f"loss.{name}": total / size for name, (total, size) in found.items() if size}
-
-
-class Metric(Protocol):
-    """A number, or several by name, of all predictions and targets of an epoch; `torchmetrics.Metric` is one."""
-
-    def update(self, predictions: Any, targets: Any, /) -> Any: ...
-    def compute(self) -> Any: ...
-    def reset(self) -> Any: ...
-
-
-@torch.no_grad()
-def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
-    """The loss, every value of equal weight, and the metrics over the loader's first epoch; nothing is changed."""
-    model = learner.model
-    learner.parallel.share_buffers(model)
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    loader.rewind()
-    losses = LossWindow()
-    try:
-        with learner.final_weights():
-            for batch in loader:
-                with learner.autocast(), saying_where(batch, lambda: f"validation after step {learner.step}"):
-                    result = learner.task.valid_step(model, batch)
-                output = output_of(result, batch, is_training=False)
-                if getattr(loader, "is_padding", False):
-                    continue
-                losses.add(output.loss, output.size, output.parts)
-                update_metrics(learner.metrics, output)
-        total, size = learner.parallel.sums(losses.sums())
-        parts = part_means(losses, learner.parallel)
-        return {"loss": total / size if size else math.nan, **parts, **values_of(learner.metrics)}
-    finally:
-        for metric in learner.metrics.values():
-            metric.reset()
-        for module, was_training in modes:
-            module.training = was_training
-
-
 def autocast(device: torch.device, precision: AutocastDtype) -> AbstractContextManager[Any]:
     """Within it, torch computes in a precision; in float32 in the types of the weights."""
     return nullcontext() if precision == "float32" else torch.autocast(device.type, getattr(torch, precision))
-
-
-def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
-    comparing = [name for name, metric in metrics.items() if getattr(metric, "compares", True)]
-    if comparing and output.predictions is None:
-        raise ConfigError(
-            f"metrics: {', '.join(comparing)} compare predictions with targets, and the loss gives none; return"
-            " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
-        )
-    for metric in metrics.values():
-        known: Any = {name: getattr(output, name) for name in getattr(metric, "knows", ())}
-        metric.update(output.predictions, output.targets, **known)
-
-
-def values_of(metrics: Mapping[str, Metric]) -> dict[str, float]:
-    """The values of all metrics; one that has several gives `name.part` for each."""
-    values: dict[str, float] = {}
-    for name, metric in metrics.items():
-        value = metric.compute()
-        parts = {f"{name}.{part}": it for part, it in value.items()} if isinstance(value, Mapping) else {name: value}
-        for key, it in parts.items():
-            numbers = torch.as_tensor(it).double().flatten().tolist()
-            one = len(numbers) == 1
-            values |= {key if one else f"{key}.{place}": number for place, number in enumerate(numbers)}
-    return values
-
-
-def states_of(metric: Any) -> Any:
-    """What a metric has gathered since its last reset: of torchmetrics, or by a `state_dict` of its own."""
-    if hasattr(metric, "metric_state"):
-        from ..metrics.base import metric_state  # torchmetrics is not needed by a program without metrics
-
-        return metric_state(metric)
-    return metric.state_dict()
-
-
-def put_states(metric: Any, states: Any) -> None:
-    if hasattr(metric, "metric_state"):
-        from ..metrics.base import restore_metric
-
-        restore_metric(metric, states)
-    else:
-        metric.load_state_dict(states)
-
-
-def detached(output: StepOutput) -> StepOutput:
-    predictions = output.predictions
-    return output._replace(predictions=predictions.detach()) if isinstance(predictions, Tensor) else output

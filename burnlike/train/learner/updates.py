@@ -14,7 +14,7 @@ from ..._torch_compat import foreach
 from ...errors import ConfigError
 from ...interop.torch_module_optimizer import TorchModuleOptimizer
 from ...optim.core.sharded import local
-from ..parallel.distributed import blocks_of
+from ..parallel.fsdp2 import blocks_of
 from ..parallel.single_process import SingleProcess
 
 

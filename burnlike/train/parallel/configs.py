@@ -1,7 +1,7 @@
 """Configs of the strategies by which several processes train one model; torch is not loaded for them."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..._env import number_of_ranks, rendezvous_lacks, runs_in_slurm
 from ...config import Config, Meta, StrategyConfig
@@ -14,11 +14,13 @@ from .pairs import refused_pairs
 from .sizes import MeshSizes
 
 if TYPE_CHECKING:
-    from .distributed import Ddp, Fsdp2
+    from .ddp import Ddp
+    from .fsdp2 import Fsdp2
     from .single_process import SingleProcess
 
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
-Size = Annotated[int, Meta(ge=-1, extra_json_schema={"examples": [1, 2, -1]})]
+Size = Annotated[int, Meta(ge=-1, lt=2**31, extra_json_schema={"examples": [1, 2, -1]})]
+SharedDtype = Literal["float32", "bfloat16"]
 _SLURM = (
     "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES --nproc-per-node=2 --rdzv-backend=c10d"
     " --rdzv-endpoint=HOST:29500 -m burnlike train ..., HOST being one of the nodes"
@@ -31,14 +33,39 @@ class SingleProcessConfig(StrategyConfig["SingleProcess"], tag="none", builds=".
     is_single = True
 
 
-class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".distributed"):
+class DdpConfig(StrategyConfig["Ddp"], tag="ddp", builds=".ddp"):
     """Each process has the whole model; gradients are averaged."""
 
     is_replicated = True
+    options = frozenset({"precision.reduce"})
 
 
-class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".distributed"):
+class Fsdp2Config(StrategyConfig["Fsdp2"], tag="fsdp2", builds=".fsdp2"):
     """Each process has a part of each parameter, of its gradient and of the optimizer's state."""
+
+    options = frozenset(
+        {"precision.params", "precision.reduce", "precision.output", "offload"}
+        | {"reshard_after_forward", "reshard_after_backward"}
+    )
+
+
+_FSDP2_OPTIONS = ", ".join(sorted(Fsdp2Config.options))
+
+
+class SharedPrecisionConfig(Config):
+    """The types in which processes exchange parameters and gradients, which are kept in their own.
+
+    torch calls it `MixedPrecisionPolicy`. None is the type of the parameters.
+
+    Attributes:
+        params: of the gathered parameters, in which the model computes, and of its floating point inputs.
+        reduce: in which gradients are summed up.
+        output: of what the model gives.
+    """
+
+    params: SharedDtype | None = None
+    reduce: SharedDtype | None = None
+    output: SharedDtype | None = None
 
 
 class DistributedConfig(Config):
@@ -57,6 +84,14 @@ class DistributedConfig(Config):
         tensor: processes that each layer is divided among.
         pipeline: stages of the model, each with some of its layers.
         expert: processes that the experts of a layer are divided among; they are some of `shard`.
+        precision: the types in which processes exchange parameters and gradients; None: those of the parameters.
+        offload: `cpu`: parameters, gradients and states stay in the memory of the CPU, and a block's parameters go to
+            the device while it computes. None: on the device. On a CPU it changes nothing.
+        reshard_after_forward: true: drop a block's gathered parameters after its forward pass, and gather them again
+            for the backward pass. false: keep them until then. A number: keep a part, divided among so many processes,
+            a divisor of `shard`. None: true, but for what lies in no block.
+        reshard_after_backward: false: keep gathered parameters from one batch of a step to the next, where a step has
+            several (`training.accumulation_steps`). None: true.
         timeout_minutes: how long a process waits for the others before it ends the job.
     """
 
@@ -67,6 +102,10 @@ class DistributedConfig(Config):
     tensor: Count = 1
     pipeline: Count = 1
     expert: Count = 1
+    precision: SharedPrecisionConfig | None = None
+    offload: Literal["cpu"] | None = None
+    reshard_after_forward: bool | Count | None = None
+    reshard_after_backward: bool | None = None
     timeout_minutes: Positive = 10.0
 
     def validate(self) -> Iterable[tuple[str, str]]:
@@ -84,10 +123,26 @@ class DistributedConfig(Config):
             options = ", ".join(f"{key}: ..." for key in needed)
             yield "strategy", f"expected {{type: {self.strategy}, {options}}}, as it needs more than its name"
             return
-        if self.replicate == self.shard == -1 and not found.is_replicated:
+        yield from self._size_problems(found)
+        yield from self._option_problems(found)
+
+    def _size_problems(self, strategy: Any) -> Iterable[tuple[str, str]]:
+        if self.replicate == self.shard == -1 and not strategy.is_replicated:
             yield "replicate", "is -1 as `shard` is; only one size can be what the others leave"
-        for one, other in refused_pairs(self.kinds):
-            yield other, f"{other} does not work together with {one}"
+        if (strategy.is_replicated or strategy.is_single) and self.shard not in (-1, 1):
+            yield "shard", f"{self.name} divides no parameters; expected fsdp2, or no `shard`, got {self.shard}"
+        for one, other, reason in refused_pairs(self.kinds):
+            yield other, f"{other} does not work together with {one}: {reason}"
+
+    def _option_problems(self, strategy: Any) -> Iterable[tuple[str, str]]:
+        precision: Any = self.precision or SharedPrecisionConfig()
+        given = [f"precision.{name}" for name in precision.__struct_fields__ if getattr(precision, name) is not None]
+        options = ("offload", "reshard_after_forward", "reshard_after_backward")
+        given += [name for name in options if getattr(self, name) is not None]
+        for name in given:
+            if name not in strategy.options:
+                known = ", ".join(sorted(strategy.options)) or "none"
+                yield name, f"{self.name} has no such option, it has {known}; those of fsdp2 are {_FSDP2_OPTIONS}"
 
     @property
     def chosen(self) -> StrategyConfig:
@@ -133,11 +188,16 @@ class DistributedConfig(Config):
             raise ConfigError(
                 f"distributed.expert: expected a divisor of shard, which is {found.shard} here, got {found.expert}"
             )
-        if found.world != world_size:
-            parts = " x ".join(f"{name} {size}" for name, size in found._asdict().items() if size > 1) or "1"
+        reshard = self.reshard_after_forward
+        if not isinstance(reshard, bool | None) and (found.shard * found.context) % reshard:
             raise ConfigError(
-                f"distributed: the sizes {parts} need {found.world} processes, or a multiple where one is -1; there are"
-                f" {world_size}"
+                "distributed.reshard_after_forward: expected true, false, or a divisor of the"
+                f" {found.shard * found.context} processes that parameters are divided among, got {reshard}"
+            )
+        if found.world != world_size:
+            several = " or a multiple of that" if -1 in (replicate, shard) else ""
+            raise ConfigError(
+                f"distributed: the sizes ({found}) need {found.world} processes{several}, there are {world_size}"
             )
         return found
 

@@ -1,4 +1,4 @@
-"""Several processes that train one model: DDP, each with the whole model; FSDP2, each with a part of each parameter.
+"""Several processes that train one model: what all strategies have in common.
 
 The gradient of a step is that of sum(size * loss) / sum(size) over all batches of all processes. torch's wrappers take
 the mean over the processes, so the sum is divided by total / (processes * reference) at the end, where `reference` is
@@ -7,8 +7,8 @@ agree on another one, and rounds as before.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property, partial
 from itertools import count
@@ -22,15 +22,15 @@ from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivat
 from torch.distributed.rendezvous import rendezvous
 
 from ..._env import restart_count
-from ...errors import ArgumentError, CheckpointError, ConfigError, TrainingError
+from ...errors import ArgumentError, CheckpointError, TrainingError
 from ...module import agree_ids
-from ...module.torch_objects.wrappers import is_distributed, part_of
+from ...module.torch_objects.wrappers import local
 from ...nn.joint_batch import JointBatch, join
 from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer, FollowingCheckpointer, write_sharded
 from .configs import DistributedConfig
 from .mesh import Mesh
-from .single_process import SingleProcess, Step
+from .single_process import SingleProcess
 from .sizes import MeshSizes
 
 _GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair closure", "NCCL", "imed out")
@@ -65,6 +65,8 @@ class SeveralProcesses(SingleProcess):
     def take(self, config: DistributedConfig) -> None:
         """Stand where the sizes of the config say; a ConfigError where they do not fit the number of processes."""
         self.config, self.mesh = config, Mesh(config.sizes(self.world_size), self.device)
+        self._joint.group = self.mesh.data_group
+        self.is_sharded = self.is_sharded or self.sizes.tensor * self.sizes.pipeline > 1
 
     @cached_property
     def mesh(self) -> Mesh:
@@ -72,16 +74,20 @@ class SeveralProcesses(SingleProcess):
         return Mesh(MeshSizes(shard=self.world_size), self.device)
 
     @property
+    def sizes(self) -> MeshSizes:
+        return self.mesh.sizes
+
+    @property
     def data_rank(self) -> int:
         return self.mesh.data_rank
 
     @property
-    def data_size(self) -> int:
-        return self.mesh.sizes.data
+    def is_first_of_data(self) -> bool:
+        return self.mesh.is_first_of_data
 
     @property
-    def mean_size(self) -> int:
-        return self.mesh.sizes.mean
+    def data_group(self) -> Any:
+        return self.mesh.data_group
 
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Agree on the ids of parameters, and tell layers that depend on a whole batch of the others."""
@@ -108,13 +114,13 @@ class SeveralProcesses(SingleProcess):
 
     def share_buffers(self, model: nn.Module) -> None:
         for buffer in model.buffers():
-            dist.broadcast(buffer, 0)
+            dist.broadcast(local(buffer), group=self.data_group, group_src=0)
 
     @torch.no_grad()
     def share_weights(self, model: nn.Module) -> None:
         if not self.is_sharded:
             for tensor in (*model.parameters(), *model.buffers()):
-                dist.broadcast(tensor, 0)
+                dist.broadcast(tensor, group=self.data_group, group_src=0)
 
     def reference(self, size: float) -> float:
         if self._reference == 0:
@@ -123,7 +129,7 @@ class SeveralProcesses(SingleProcess):
 
     def sums(self, values: Sequence[float]) -> list[float]:
         tensor = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(tensor, group=self.mesh.data_group)
+        dist.all_reduce(tensor, group=self.data_group)
         return tensor.tolist()
 
     def largest(self, value: float) -> int:
@@ -199,113 +205,3 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
     if isinstance(parallel, SeveralProcesses):
         parallel.take(config)
     return parallel
-
-
-_UNUSED = "Expected to have finished reduction in the prior iteration"
-"""What DistributedDataParallel says in the step after one in which a parameter got no gradient."""
-
-
-class _Forward(nn.Module):
-    """What DistributedDataParallel wraps: its forward is a task's step, which may call the model as it likes."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, step: Step, batch: Any) -> Any:
-        return step(self.model, batch)
-
-
-class Ddp(SeveralProcesses):
-    """Each process has the whole model; gradients are averaged by DistributedDataParallel."""
-
-    def prepare(self, model: nn.Module, optimizer: Any) -> None:
-        """Wrap the model; it stays what it is for everyone else, with its names and ids."""
-        super().prepare(model, optimizer)
-        self._wrapped = nn.parallel.DistributedDataParallel(_Forward(model))
-
-    def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
-        return self._wrapped(step, batch)
-
-    @contextmanager
-    def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
-        with super().accumulating(model, is_last, counts), nullcontext() if is_last else self._wrapped.no_sync():
-            yield
-
-    @contextmanager
-    def others_alive(self) -> Iterator[None]:
-        with super().others_alive():
-            try:
-                yield
-            except RuntimeError as error:
-                if _UNUSED not in str(error):
-                    raise
-                raise ConfigError(
-                    "distributed.strategy: with ddp every parameter that is trained must get a gradient in every step,"
-                    " and some got none; freeze them (requires_grad=False), or use them in the loss"
-                ) from error
-
-
-class Fsdp2(SeveralProcesses):
-    """Each process has a part of each parameter (`torch.distributed.fsdp.fully_shard`), blocks one by one."""
-
-    is_sharded = True
-
-    def prepare(self, model: nn.Module, optimizer: Any) -> None:
-        """Shard the model's blocks and the rest; its `train_step` and `valid_step` may be called as `forward`."""
-        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
-
-        super().prepare(model, optimizer)
-        before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
-        for part in (*blocks_of(model), model):
-            fully_shard(part, mesh=self.mesh.fsdp)
-        if isinstance(optimizer, torch.optim.Optimizer):
-            sharded = dict(model.named_parameters(remove_duplicate=False))
-            _replace_parameters(optimizer, {address: sharded[name] for name, address in before.items()})
-        for name in ("train_step", "valid_step"):
-            if callable(getattr(type(model), name, None)):
-                register_fsdp_forward_method(model, name)
-
-    def release_whole(self, model: Any) -> None:
-        """Without a backward pass the outermost module keeps them."""
-        model.reshard()
-
-    @contextmanager
-    def accumulating(self, model: Any, is_last: bool, counts: bool) -> Iterator[None]:
-        model.set_requires_gradient_sync(is_last)
-        with super().accumulating(model, is_last, counts):
-            yield
-
-
-def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """The blocks of a model: of modules of one class that stand side by side, those with the most parameters in all.
-
-    Where none stand side by side, the only module of a list is a block, as of a model that was made with one layer.
-    """
-    groups: list[list[nn.Module]] = []
-    for module in model.modules():
-        by_class: dict[type[nn.Module], list[nn.Module]] = {}
-        for child in module.children():
-            by_class.setdefault(type(child), []).append(child)
-        groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
-    found = [it for it in groups if any(True for block in it for _ in block.children())]
-    several = [it for it in found if len(it) > 1]
-    return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
-
-
-def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.Parameter]) -> None:
-    before = dict(optimizer.state)
-    if any(float(state.get("step", 1)) for state in before.values()):
-        raise ConfigError(
-            f"optimizer: the {type(optimizer).__name__} has taken steps with the whole parameters, and fsdp2 shards"
-            " them; give the Learner a new one"
-        )
-    for group in optimizer.param_groups:
-        group["params"] = [new.get(id(it), it) for it in group["params"]]
-    optimizer.state.clear()
-    for old, state in before.items():  # those of Adagrad are there before the first step
-        parameter: Any = new.get(id(old), old)
-        optimizer.state[parameter] = {
-            name: part_of(it, parameter) if is_distributed(parameter) and it.shape == old.shape else it
-            for name, it in state.items()
-        }

@@ -50,6 +50,11 @@ class Mesh:
         return self.coordinates["replicate"] * self.sizes.shard + self.coordinates["shard"]
 
     @property
+    def is_first_of_data(self) -> bool:
+        """Whether this process is the first of `data_group`."""
+        return self.data_rank == self.coordinates["context"] == 0
+
+    @property
     def fsdp(self) -> DeviceMesh:
         """The processes that parameters are divided among, and before these those with copies of all, if there are."""
         return self._below("replicate", "shard") if self.sizes.replicate > 1 else self._below("shard")

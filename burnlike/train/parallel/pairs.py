@@ -13,9 +13,23 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
 )
 """Pairs of a strategy and of sizes above 1."""
 
+_NONE = "a single process trains, so no size can be above 1; expected the strategy fsdp2"
+REASONS: dict[frozenset[str], str] = {
+    **{frozenset(("none", it)): _NONE for it in ("replicate", "context", "tensor", "pipeline", "expert")},
+    frozenset(("ddp", "tensor")): (
+        "torch's DistributedDataParallel takes no divided parameters; fsdp2 with replicate: -1 and shard: 1 trains"
+        " copies of the model in the same way, with layers that are divided"
+    ),
+    frozenset(("ddp", "expert")): (
+        "experts are divided among the processes of `shard`, of which ddp has none; expected the strategy fsdp2"
+    ),
+}
+"""Why a pair is refused."""
 
-def refused_pairs(kinds: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The pairs among kinds of parallelism that no test has trained together."""
+
+def refused_pairs(kinds: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """The pairs among kinds of parallelism that no test has trained together, and why they are refused."""
     for one, other in combinations(kinds, 2):
-        if frozenset((one, other)) not in WORKS_TOGETHER:
-            yield one, other
+        pair = frozenset((one, other))
+        if pair not in WORKS_TOGETHER:
+            yield one, other, REASONS.get(pair, "they have not been trained together yet")

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from .sizes import MeshSizes
 
 Step = Callable[[Any, Any], Any]
 """`train_step(model, batch)` of a task."""
@@ -19,16 +20,32 @@ class SingleProcess:
     Attributes:
         rank: number of the process, of `world_size`.
         is_sharded: whether each process has a part of each parameter.
+        sizes: how many processes each kind of parallelism has.
         data_rank: which part of the batches it reads, of `data_size`.
-        mean_size: how many processes have gradients of their own, of which a step has the mean.
+        is_first_of_data: whether it is the first of its data_group.
+        data_group: torch's group of the processes with other items or another part of a sequence; None: all.
     """
 
     rank = 0
     world_size = 1
     data_rank = 0
-    data_size = 1
-    mean_size = 1
+    data_group: Any = None
+    is_first_of_data = True
     is_sharded = False
+
+    @property
+    def sizes(self) -> MeshSizes:
+        return MeshSizes()
+
+    @property
+    def data_size(self) -> int:
+        """How many processes read items of their own."""
+        return self.sizes.data
+
+    @property
+    def mean_size(self) -> int:
+        """How many processes have gradients of their own, of which a step has the mean."""
+        return self.sizes.mean
 
     @property
     def is_main(self) -> bool:

@@ -34,5 +34,13 @@ class MeshSizes(NamedTuple):
         return self.data * self.context
 
     @property
+    def layout(self) -> list[int]:
+        """What decides which items, part of a sequence and part of the model each process has."""
+        return [self.pipeline, self.data, self.context, self.tensor]
+
+    def __str__(self) -> str:
+        return " x ".join(f"{name} {size}" for name, size in self._asdict().items() if size > 1) or "one process"
+
+    @property
     def world(self) -> int:
         return prod(self[:-1])

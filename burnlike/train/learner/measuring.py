@@ -1,0 +1,131 @@
+"""The loss and the metrics over all batches of a loader, and over all processes."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import ConfigError
+from .steps import LossWindow, StepOutput, output_of, saying_where
+
+if TYPE_CHECKING:
+    from ..parallel.single_process import SingleProcess
+    from .learner import Learner
+
+
+def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float]:
+    """The means of the parts of a loss over all processes, as `loss.name`."""
+    names = sorted({name for own in parallel.gather([*window.parts]) for name in own})
+    if not names:
+        return {}
+    own = [window.parts[name].sums() if name in window.parts else (0.0, 0) for name in names]
+    sums = parallel.sums([it for pair in own for it in pair])
+    found = zip(names, sums[::2], sums[1::2], strict=True)
+    return {f"loss.{name}": total / size for name, total, size in found if size}
+
+
+class Metric(Protocol):
+    """A number, or several by name, of all predictions and targets of an epoch; `torchmetrics.Metric` is one."""
+
+    def update(self, predictions: Any, targets: Any, /) -> Any: ...
+    def compute(self) -> Any: ...
+    def reset(self) -> Any: ...
+
+
+@torch.no_grad()
+def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
+    """The loss, every value of equal weight, and the metrics over the loader's first epoch; nothing is changed."""
+    model = learner.model
+    learner.parallel.share_buffers(model)
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    loader.rewind()
+    losses = LossWindow()
+    try:
+        with learner.final_weights():
+            for batch in loader:
+                with learner.autocast(), saying_where(batch, lambda: f"validation after step {learner.step}"):
+                    result = learner.task.valid_step(model, batch)
+                output = output_of(result, batch, is_training=False)
+                if getattr(loader, "is_padding", False):
+                    continue
+                losses.add(output.loss, output.size, output.parts)
+                update_metrics(learner.metrics, output)
+        total, size = learner.parallel.sums(losses.sums())
+        parts = part_means(losses, learner.parallel)
+        return {
+            "loss": total / size if size else math.nan,
+            **parts,
+            **values_of(learner.metrics, learner.parallel.data_group),
+        }
+    finally:
+        for metric in learner.metrics.values():
+            metric.reset()
+        for module, was_training in modes:
+            module.training = was_training
+
+
+def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
+    comparing = [name for name, metric in metrics.items() if getattr(metric, "compares", True)]
+    if comparing and output.predictions is None:
+        raise ConfigError(
+            f"metrics: {', '.join(comparing)} compare predictions with targets, and the loss gives none; return"
+            " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
+        )
+    for metric in metrics.values():
+        known: Any = {name: getattr(output, name) for name in getattr(metric, "knows", ())}
+        metric.update(output.predictions, output.targets, **known)
+
+
+def values_of(metrics: Mapping[str, Metric], group: Any = None) -> dict[str, float]:
+    """The values of all metrics over a group of processes; one that has several gives `name.part` for each."""
+    values: dict[str, float] = {}
+    for name, metric in metrics.items():
+        with _counted_over(group, metric):
+            value = metric.compute()
+        parts = {f"{name}.{part}": it for part, it in value.items()} if isinstance(value, Mapping) else {name: value}
+        for key, it in parts.items():
+            numbers = torch.as_tensor(it).double().flatten().tolist()
+            one = len(numbers) == 1
+            values |= {key if one else f"{key}.{place}": number for place, number in enumerate(numbers)}
+    return values
+
+
+@contextmanager
+def _counted_over(group: Any, metric: Any) -> Iterator[None]:
+    """Let metrics of torchmetrics, which may have others in them, gather what a group has, where the user says none."""
+    modules = metric.modules() if group is not None and isinstance(metric, nn.Module) else ()
+    found: list[Any] = [it for it in modules if getattr(it, "process_group", group) is None]
+    for it in found:
+        it.process_group = group
+    try:
+        yield
+    finally:
+        for it in found:  # a group can't be copied, as metrics are
+            it.process_group = None
+
+
+def states_of(metric: Any) -> Any:
+    """What a metric has gathered since its last reset: of torchmetrics, or by a `state_dict` of its own."""
+    if hasattr(metric, "metric_state"):
+        from ..metrics.base import metric_state  # torchmetrics is not needed by a program without metrics
+
+        return metric_state(metric)
+    return metric.state_dict()
+
+
+def put_states(metric: Any, states: Any) -> None:
+    if hasattr(metric, "metric_state"):
+        from ..metrics.base import restore_metric
+
+        restore_metric(metric, states)
+    else:
+        metric.load_state_dict(states)
+
+
+def detached(output: StepOutput) -> StepOutput:
+    predictions = output.predictions
+    return output._replace(predictions=predictions.detach()) if isinstance(predictions, Tensor) else output

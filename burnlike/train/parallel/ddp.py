@@ -1,0 +1,60 @@
+"""DDP: each process has the whole model."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from torch import nn
+
+from ...errors import ConfigError
+from .distributed import SeveralProcesses
+from .single_process import Step
+
+_UNUSED = "Expected to have finished reduction in the prior iteration"
+"""What DistributedDataParallel says in the step after one in which a parameter got no gradient."""
+
+
+class _Forward(nn.Module):
+    """What DistributedDataParallel wraps: its forward is a task's step, which may call the model as it likes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, step: Step, batch: Any) -> Any:
+        return step(self.model, batch)
+
+
+class Ddp(SeveralProcesses):
+    """Each process has the whole model; gradients are averaged by DistributedDataParallel."""
+
+    def prepare(self, model: nn.Module, optimizer: Any) -> None:
+        """Wrap the model; it stays what it is for everyone else, with its names and ids."""
+        super().prepare(model, optimizer)
+        self._wrapped = nn.parallel.DistributedDataParallel(_Forward(model), process_group=self.data_group)
+        precision = self.config.precision
+        if precision is not None and precision.reduce == "bfloat16":
+            from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+
+            self._wrapped.register_comm_hook(self.data_group, bf16_compress_hook)
+
+    def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
+        return self._wrapped(step, batch)
+
+    @contextmanager
+    def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
+        with super().accumulating(model, is_last, counts), nullcontext() if is_last else self._wrapped.no_sync():
+            yield
+
+    @contextmanager
+    def others_alive(self) -> Iterator[None]:
+        with super().others_alive():
+            try:
+                yield
+            except RuntimeError as error:
+                if _UNUSED not in str(error):
+                    raise
+                raise ConfigError(
+                    "distributed.strategy: with ddp every parameter that is trained must get a gradient in every step,"
+                    " and some got none; freeze them (requires_grad=False), or use them in the loss"
+                ) from error

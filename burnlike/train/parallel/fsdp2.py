@@ -1,0 +1,98 @@
+"""FSDP2: each process has a part of each parameter (`torch.distributed.fsdp.fully_shard`)."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...errors import ConfigError
+from ...module.torch_objects.wrappers import is_distributed, part_of
+from .configs import DistributedConfig
+from .distributed import SeveralProcesses
+
+
+class Fsdp2(SeveralProcesses):
+    """Each process has a part of each parameter (`torch.distributed.fsdp.fully_shard`), blocks one by one."""
+
+    is_sharded = True
+
+    def prepare(self, model: nn.Module, optimizer: Any) -> None:
+        """Shard the model's blocks and the rest; its `train_step` and `valid_step` may be called as `forward`."""
+        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+        super().prepare(model, optimizer)
+        before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
+        for part in (*blocks_of(model), model):
+            fully_shard(part, mesh=self.mesh.fsdp, **_options(self.config))
+        if isinstance(optimizer, torch.optim.Optimizer):
+            sharded = dict(model.named_parameters(remove_duplicate=False))
+            _replace_parameters(optimizer, {address: sharded[name] for name, address in before.items()})
+        for name in ("train_step", "valid_step"):
+            if callable(getattr(type(model), name, None)):
+                register_fsdp_forward_method(model, name)
+
+    def release_whole(self, model: nn.Module) -> None:
+        """Without a backward pass the outermost module keeps them, and blocks where they are not resharded before."""
+        from torch.distributed.fsdp import FSDPModule
+
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
+    @contextmanager
+    def accumulating(self, model: Any, is_last: bool, counts: bool) -> Iterator[None]:
+        model.set_requires_gradient_sync(is_last)
+        if self.config.reshard_after_backward is False:
+            model.set_reshard_after_backward(is_last)
+        with super().accumulating(model, is_last, counts):
+            yield
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The blocks of a model: of modules of one class that stand side by side, those with the most parameters in all.
+
+    Where none stand side by side, the only module of a list is a block, as of a model that was made with one layer.
+    """
+    groups: list[list[nn.Module]] = []
+    for module in model.modules():
+        by_class: dict[type[nn.Module], list[nn.Module]] = {}
+        for child in module.children():
+            by_class.setdefault(type(child), []).append(child)
+        groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
+    found = [it for it in groups if any(True for block in it for _ in block.children())]
+    several = [it for it in found if len(it) > 1]
+    return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
+
+
+def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.Parameter]) -> None:
+    before = dict(optimizer.state)
+    if any(float(state.get("step", 1)) for state in before.values()):
+        raise ConfigError(
+            f"optimizer: the {type(optimizer).__name__} has taken steps with the whole parameters, and fsdp2 shards"
+            " them; give the Learner a new one"
+        )
+    for group in optimizer.param_groups:
+        group["params"] = [new.get(id(it), it) for it in group["params"]]
+    optimizer.state.clear()
+    for old, state in before.items():  # those of Adagrad are there before the first step
+        parameter: Any = new.get(id(old), old)
+        optimizer.state[parameter] = {
+            name: part_of(it, parameter) if is_distributed(parameter) and it.shape == old.shape else it
+            for name, it in state.items()
+        }
+
+
+def _options(config: DistributedConfig) -> dict[str, Any]:
+    """What `fully_shard` is told beside the mesh."""
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
+
+    options: dict[str, Any] = {"reshard_after_forward": config.reshard_after_forward}
+    if (precision := config.precision) is not None:
+        given = (precision.params, precision.reduce, precision.output)
+        params, reduce, output = (it and getattr(torch, it) for it in given)
+        options["mp_policy"] = MixedPrecisionPolicy(params, reduce, output)
+    if config.offload == "cpu":
+        options["offload_policy"] = CPUOffloadPolicy(pin_memory=torch.cuda.is_available())
+    return options
