@@ -34,6 +34,11 @@ class Ddp(SeveralProcesses):
         self._wrapped = nn.parallel.DistributedDataParallel(_Forward(model), process_group=self.data_group)
         precision = self.config.precision
         if precision is not None and precision.reduce == "bfloat16":
+            if self.device.type == "cpu":
+                raise ConfigError(
+                    "distributed.precision.reduce: torch's DistributedDataParallel sums up in bfloat16 on GPUs only;"
+                    " leave it out on a CPU, or use the strategy fsdp2"
+                )
             from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 
             self._wrapped.register_comm_hook(self.data_group, bf16_compress_hook)

@@ -25,7 +25,7 @@ class Fsdp2(SeveralProcesses):
         super().prepare(model, optimizer)
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
         for part in (*blocks_of(model), model):
-            fully_shard(part, mesh=self.mesh.fsdp, **_options(self.config))
+            fully_shard(part, mesh=self.mesh.fsdp, **_options(self.config, is_whole=part is model))
         if isinstance(optimizer, torch.optim.Optimizer):
             sharded = dict(model.named_parameters(remove_duplicate=False))
             _replace_parameters(optimizer, {address: sharded[name] for name, address in before.items()})
@@ -84,13 +84,13 @@ def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.P
         }
 
 
-def _options(config: DistributedConfig) -> dict[str, Any]:
-    """What `fully_shard` is told beside the mesh."""
+def _options(config: DistributedConfig, *, is_whole: bool) -> dict[str, Any]:
+    """What `fully_shard` is told of a part of the model, or of the whole, beside the mesh."""
     from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 
     options: dict[str, Any] = {"reshard_after_forward": config.reshard_after_forward}
     if (precision := config.precision) is not None:
-        given = (precision.params, precision.reduce, precision.output)
+        given = (precision.params, precision.reduce, precision.output if is_whole else None)
         params, reduce, output = (it and getattr(torch, it) for it in given)
         options["mp_policy"] = MixedPrecisionPolicy(params, reduce, output)
     if config.offload == "cpu":
