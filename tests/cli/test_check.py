@@ -284,3 +284,34 @@ def test_a_root_without_a_type_is_read_as_what_its_keys_are_of(text, message, tm
 def test_a_type_by_another_name_is_told_ours(given, meant, tmp_path, capsys):
     (tmp_path / "m.yaml").write_text(f"type: Sequential\nlayers: [{{type: {given}}}]")
     assert f"unknown type '{given}'; did you mean '{meant}'?" in check(capsys, str(tmp_path / "m.yaml"))[1]
+
+
+def test_processes_of_a_mesh_are_a_table(capsys):
+    """Of each size, the processes that share it with rank 0; sizes that do not come out even are a mistake."""
+    sizes = ["--set", "distributed={strategy: fsdp2, replicate: 2}", "--world-size"]
+    status, out, _ = check(capsys, "char_gpt", "--fast", *sizes, "8")
+    assert status == 0
+    assert "\nreplicate  2  0, 4         items; each has a copy of the model\n" in out
+    assert "\nshard      4  0, 1, 2, 3   items, each parameter, its gradient and its optimizer state\n" in out
+    assert "\n8 processes, 8 with items of their own: a step has 64 items\n" in out
+    status, out, _ = check(capsys, "char_gpt", "--fast", *sizes, "7")
+    assert status == 2
+    assert "distributed: the sizes (replicate 2 x shard 3) need 6 processes or a multiple of that, there are 7" in out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("{strategy: ddp, offload: cpu}", "distributed.offload: ddp has no such option, it has precision.reduce"),
+        ("{strategy: ddp, precision: {params: bfloat16}}", "distributed.precision.params: ddp has no such option"),
+        ("{strategy: ddp, shard: 4}", "distributed.shard: ddp divides no parameters"),
+        ("{strategy: ddp, tensor: 2}", "distributed.tensor: tensor does not work together with ddp: torch's"),
+        ("{replicate: 2}", "distributed.replicate: replicate does not work together with none: a single process"),
+        ("{strategy: fsdp2, replicate: -1}", "distributed.replicate: is -1 as `shard` is"),
+        ("{strategy: fsdp2, precision: {params: float16}}", "precision.params: expected 'bfloat16' or 'float32'"),
+    ],
+)
+def test_what_a_strategy_does_not_have_is_refused_by_name(wrong, said, capsys):
+    status, out, _ = check(capsys, "char_gpt", "--fast", "--set", f"distributed={wrong}")
+    assert status == 2
+    assert said in out

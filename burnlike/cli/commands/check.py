@@ -14,7 +14,7 @@ from burnlike.config.node import Tree, find
 from burnlike.config.overrides import reading
 from burnlike.config.shipped import config_file
 from burnlike.config.tree import read_tree
-from burnlike.errors import ConfigError, Problem
+from burnlike.errors import ArgumentError, ConfigError, Problem
 
 from ..config_options import Input, add_import_option, add_input_option, add_set_option, root_class
 from ..tables import say, say_json
@@ -34,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shapes", action="store_true", help="also run the model without values, and print the shapes of each layer"
     )
+    parser.add_argument(
+        "--world-size", type=int, metavar="N", help="also print how N processes lie in the mesh of `distributed`"
+    )
     add_input_option(parser)
     add_set_option(parser)
     add_import_option(parser)
@@ -45,6 +48,10 @@ def run(args: argparse.Namespace) -> int:
     root = registry.named(Config, args.root) if args.root else None
     inputs = args.inputs if args.shapes or args.inputs else None
     options: dict[str, Any] = {"paths": not args.no_paths, "fast": args.fast, "inputs": inputs}
+    if args.world_size is not None:
+        if args.world_size < 1:
+            raise ArgumentError(f"--world-size: expected a number of processes, got {args.world_size}")
+        options["world_size"] = args.world_size
     reports = [examine(file, root, args.overrides, **options) for file in args.files]
     mistakes = sum(len(report["mistakes"]) for report in reports)
     if args.json:
@@ -66,13 +73,15 @@ def examine(
     paths: bool = True,
     fast: bool = False,
     inputs: list[Input] | None = None,
+    world_size: int | None = None,
 ) -> dict[str, Any]:
     """Check one file: its report has `file`, `ok` and `mistakes`; of a right one also `type` and `parts`, the type of
     each field that has one, and `calls` if the model was run.
 
     `root` is the class of the file; None for what the file says. With `paths` the files that it names have to be
     there; `fast` only reads the config, without torch and its data. With `inputs` the model is run to see its shapes;
-    none for what the config implies, None not to run it.
+    none for what the config implies, None not to run it. With `world_size` the report has `mesh`, how so many processes
+    lie in it.
     """
 
     def read(options: list[str]) -> tuple[Tree, Config]:
@@ -97,6 +106,12 @@ def examine(
     parts = {name: tag for name, value in values if isinstance(value, Config) and (tag := registry.tag_of(type(value)))}
     kind = registry.tag_of(type(config)) or type(config).__name__
     report = {"file": file, "ok": True, "mistakes": [], "type": kind, "parts": parts}
+    if world_size is not None:
+        try:
+            report["mesh"] = _mesh(config, world_size)
+        except ConfigError as error:
+            path, _, message = str(error).partition(": ")
+            return report | _wrong(file, [find(tree.root, path).place.problem(path, message)])
     if inputs is None:
         return report
     from ...train.job.trial import traced
@@ -106,6 +121,15 @@ def examine(
     except ConfigError as error:
         return report | _wrong(file, [Problem(str(error), source=file)])
     return report | {"calls": [it._asdict() for it in found.calls]} | (_wrong(file, problems) if problems else {})
+
+
+def _mesh(config: Any, world_size: int) -> dict[str, Any]:
+    """How many processes each kind of parallelism has, and the items of a step of one with items of its own."""
+    if not hasattr(config, "distributed"):
+        raise ConfigError("distributed: --world-size is for a training, which this is not")
+    training = config.training
+    sizes = config.distributed.sizes(world_size)
+    return {"sizes": sizes._asdict(), "items": training.batch_size * training.accumulation_steps}
 
 
 def _wrong(file: str, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -118,6 +142,11 @@ def _text(report: dict[str, Any]) -> str:
         from ...models.views.shapes import Call, shape_table
 
         lines = shape_table([Call(**call) for call in report["calls"]])
+    if mesh := report.get("mesh"):
+        from ...train.parallel.mesh_table import mesh_table
+        from ...train.parallel.sizes import MeshSizes
+
+        lines = [*lines, *mesh_table(MeshSizes(**mesh["sizes"]), mesh["items"])]
     if report["ok"]:
         parts = "".join(f", {name} {tag}" for name, tag in report["parts"].items())
         lines = [*lines, f"{report['file']}: ok ({report['type']}{parts})"]

@@ -112,6 +112,7 @@ class Job:
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
         lines.append(f"model     {own_class(self.model).__name__}, {n_params:,} parameters")
         lines += self.said
+        lines += self.parallel.describe()
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
         lines += getattr(self.data, "said", ())
         if unreadable := getattr(self.data.train, "unreadable", ()):

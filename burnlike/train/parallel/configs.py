@@ -170,6 +170,10 @@ class DistributedConfig(Config):
 
     def sizes(self, world_size: int) -> MeshSizes:
         """How many processes of so many each kind of parallelism has; a ConfigError where they do not come out even."""
+        if self.is_single and world_size > 1:
+            raise ConfigError(
+                f"distributed.strategy: {self.name} is a single process, there are {world_size}; expected ddp or fsdp2"
+            )
         fixed = self.context * self.tensor * self.pipeline
         replicate, shard = self.replicate, self.shard
         if self.chosen.is_replicated:

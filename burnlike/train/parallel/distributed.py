@@ -89,6 +89,12 @@ class SeveralProcesses(SingleProcess):
     def data_group(self) -> Any:
         return self.mesh.data_group
 
+    def describe(self) -> list[str]:
+        lines = [f"mesh      {self.sizes}"]
+        if self.config.offload is not None and self.device.type == "cpu":
+            lines.append("          offload changes nothing: parameters lie in the memory of the CPU anyway")
+        return lines
+
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Agree on the ids of parameters, and tell layers that depend on a whole batch of the others."""
         agree_ids(model)

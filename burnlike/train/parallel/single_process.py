@@ -52,6 +52,10 @@ class SingleProcess:
         """Whether this process writes files and prints."""
         return self.rank == 0
 
+    def describe(self) -> list[str]:
+        """Lines for the beginning of a run."""
+        return []
+
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Wrap or shard the model, in place as far as anyone sees; an optimizer of torch gets its new parameters."""
 
