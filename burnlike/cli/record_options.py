@@ -12,7 +12,7 @@ from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
 from burnlike.record.bytes.source import FileSource
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
-from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, format_of_path
+from burnlike.record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, detect, directory_reader, format_of_path
 
 from .config_options import add_import_option, add_repeated, read_model
 
@@ -44,6 +44,8 @@ def extension_named(name: str) -> str:
 
 
 def format_of_file(path: str) -> Format:
+    if directory_reader(path) is not None:
+        return format_of_path(DEFAULT_EXTENSION)
     found = find_record(path)
     return format_of_path(DEFAULT_EXTENSION) if found.endswith(INDEX_SUFFIX) else detect(FileSource(found))
 

@@ -12,6 +12,7 @@ from .burn.recorders import (
     PrettyJsonFileRecorder as PrettyJsonFileRecorder,
 )
 from .bytes.budget import ReadLimits as ReadLimits
+from .distributed.dcp import DcpRecorder as DcpRecorder
 from .distributed.recorder import DistributedRecorder as DistributedRecorder
 from .files.stored_tensors import LazyTensors as LazyTensors
 from .formats import EXTENSIONS as EXTENSIONS

@@ -3,7 +3,7 @@
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .._lazy import resolve
 from ..errors import RecordError, RecordFormatError
@@ -51,7 +51,19 @@ _OF_TORCH = re.compile(
     r"\.(pt|pt2|pth|ckpt|pkl|pickle)(\.(tar|gz|zip))?$|(^|[_-])(pytorch_model|adapter_model)\b.*\.bin$"
 )
 
+DETAILS = "record.safetensors"
+"""In a directory that `DistributedRecorder` wrote, the file without tensors that has what burnlike adds to torch's."""
+# File that a directory of several processes has -> what reads the directory.
+_DIRECTORIES = {
+    DETAILS: "burnlike.record.safetensors.parts:read_parts",
+    ".metadata": "burnlike.record.torch_files.dcp:read_dcp",
+}
+_PART = re.compile(r"shard-\d{5}-.*\.safetensors")
+"""The names that torch gives to safetensors files of parts of tensors."""
+
 INDEX_SUFFIX = ".index.json"  # of the name of the index of a sharded set
+SINGLE_NAME = "model.safetensors"
+"""What `transformers` looks for in a directory."""
 EXTENSIONS = tuple(_FORMATS)
 DEFAULT_EXTENSION = ".safetensors"
 
@@ -79,6 +91,18 @@ def check_name(path: str | os.PathLike[str]) -> None:
         raise RecordError(
             f"{text}: is the name of the index of a set of files; write one by SafetensorsRecorder(shard_bytes=...)"
         )
+
+
+def directory_reader(path: str | os.PathLike[str]) -> Callable[[str, str | None], tuple[Source, Outline]] | None:
+    """What reads a directory that several processes wrote, for its path and a top-level key; None for other paths."""
+    whole = (SINGLE_NAME, SINGLE_NAME + INDEX_SUFFIX)
+    if not os.path.isdir(path) or any(os.path.exists(os.path.join(path, it)) for it in whole):
+        return None
+    names = {*os.listdir(path)}
+    found = next((it for it in _DIRECTORIES if it in names), None)
+    if found is None and any(map(_PART.fullmatch, names)):
+        found = DETAILS
+    return None if found is None else resolve(_DIRECTORIES[found])
 
 
 def detect(source: Source) -> Format:

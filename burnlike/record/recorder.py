@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import RecordError, RecordFormatError
+from ..module.torch_objects.wrappers import local
+from .bytes.convert import check_kept
 from .bytes.source import BytesSource, FileSource, Source
 from .dtypes import file_dtype
 from .files.reading import read_source
@@ -196,6 +198,15 @@ def copied(record: Record) -> Record:
     """The record with copies of its values in the CPU's memory; those of an open file are left there."""
     outline, tensors = snapshot(outline_of(record, Precision(float=None)), record.tensors, allow_overflow=True)
     return replace(record, tensors=tensors, values=outline.values)
+
+
+def converted(name: str, tensor: Tensor, dtype: torch.dtype, allow_overflow: bool) -> Tensor:
+    """A tensor, or this process's part of one, in another type; PrecisionError where a value does not fit it."""
+    if tensor.dtype == dtype:
+        return tensor
+    found = tensor.to(dtype)
+    check_kept(name, local(tensor), local(found), allow_overflow)
+    return found
 
 
 def record_of(source: Source, outline: Outline, tensors: StoredTensors | None = None) -> Record:

@@ -8,7 +8,6 @@ from torch import nn
 
 from ..errors import ArgumentError, RecordError
 from .files.reading import read_outline, verify_outline
-from .files.sharded import is_distributed_record
 from .files.stored_tensors import LazyTensors
 from .loading.load_options import LoadReport
 from .nesting import RecordPart
@@ -168,22 +167,16 @@ def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key:
 
     Args:
         path: the file; or the index of a sharded set (`model.safetensors.index.json`), or the directory that it or a
-            `model.safetensors` is in; or a directory that `DistributedRecorder` wrote.
+            `model.safetensors` is in; or a directory that `DistributedRecorder` or torch's own checkpoints wrote.
         layout: see `burnlike.record.layout`; for bincode, which carries no names.
         top_level_key: reads only what is under this key of the outermost map, as `model` or `state_dict`, and names it
-            without the key; for files of `torch.save`.
+            without the key; for files of `torch.save` and directories of `torch.distributed.checkpoint`.
 
     Raises:
         RecordIOError: a file can't be read.
         RecordFormatError: it is damaged, of no known format, not a whole set, or has objects that only code could make.
         ArgumentError: the file has no such key, or is no file of `torch.save`.
     """
-    if is_distributed_record(path):
-        if top_level_key is not None:
-            raise ArgumentError(f"{os.fspath(path)}: top_level_key is for files of torch.save, this is a directory")
-        from .distributed.recorder import DistributedRecorder
-
-        return DistributedRecorder().load(path)
     source, outline = read_outline(path, layout, top_level_key)
     return record_of(source, outline)
 

@@ -1,23 +1,19 @@
 """Records of sharded modules go through torch's distributed checkpoint: resharded on load, ids kept, no pickle."""
 
 import json
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import safetensors
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from burnlike.errors import ArgumentError, RecordFormatError, RecordIOError
 from burnlike.module import params
 from burnlike.optim import AdamWConfig
 from burnlike.record import BFloat16Precision, DistributedRecorder, Record, load, open_record, save
-from burnlike.record.distributed.recorder import DistributedTensors
 from burnlike.record.files.reading import read_outline
-from burnlike.record.tools.comparison import compare
 
 from ..processes import assert_succeed, launched
 from .distributed_worker import net, step
@@ -109,8 +105,7 @@ def test_load_and_open_record_know_such_a_directory(job: Job) -> None:
     assert open_record(folder / "full").tensors.keys() == Record.from_module(module).tensors.keys()
     with pytest.raises(ArgumentError, match="top_level_key is for files of torch"):
         open_record(folder / "full", top_level_key="model")
-    with pytest.raises(RecordIOError, match="several processes wrote this directory"):
-        read_outline(folder / "full")
+    assert read_outline(folder / "full")[1].ids == Record.from_module(module).ids
 
 
 def test_a_path_that_is_missing_is_said_to_be_missing(tmp_path: Path) -> None:
@@ -177,51 +172,7 @@ def test_damaged_directories_are_refused(tmp_path: Path) -> None:
         DistributedRecorder().load(path)
     moved.rename(shard)
     shard.write_bytes(shard.read_bytes()[:-10])
-    with pytest.raises(RecordIOError, match="reading failed"):
-        _ = opened.tensors["0.weight"]
-    with pytest.raises(RecordFormatError, match="can't be read"):
+    with pytest.raises(RecordIOError, match="was cut to"):
+        [*opened.tensors.values()]
+    with pytest.raises(RecordFormatError, match="truncated"):
         DistributedRecorder().load(path)
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each tensor has been read from the files."""
-    found: Counter[str] = Counter()
-    read_into = DistributedTensors.read_into
-
-    def counted(tensors: DistributedTensors, targets: Mapping[str, Tensor]) -> None:
-        found.update(targets.keys())
-        read_into(tensors, targets)
-
-    monkeypatch.setattr(DistributedTensors, "read_into", counted)
-    return found
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_a_load_reads_each_tensor_once(device: str, tmp_path: Path, reads: Counter[str]) -> None:
-    record = Record.from_module(net(seed=1))
-    DistributedRecorder().save(record, tmp_path / "x")
-    with torch.device(device):
-        module = net(seed=2)
-    DistributedRecorder().load(tmp_path / "x").load_into(module)
-    assert values(module) == values(net(seed=1))
-    assert reads == dict.fromkeys(record.tensors, 1)
-
-
-def test_a_load_of_an_optimizer_reads_each_tensor_once(tmp_path: Path, reads: Counter[str]) -> None:
-    module, optimizer = net(seed=1), AdamWConfig().init()
-    step(module, optimizer)
-    DistributedRecorder().save(optimizer.to_record(), tmp_path / "x")
-    loaded = AdamWConfig().init().load_record(DistributedRecorder().load(tmp_path / "x"), module)
-    assert reads == dict.fromkeys(optimizer.to_record().tensors, 1)
-    assert compare(loaded.to_record(), optimizer.to_record()).is_equal
-
-
-def test_a_comparison_reads_no_tensors_of_other_shapes(tmp_path: Path, reads: Counter[str]) -> None:
-    record = Record({"alike": torch.ones(2), "longer": torch.ones(3)})
-    DistributedRecorder().save(record, tmp_path / "x")
-    found = compare(
-        DistributedRecorder().load(tmp_path / "x"), Record({"alike": torch.ones(2), "longer": torch.ones(2)})
-    )
-    assert [it.name for it in found.tensors] == ["longer"]
-    assert reads == {"alike": 1}

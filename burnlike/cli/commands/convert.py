@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ...record import Precision, Record
 
 
+_DCP = "dcp"
+"""The extension of a directory to write for torch.distributed.checkpoint, and what `--format` calls it."""
 _OF_TORCH = (".pt", DEFAULT_EXTENSION)
 """Extensions of the formats in which PyTorch programs save."""
 
@@ -100,11 +102,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " Face, with its config.json: burnlike convert directory model.safetensors --from llama"
     )
     parser.add_argument(
-        "input", metavar="IN", help="a record of any format, told by its content; a directory or index of shards, too"
+        "input",
+        metavar="IN",
+        help="a record of any format, told by its content; a directory or index of shards, too, and a directory of"
+        " torch.distributed.checkpoint",
     )
-    text = f"the file to write, which may be IN; its extension says the format: {', '.join(EXTENSIONS)}"
+    text = (
+        f"the file to write, which may be IN; its extension says the format: {', '.join(EXTENSIONS)}; or a new"
+        " directory NAME.dcp, which torch.distributed.checkpoint.load reads"
+    )
     parser.add_argument("output", metavar="OUT", help=text)
-    text = f"the format, where the extension of OUT does not say it: {', '.join(options.FORMATS)}"
+    text = f"the format, where the extension of OUT does not say it: {', '.join(options.FORMATS)}, {_DCP}"
     parser.add_argument("--format", metavar="NAME", help=text)
     options.add_precision_options(parser)
     text = "replace what REGEX finds in tensors' names by NEW (\\1 is its first group); may be repeated, in order"
@@ -119,7 +127,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " tensors take more than one",
     )
     parser.add_argument(
-        "--top-level-key", metavar="KEY", help="of a file of torch.save take only what is under this key, such as model"
+        "--top-level-key",
+        metavar="KEY",
+        help="of a file of torch.save, or a directory of torch's checkpoints, take only what is under this key, such as"
+        " model",
     )
     options.add_layout_options(parser)
     parser.add_argument(
@@ -140,7 +151,8 @@ def run(args: argparse.Namespace) -> int:
     if wrong := [text for text, (pattern, _) in zip(args.rename, rules, strict=True) if not pattern]:
         raise RecordError(f"--rename {wrong[0]}: expected REGEX=NEW, such as '^model\\.=' or 'gamma$=weight'")
     shard_bytes = None if args.shard_size is None else options.byte_size("--shard-size", args.shard_size)
-    name = _file_name(args.output, args.format, shard_bytes is not None)
+    is_dcp = shard_bytes is None and (args.format or os.path.splitext(args.output)[1]).removeprefix(".") == _DCP
+    name = DEFAULT_EXTENSION if is_dcp else _file_name(args.output, args.format, shard_bytes is not None)
     check_names(args)
     precision, module = options.precision_of(args), model_to_convert(args)
     layout = options.layout_of(args, module)
@@ -158,11 +170,15 @@ def run(args: argparse.Namespace) -> int:
         )
     record = with_ids(record) if args.ids else record
     began = time.perf_counter()
-    from ...record import SafetensorsRecorder
+    from ...record import DcpRecorder, SafetensorsRecorder
     from ...record.recorder import recorder_for
 
-    is_one = shard_bytes is None
-    recorder = recorder_for(name, precision) if is_one else SafetensorsRecorder(precision, shard_bytes=shard_bytes)
+    if is_dcp:
+        recorder = DcpRecorder(precision)
+    elif shard_bytes is not None:
+        recorder = SafetensorsRecorder(precision, shard_bytes=shard_bytes)
+    else:
+        recorder = recorder_for(name, precision)
     written = recorder.save(record, args.output)
     say("\n".join(_report(args.input, written, record, precision, time.perf_counter() - began)))
     return 0
@@ -201,6 +217,8 @@ def _report(source: str, written: str, record: "Record", precision: "Precision |
 
 
 def _size(path: str) -> int:
+    if os.path.isdir(path):
+        return sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path))
     if not path.endswith(INDEX_SUFFIX):
         return os.path.getsize(path)
     names = listed_names(read_regular(path)) or ()

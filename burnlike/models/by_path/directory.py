@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..._regular_file import lfs_pointer_problem, read_regular
 from ...errors import BurnlikeError, ConfigError, ConfigIOError, RecordIOError, nearest
 from ...record.files.reading import read_outline
-from ...record.files.sharded import INDEX_SUFFIX, SINGLE_NAME, is_distributed_record, listed_names
+from ...record.files.sharded import INDEX_SUFFIX, SINGLE_NAME, listed_names
+from ...record.formats import directory_reader
 from ..weights.options import shown
 from .catalog import Catalog, catalog
 
@@ -67,7 +68,7 @@ def _special_float(values: dict[str, Any]) -> Any:
 
 def weights_of(directory: str | os.PathLike[str]) -> str:
     """The file or index of the weights, those of safetensors first; a RecordIOError if there are none."""
-    if is_distributed_record(directory):
+    if directory_reader(directory) is not None:
         return os.fspath(directory)
     for name in _WEIGHTS:
         if os.path.exists(path := os.path.join(directory, name)):

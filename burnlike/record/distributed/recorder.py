@@ -1,8 +1,8 @@
 """Records of sharded modules (`fully_shard`), through `torch.distributed.checkpoint`.
 
 Each process writes the parts that it holds, as safetensors files that torch's HuggingFaceStorageWriter lays out;
-nothing is pickled. A file without tensors beside them, `record.safetensors`, has what burnlike adds. On loading,
-torch's planner reads, from whichever files hold them, the parts that the module's own sharding needs.
+nothing is pickled. A file without tensors beside them, `record.safetensors`, has what burnlike adds. On loading, each
+process reads, from whichever files hold them, the parts that its own sharding needs.
 """
 
 import hashlib
@@ -14,86 +14,27 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from ..._atomic import AtomicDirectory
-from ...errors import RecordError, RecordFormatError, RecordIOError
-from ...module.torch_objects.wrappers import is_distributed
+from ...errors import RecordError, RecordIOError
+from ...module.torch_objects.wrappers import local
 from .. import metadata
-from ..bytes.budget import Budget
-from ..bytes.convert import check_kept
-from ..bytes.json_scan import texts_of
-from ..bytes.source import FileSource
 from ..dtypes import file_dtype, shown
-from ..files.sharded import DETAILS
-from ..files.stored_tensors import ShardedTensors
-from ..formats import DEFAULT_EXTENSION
+from ..formats import DETAILS
 from ..outline import Outline, TensorEntry
 from ..precision import PrecisionRule, stored_dtype_of
 from ..record import Record
-from ..recorder import Recorder, checked_precision, names_of, record_of, record_to_save
+from ..recorder import Recorder, checked_precision, converted, names_of, record_of, record_to_save
 from ..safetensors.format import build_header
-from ..safetensors.header import read_header
+from ..safetensors.parts import FILES, check_directory, read_parts
 from ..saving.writing import plain_tensor
 from ..state_dict.own_code import entries_of
 from ..state_dict.saved_forms import kept_tensors
 from .shared_directory import fingerprint, not_one_directory, not_the_same_files
 
 T = TypeVar("T")
-
-_FILES = "burnlike.files"
-_NAME_BYTES = 200
-
-
-class DistributedTensors(ShardedTensors):
-    """Name -> tensor of a directory that `DistributedRecorder` wrote; each access reads the whole tensor."""
-
-    def __init__(self, path: str, budget: Budget) -> None:
-        self._metadata = _read_metadata(path, budget)
-        super().__init__(path, self._metadata.state_dict_metadata)
-
-    def dtype(self, name: str) -> torch.dtype:
-        return self._entries[name].properties.dtype
-
-    def shape(self, name: str) -> torch.Size:
-        return self._entries[name].size
-
-    def entries(self) -> dict[str, TensorEntry]:
-        return {name: TensorEntry(name, file_dtype(self.dtype(name), name), tuple(self.shape(name))) for name in self}
-
-    def read_into(self, targets: Mapping[str, Tensor]) -> None:
-        from torch.distributed.checkpoint import state_dict_loader
-        from torch.distributed.checkpoint.api import CheckpointException
-        from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
-
-        reader = HuggingFaceStorageReader(self.path)
-        reader.read_metadata = lambda: self._metadata  # every file's header has been read
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
-                state_dict_loader.load(dict(targets), storage_reader=reader, no_dist=True)
-        except (Exception, CheckpointException) as error:  # whatever torch raises for files that are cut or gone
-            raise RecordIOError(f"{self.path}: reading failed: {error}") from error
-
-
-def _read_metadata(path: str, budget: Budget) -> Any:
-    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
-
-    if not os.path.exists(path):
-        raise RecordIOError(f"{path}: no such directory")
-    if not os.path.isfile(os.path.join(path, DETAILS)):
-        raise RecordFormatError(
-            f"{path}: expected a directory that DistributedRecorder wrote, it has no file {DETAILS}"
-        )
-    try:
-        for name in sorted(os.listdir(path)):
-            if name.endswith(DEFAULT_EXTENSION) and name != DETAILS:
-                read_header(FileSource(os.path.join(path, name), budget))  # torch's reader trusts what is there
-        return HuggingFaceStorageReader(path).read_metadata()
-    except Exception as error:
-        raise RecordFormatError(f"{path}: its files can't be read: {error}") from error
 
 
 class DistributedRecorder(Recorder):
@@ -123,7 +64,7 @@ class DistributedRecorder(Recorder):
                 tensors = {name: self._stored(names[name], it, name in kept) for name, it in record.tensors.items()}
                 taken: set[int] = set()
                 for name, tensor in tensors.items():  # safetensors' own writer takes none that share memory
-                    address = _local(tensor).untyped_storage().data_ptr()
+                    address = local(tensor).untyped_storage().data_ptr()
                     if address in taken and address:
                         tensors[name] = tensor.clone()
                     taken.add(address)
@@ -154,39 +95,16 @@ class DistributedRecorder(Recorder):
 
         Raises RecordIOError if it can't be read, RecordFormatError if it is damaged, or no such directory.
         """
-        budget = Budget(os.fspath(path))
-        tensors = DistributedTensors(os.fspath(path), budget)
-        source = FileSource(Path(path) / DETAILS, budget)
-        texts = read_header(source).metadata
-        try:
-            names = {*texts_of(texts.get(_FILES, "[]").encode(), budget, _NAME_BYTES)}
-            missing = sorted(name for name in names if not os.path.exists(os.path.join(path, name)))
-        except ValueError as error:
-            raise RecordFormatError(f"{source.path}: {_FILES} is no list of names: it {error}") from error
-        if missing:
-            raise RecordFormatError(
-                f"{source.path}: of its files, {', '.join(missing[:10])} is missing; fetch the directory again"
-            )
-        outline = metadata.decode(texts, tensors.entries(), source.path, budget)
-        budget.end()
-        return record_of(source, outline, tensors)
+        check_directory(os.fspath(path))
+        return record_of(*read_parts(os.fspath(path)))
 
     def _stored(self, names: Sequence[str], tensor: Tensor, as_it_is: bool) -> Tensor:
         """The tensor in the type that it is stored in, this process's part of it, without gaps."""
         name, tensor = names[0], tensor.detach()
-        before = _local(tensor)
-        plain_tensor(name, before)
+        plain_tensor(name, local(tensor))
         target = tensor.dtype if as_it_is else stored_dtype_of(self.precision, names, tensor.dtype)
         file_dtype(target, name)
-        if target == tensor.dtype:
-            return tensor.contiguous()
-        converted = tensor.to(target)
-        check_kept(name, before, _local(converted), self._allow_overflow)
-        return converted.contiguous()
-
-
-def _local(tensor: Any) -> Tensor:
-    return tensor.to_local() if is_distributed(tensor) else tensor
+        return converted(name, tensor, target, self._allow_overflow).contiguous()
 
 
 def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
@@ -227,7 +145,7 @@ def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor
     entries = {name: TensorEntry(name, file_dtype(it.dtype, name), tuple(it.shape)) for name, it in tensors.items()}
     outline = Outline(entries, record.ids, record.aliases, record.values, record.states, metadata=record.metadata)
     files = sorted(path.name for path in directory.iterdir())
-    head, _ = build_header((), {**metadata.encode(outline), _FILES: json.dumps(files)})
+    head, _ = build_header((), {**metadata.encode(outline), FILES: json.dumps(files)})
     (directory / DETAILS).write_bytes(head)
 
 

@@ -13,7 +13,7 @@ from ..bytes.budget import Budget
 from ..bytes.checksums import checksum_of
 from ..bytes.gzip_source import GzipSource
 from ..bytes.source import FileSource, Source
-from ..formats import Format, detect
+from ..formats import Format, detect, directory_reader
 from ..outline import Outline, StoredTensor
 from .sharded import INDEX_SUFFIX, find_record, read_sharded
 
@@ -25,6 +25,8 @@ def read_outline(
     path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None
 ) -> tuple[Source, Outline]:
     """The source without what compresses it, and all that the file holds but the values; see `open_record`."""
+    if (reader := directory_reader(path)) is not None:
+        return reader(os.fspath(path), top_level_key)
     found = find_record(path)
     if not found.endswith(INDEX_SUFFIX):
         return read_file(found, layout, top_level_key)

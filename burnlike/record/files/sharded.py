@@ -20,13 +20,8 @@ from ...module.identity.param_id import ParamId
 from ..bytes.budget import MAX_HEADER_BYTES, Budget
 from ..bytes.json_scan import NotThisError, text_map
 from ..bytes.source import FileSource, Source
-from ..formats import DEFAULT_EXTENSION, INDEX_SUFFIX
+from ..formats import DEFAULT_EXTENSION, INDEX_SUFFIX, SINGLE_NAME as SINGLE_NAME
 from ..outline import Outline, TensorEntry
-
-DETAILS = "record.safetensors"
-"""In a directory that `DistributedRecorder` wrote, the file without tensors that has what burnlike adds to torch's."""
-SINGLE_NAME = "model.safetensors"
-"""What `transformers` looks for in a directory."""
 
 _TRIES = 5
 
@@ -130,18 +125,8 @@ def find_record(path: str | os.PathLike[str]) -> str:
     found = next(filter(os.path.exists, places), None)
     if found is not None or not in_directory:
         return found or text
-    if is_distributed_record(text):
-        raise RecordIOError(f"{text}: several processes wrote this directory; burnlike.record.open_record reads it")
     raise RecordIOError(
         f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
-    )
-
-
-def is_distributed_record(path: str | os.PathLike[str]) -> bool:
-    """Whether `path` is a directory that `DistributedRecorder` wrote."""
-    files = (SINGLE_NAME, SINGLE_NAME + INDEX_SUFFIX)
-    return os.path.isfile(os.path.join(path, DETAILS)) and not any(
-        os.path.exists(os.path.join(path, name)) for name in files
     )
 
 

@@ -58,17 +58,6 @@ class StoredTensors(Mapping[str, Tensor]):
         """Read the values into `target`, which has the tensor's shape, in its type; raises RecordIOError."""
 
 
-class ShardedTensors(StoredTensors):
-    """As `StoredTensors`, of files each of which has parts of tensors: those that are wanted are read in one go."""
-
-    @abstractmethod
-    def read_into(self, targets: Mapping[str, Tensor]) -> None:
-        """Fill tensors of the right shapes, in their own types; of a DTensor, the part that this process holds."""
-
-    def copy_into(self, name: str, target: Tensor) -> None:
-        self.read_into({name: target})
-
-
 def dtype_in(tensors: Mapping[str, Tensor], name: str) -> torch.dtype:
     """The type of a tensor of a record, without reading it."""
     return tensors.dtype(name) if isinstance(tensors, StoredTensors) else tensors[name].dtype

@@ -20,8 +20,9 @@ from ..bytes.convert import pieces
 from ..bytes.side_stream import CudaSideStream
 from ..bytes.source import FileSource
 from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
-from ..files.stored_tensors import FileValues, LazyTensors, ShardedTensors, StoredTensors
+from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors
 from ..outline import StoredTensor
+from .divided import read_own_part
 from .fitting import replacing_type
 from .matching import TensorMatch
 
@@ -100,22 +101,19 @@ def _storage(tensor: Tensor) -> int:
 
 def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None:
     from_file: list[tuple[FileValues, Tensor]] = []
-    from_parts: dict[str, Tensor] = {}
     for target in targets:
         match, into = target.match, target.into.detach()
-        if isinstance(tensors, ShardedTensors) and match.values is None and match.name not in from_parts:
-            from_parts[match.name] = into
-        elif match.values is not None or not isinstance(tensors, LazyTensors) or is_distributed(into):
+        if match.values is not None or not isinstance(tensors, LazyTensors):
             values = match.in_memory(tensors)
             into.copy_(part_of(values, into) if is_distributed(into) else values)
+        elif is_distributed(into):
+            read_own_part(tensors.values_of(match.name), into)
         elif into.is_conj() or into.is_neg():  # what its bytes are is not what it is
             into.copy_(tensors[match.name])
         elif type(into) is Tensor and into.layout == torch.strided and into.device.type in ("cpu", "cuda"):
             from_file.append((tensors.values_of(match.name), into))
         else:
             tensors.copy_into(match.name, into)
-    if isinstance(tensors, ShardedTensors):
-        tensors.read_into(from_parts)
     from_file.sort(key=lambda it: it[0].entry.start)
     read_all([it for it in from_file if it[1].device.type == "cpu"])
     for device in {into.device for _, into in from_file if into.device.type != "cpu"}:

@@ -171,6 +171,6 @@ class _Reader(_Unpickler):
 
 def _key(key: Any) -> Any:
     """A key of a map; an Opaque in place of what is no text and no integer."""
-    if isinstance(key, str) or (type(key) is int and key.bit_length() <= MAX_INT_BITS):
+    if isinstance(key, str | Opaque) or (type(key) is int and key.bit_length() <= MAX_INT_BITS):
         return key
     return Opaque(Symbol("builtins", type(key).__name__))

@@ -1,0 +1,230 @@
+"""Directories of torch.distributed.checkpoint: read without running anything, and written for torch."""
+
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from burnlike.cli.main import main
+from burnlike.errors import ArgumentError, RecordFormatError, RecordIOError
+from burnlike.record import BFloat16Precision, DcpRecorder, Record, load, open_record, verify
+
+from ..processes import assert_succeed, launched
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:torch.distributed is disabled")]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What processes saved by torch, divided in several ways; and the same whole."""
+    folder = tmp_path_factory.mktemp("dcp")
+    logs = [folder / f"{rank}.log" for rank in range(4)]
+    assert_succeed(launched(["-m", "tests.record.dcp_worker", str(folder)], logs), logs)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that one process saved."""
+    import torch.distributed.checkpoint as dcp
+
+    path = tmp_path_factory.mktemp("one") / "saved"
+    torch.manual_seed(2)
+    content = {"model": nn.Linear(3, 2).state_dict(), "step": 7, "half": torch.ones(3, dtype=torch.bfloat16)}
+    dcp.save({**content, "rng": torch.get_rng_state()}, checkpoint_id=path)
+    return path
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes() if tensor.ndim else bits(tensor.view(1))
+
+
+def test_parts_of_several_processes_are_read_to_the_bit(saved: Path) -> None:
+    record, expected = open_record(saved / "saved"), load_file(saved / "whole.safetensors")
+    assert record.tensors.keys() == expected.keys()
+    for name, it in expected.items():
+        assert (record.tensors[name].dtype, bits(record.tensors[name])) == (it.dtype, bits(it)), name
+    assert record.values["steps"] == 3
+    assert record.values["about"] == {"names": ["a", None, 2.5]}
+    assert record.values["optimizer"]["param_groups"]["0"]["lr"] == 0.1
+    assert verify(saved / "saved") == len(expected)
+
+
+def test_parts_in_safetensors_files_are_read_to_the_bit(saved: Path) -> None:
+    record, expected = open_record(saved / "parts"), load_file(saved / "whole.safetensors")
+    assert record.tensors.keys() == {name for name in expected if not name.startswith("optimizer")}
+    for name, it in record.tensors.items():
+        assert bits(it) == bits(expected[name]), name
+
+
+def test_commands_convert_and_show_it(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.safetensors"
+    options = ["--top-level-key", "model", "--precision", "bf16"]
+    assert main(["convert", str(saved / "saved"), str(out), *options]) == 0
+    expected = load_file(saved / "whole.safetensors")
+    found = load_file(out)
+    assert set(found) == {name.removeprefix("model.") for name in expected if name.startswith("model.")}
+    for name, it in found.items():
+        assert torch.equal(it, expected[f"model.{name}"].bfloat16())
+    capsys.readouterr()
+    assert main(["inspect", str(saved / "saved")]) == 0
+    shown = capsys.readouterr().out
+    assert "model.0.weight" in shown
+    assert "[8, 6]" in shown
+    assert "dcp" in shown
+
+
+def test_it_loads_into_a_module(saved: Path) -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 6), nn.Linear(6, 3))
+    report = load(model, saved / "saved", top_level_key="model")
+    expected = load_file(saved / "whole.safetensors")
+    assert len(report.applied) == 6
+    for name, it in model.state_dict().items():
+        assert torch.equal(it, expected[f"model.{name}"])
+
+
+def test_what_is_written_torch_loads(one: Path, tmp_path: Path) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    record = open_record(one)
+    assert main(["convert", str(one), str(tmp_path / "again.dcp")]) == 0
+    target: dict[str, Any] = {"model": nn.Linear(3, 2).state_dict(), "step": 0, "half": torch.zeros(3).bfloat16()}
+    dcp.load(target, checkpoint_id=tmp_path / "again.dcp")
+    assert target["step"] == 7
+    assert torch.equal(target["half"], torch.ones(3).bfloat16())
+    assert torch.equal(target["model"]["weight"], record.tensors["model.weight"])
+    again = open_record(tmp_path / "again.dcp")
+    assert again.values == record.values
+    assert {name: bits(it) for name, it in again.tensors.items()} == {n: bits(it) for n, it in record.tensors.items()}
+    with pytest.raises(RecordIOError, match="exists; choose another name"):
+        DcpRecorder().save(record, tmp_path / "again.dcp")
+
+
+def test_ids_ties_and_precision_come_back(tmp_path: Path) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    record = Record.of(model)
+    DcpRecorder(BFloat16Precision).save(record, tmp_path / "tied")
+    again = DcpRecorder().load(tmp_path / "tied")
+    assert (again.ids, again.aliases) == (record.ids, record.aliases)
+    assert again.tensors["0.weight"].dtype == torch.bfloat16
+    target = {name: torch.zeros(it.shape, dtype=torch.bfloat16) for name, it in model.state_dict().items()}
+    dcp.load(target, checkpoint_id=tmp_path / "tied")
+    assert torch.equal(target["1.weight"], model[0].weight.detach().bfloat16())
+
+
+class Hostile:
+    def __reduce__(self) -> Any:
+        return (exec, ("import pathlib; pathlib.Path('ran').touch()",))
+
+
+def damaged(one: Path, to: Path) -> Path:
+    shutil.copytree(one, to)
+    return to
+
+
+def test_nothing_in_a_directory_is_run(one: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    monkeypatch.chdir(tmp_path)
+    path = damaged(one, tmp_path / "x")
+    (path / ".metadata").write_bytes(pickle.dumps(Hostile()))
+    with pytest.raises(RecordFormatError, match="expected the metadata of torch"):
+        open_record(path)
+    with pytest.warns(UserWarning, match="torch.distributed is disabled"):
+        dcp.save({"own": Hostile(), "weight": torch.ones(2)}, checkpoint_id=tmp_path / "y", no_dist=True)
+    record = open_record(tmp_path / "y")
+    assert record.metadata == {"dcp.skipped": "own"}
+    assert torch.equal(record.tensors["weight"], torch.ones(2))
+    assert not (tmp_path / "ran").exists()
+
+
+def changed(path: Path, change: Any) -> Path:
+    with open(path / ".metadata", "rb") as file:
+        content = pickle.load(file)
+    change(content)
+    (path / ".metadata").write_bytes(pickle.dumps(content))
+    return path
+
+
+def test_damaged_directories_are_refused(one: Path, tmp_path: Path) -> None:
+    def place(content: Any, **values: Any) -> None:
+        for it in content.storage_data.values():
+            vars(it).update(values)
+
+    def lose_part(content: Any) -> None:
+        content.state_dict_metadata["model.weight"].chunks.clear()
+
+    cases = [
+        (lambda content: place(content, relative_path="../secret.distcp"), "expected one in the directory itself"),
+        (lambda content: place(content, relative_path="__1_0.distcp"), "no such file"),
+        (lambda content: place(content, length=1 << 40), "truncated"),
+        (lambda content: place(content, transform_descriptors=["zstd"]), "compressed or changed by an extension"),
+        (lambda content: content.storage_data.clear(), "does not say where"),
+        (lose_part, "has 0 of 6 elements in its files"),
+    ]
+    for number, (change, message) in enumerate(cases):
+        with pytest.raises((RecordFormatError, RecordIOError), match=message):
+            open_record(changed(damaged(one, tmp_path / str(number)), change))
+    with pytest.raises(ArgumentError, match="expected a key among 'model', 'step'"):
+        open_record(one, top_level_key="modle")
+    cut = damaged(one, tmp_path / "cut")
+    (cut / "__0_0.distcp").write_bytes((one / "__0_0.distcp").read_bytes()[:-300])
+    with pytest.raises(RecordFormatError, match="truncated"):
+        open_record(cut)
+    flipped = damaged(one, tmp_path / "flipped")
+    data = bytearray((flipped / "__0_0.distcp").read_bytes())
+    weight = open_record(one).tensors["model.weight"]
+    at = data.index(bits(weight))
+    data[at] ^= 1
+    (flipped / "__0_0.distcp").write_bytes(data)
+    with pytest.raises(RecordFormatError, match="are not those that were saved"):
+        _ = open_record(flipped).tensors["model.weight"]
+    half = damaged(one, tmp_path / "half")
+    (half / ".metadata").write_bytes((one / ".metadata").read_bytes()[:-20])
+    with pytest.raises(RecordFormatError, match="its pickle is damaged"):
+        open_record(half)
+
+
+def test_every_cut_of_the_metadata_is_an_error_of_its_own(one: Path, tmp_path: Path) -> None:
+    data = (one / ".metadata").read_bytes()
+    path = damaged(one, tmp_path / "x")
+    for at in range(0, len(data), 97):
+        changed_data = bytearray(data)
+        changed_data[at] ^= 0x55
+        (path / ".metadata").write_bytes(changed_data)
+        try:
+            _ = [*open_record(path).tensors.values()]
+        except (RecordFormatError, RecordIOError):
+            continue
+
+
+def test_inspect_does_not_load_torch(one: Path) -> None:
+    code = (
+        "import sys; from burnlike.cli.main import main; main(['inspect', sys.argv[1], '--verify']);"
+        " assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(one)], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_large_tensor_is_converted_in_bounded_memory(tmp_path: Path) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    with pytest.warns(UserWarning, match="torch.distributed is disabled"):
+        dcp.save({"large": torch.zeros(64 << 20)}, checkpoint_id=tmp_path / "large", no_dist=True)
+    code = (
+        "import sys, resource; from burnlike.cli.main import main; import burnlike.record, torch, burnlike.ops;"
+        " before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
+        " assert main(['convert', sys.argv[1], sys.argv[2], '--precision', 'bf16']) == 0;"
+        " grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before; assert grown < 100 << 10, grown"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "large"), str(tmp_path / "x.safetensors")], check=True)
