@@ -5,6 +5,9 @@ Each is read when asked for, so that a test may set it; none changes what a prog
 
 import contextlib
 import os
+import re
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -66,14 +69,14 @@ def distributed_job() -> str | None:
     known = os.environ.get
     if known("TORCHELASTIC_RUN_ID") and _number("WORLD_SIZE") > 1:
         return _rendezvous("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT")
-    # Of a step, which srun starts: the job's own script runs one program after the other.
-    if _number("SLURM_STEP_NUM_TASKS") > 1:
+    if _decimal(_of_srun().get("WORLD_SIZE", "")) > 1:
         return f"slurm {known('SLURM_JOB_ID')} {known('SLURM_STEP_ID')}"
     parent = multiprocessing.parent_process()
     # A spawned process imports its parent's `__main__`, and models made there, before it knows its parent as such.
     if parent is not None or getattr(multiprocessing.current_process(), "_inheriting", False):
         return _process(getattr(parent, "pid", None) or os.getppid())
-    if known("MASTER_ADDR") and _number("WORLD_SIZE") > 1:
+    found = rendezvous()
+    if "MASTER_ADDR" in found and _decimal(found.get("WORLD_SIZE", "")) > 1:
         return _rendezvous()
     return None
 
@@ -84,12 +87,78 @@ def number_of_ranks() -> int:
     A script of SLURM's that was not started by srun has the number 0, whatever `SLURM_NTASKS` says.
     """
     sizes = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-    return max(1, *map(_number, sizes), 1 + _number("SLURM_PROCID"))
+    known = _decimal(rendezvous().get("WORLD_SIZE", ""))
+    return max(1, known, *map(_number, sizes), 1 + _number("SLURM_PROCID"))
+
+
+_RENDEZVOUS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK")
+_FIRST_PORT, _PORTS = 15_000, 15_000
+"""Ports below those that systems give to connections by themselves."""
+
+
+def rendezvous() -> dict[str, str]:
+    """How the ranks of a job find each other, in torchrun's names; only what is known.
+
+    What is set under these names comes first, as torchrun sets all of them and a user some. The rest is what srun says,
+    or mpirun where all of its ranks are on one machine.
+    """
+    found = {name: value for name in _RENDEZVOUS if (value := os.environ.get(name))}
+    return {**(_of_srun() or _of_mpirun()), **found}
+
+
+def _of_srun() -> dict[str, str]:
+    """What srun says; nothing in the job's own script, which has a number of tasks too, and runs once."""
+    known = os.environ.get
+    is_step = any(known(it) for it in ("SLURM_STEP_NODELIST", "SLURM_STEP_NUM_TASKS")) or _number("SLURM_PROCID")
+    if not is_step:
+        return {}
+    job = (_number("SLURM_JOB_ID") + 1_009 * _number("SLURM_STEP_ID")) % _PORTS
+    return _known(
+        RANK=known("SLURM_PROCID"),
+        WORLD_SIZE=known("SLURM_STEP_NUM_TASKS") or known("SLURM_NTASKS"),
+        LOCAL_RANK=known("SLURM_LOCALID"),
+        MASTER_ADDR=first_host(known("SLURM_STEP_NODELIST", "")),
+        MASTER_PORT=str(_FIRST_PORT + job) if known("SLURM_JOB_ID") else None,
+    )
+
+
+def _of_mpirun() -> dict[str, str]:
+    """What mpirun says: of Open MPI, or of MPICH and its relatives."""
+    known = os.environ.get
+    for rank, size, local_rank, local_size in (
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ):
+        if not known(size):
+            continue
+        found = _known(RANK=known(rank), WORLD_SIZE=known(size), LOCAL_RANK=known(local_rank) or known(rank))
+        if known(local_size, known(size)) != known(size):
+            return found  # several machines, and nothing says which is the first
+        job = known("PMIX_NAMESPACE") or known("PMI_JOBID") or _process(os.getppid())
+        port = _FIRST_PORT + zlib.crc32(job.encode()) % _PORTS
+        return {**found, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return {}
+
+
+def first_host(nodes: str) -> str:
+    """The first of a list of nodes as SLURM writes it.
+
+    Example:
+        >>> first_host("gpu[03-07,11],login"), first_host("rack[1-2]node[4,6]"), first_host("one,two")
+        ('gpu03', 'rack1node4', 'one')
+    """
+    first = re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes)
+    return re.sub(r"\[(\w*)[^\]]*\]", r"\1", first[0] if first else "")
+
+
+def _known(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value}
 
 
 def rendezvous_lacks() -> list[str]:
-    """Which of the variables are not set by which the ranks of a job find each other, as torchrun sets them."""
-    return [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
+    """Which of torchrun's variables are not known by which the ranks of a job find each other."""
+    found = rendezvous()
+    return [name for name in _RENDEZVOUS[:4] if name not in found]
 
 
 def runs_in_slurm() -> bool:
@@ -97,14 +166,43 @@ def runs_in_slurm() -> bool:
     return any(name in os.environ for name in ("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID"))
 
 
+def slurm_job() -> str | None:
+    """The job of SLURM that this process is part of; it keeps its number where it is put into the queue again."""
+    return os.environ.get("SLURM_JOB_ID") or None
+
+
+def requeued() -> str | None:
+    """The job of SLURM, if it was in the queue before and has begun to run once more."""
+    return slurm_job() if _number("SLURM_RESTART_COUNT") else None
+
+
 def global_rank() -> int:
     """The number of this process among all of one launcher; 0 without one."""
-    return _number("RANK")
+    return _decimal(rendezvous().get("RANK", ""))
 
 
 def local_rank() -> int:
     """The number of this process among those of one launcher on this machine; 0 without one."""
-    return _number("LOCAL_RANK")
+    return _decimal(rendezvous().get("LOCAL_RANK", ""))
+
+
+def logs_dir() -> Path | None:
+    """`BURNLIKE_LOGS`: the folder for what each rank prints, set by `burnlike launch`; None without it."""
+    return Path(found) if (found := os.environ.get("BURNLIKE_LOGS")) else None
+
+
+@contextlib.contextmanager
+def children_know(**variables: str) -> Iterator[None]:
+    """Processes that are started within the `with` block have these variables; those that are set already stay."""
+    before = {name: os.environ.get(name) for name in variables}
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
 
 
 def restart_count() -> int:
@@ -112,16 +210,25 @@ def restart_count() -> int:
     return _number("TORCHELASTIC_RESTART_COUNT")
 
 
+def launcher_has_store() -> bool:
+    """Whether the ranks' store is one of torchrun's, which stays when it starts the ranks again."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
 def _rendezvous(*more: str) -> str:
-    names = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", *more)
-    common = [os.environ.get(name, "") for name in names]
+    found = rendezvous()
+    common = [found.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")]
+    common += [os.environ.get(name, "") for name in more]
     if _number("LOCAL_WORLD_SIZE") == _number("WORLD_SIZE"):  # one machine: all ranks have one parent
         common.append(_process(os.getppid()))
     return " ".join(common)
 
 
 def _number(name: str) -> int:
-    text = os.environ.get(name, "")
+    return _decimal(os.environ.get(name, ""))
+
+
+def _decimal(text: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 

@@ -26,6 +26,7 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("train", ".train", "train a model from a YAML config"),
+    Command("launch", ".launch", "train with several processes, on one machine or on each of several"),
     Command("evaluate", ".evaluate", "measure the model of a run: loss and metrics on a part of the data"),
     Command("predict", ".predict", "say what the model of a run makes of new inputs"),
     Command("generate", ".generate", "let the language model of a run write text"),

@@ -29,7 +29,7 @@ class DataLoader(Generic[Item, Batch]):
     step only.
 
     Several ranks, with a loader each, see together what one process with batches of `world_size * batch_size` sees.
-    Each takes an equal share of such a batch; a last batch that can't be divided is split as evenly as possible.
+    Each takes an equal share of such a batch; a batch that can't be divided is split as evenly as possible.
 
     Example:
         >>> import torch
@@ -65,6 +65,7 @@ class DataLoader(Generic[Item, Batch]):
         rank: int = 0,
         world_size: int = 1,
         accumulation_steps: int = 1,
+        joined_batch_size: int | None = None,
         fingerprint: str | None = None,
         drop_last: bool = False,
         sampling: Sampling = "all",
@@ -86,6 +87,7 @@ class DataLoader(Generic[Item, Batch]):
             world_size: how many these are.
             accumulation_steps: how many batches an optimizer step takes: a position saved at the end of a step is
                 also one of batches that are divided otherwise.
+            joined_batch_size: items of a batch of all ranks together; None is `world_size * batch_size`.
             fingerprint: a hash of the data, where the dataset has none.
             drop_last: whether an epoch that is one pass leaves out a last batch that is smaller.
             sampling: `all`: a pass has each item once. `balanced`: it has each class equally often, by a seed.
@@ -102,6 +104,7 @@ class DataLoader(Generic[Item, Batch]):
             ("num_workers", num_workers, 0),
             ("world_size", world_size, 1),
             ("accumulation_steps", accumulation_steps, 1),
+            ("joined_batch_size", joined_batch_size, 1),
         ):
             if value is not None and value < least:
                 raise ValueError(f"expected {name} >= {least}, got {value}")
@@ -118,6 +121,7 @@ class DataLoader(Generic[Item, Batch]):
         self.rank = rank
         self.world_size = world_size
         self.accumulation_steps = accumulation_steps
+        self.joined_batch_size = joined_batch_size
         self.fingerprint = fingerprint
         self.drop_last = drop_last
         self.sampling: Sampling = sampling
@@ -145,7 +149,7 @@ class DataLoader(Generic[Item, Batch]):
     @property
     def _joined(self) -> int:
         """Items of the batches of all ranks together."""
-        return self.batch_size * self.world_size
+        return self.joined_batch_size or self.batch_size * self.world_size
 
     def __iter__(self) -> Iterator[Batch]:
         """The batches that are left of the current epoch; the position moves on before each is handed out.
@@ -218,6 +222,7 @@ class DataLoader(Generic[Item, Batch]):
                 f"the saved loader position is one of other batches: a step took {before['batch_size']} items,"
                 f" and would take {now['batch_size']} now: batch_size {self.batch_size} x processes {self.world_size} x"
                 f" accumulation_steps {own_times}; choose these so that a step takes as many as before"
+                f"{_as_before(before['batch_size'], self._joined)}"
             )
         old_data, data = ([it.get(name) for name in ("num_items", "fingerprint")] for it in (before, now))
         if old_data != data:
@@ -297,3 +302,9 @@ class DataLoader(Generic[Item, Batch]):
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
         return order[start:stop].tolist()
+
+
+def _as_before(items: int, joined: int) -> str:
+    """How a step takes so many items, where batches of all ranks have `joined`."""
+    steps = "" if items % joined else f" accumulation_steps: {items // joined}, or"
+    return f":{steps} global_batch_size: {items}"

@@ -249,9 +249,9 @@ def test_processes_that_can_not_find_each_other_are_refused_before_anything_is_d
     for more in ([], ["--resume", "runs/small"]):
         message = fails(capsys, config, "--set", "distributed.strategy=ddp", *more)
         assert "distributed.strategy: ddp" in message
-        assert ("srun --ntasks-per-node=1 torchrun" if "SLURM_NTASKS" in launcher else "torchrun --nproc") in message
+        assert ("srun --ntasks=2 burnlike train" if "SLURM_NTASKS" in launcher else "burnlike launch CONFIG") in message
         if launcher.get("SLURM_PROCID") == "1":
-            assert "RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT are not set" in message
+            assert "(MASTER_ADDR, MASTER_PORT are not known)" in message
     assert not Path("runs").exists()
 
 

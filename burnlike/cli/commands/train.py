@@ -13,6 +13,8 @@ from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
 from burnlike.train.job.configs import TrainConfig
+from burnlike.train.job.launching import begun_run
+from burnlike.train.job.rank_logs import print_to_log
 from burnlike.train.job.resuming import check_resumable
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 
@@ -46,17 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train; 0 when done, 130, 143 or 138 when stopped by SIGINT, SIGTERM or SIGUSR1 after a checkpoint was written."""
+    """Train; 0 when done, 130, 143 or 138 when stopped by SIGINT, SIGTERM or SIGUSR1 after a checkpoint was written.
+
+    A launcher would start processes again that end with another status than 0: `burnlike launch` asks for 0.
+    """
     from burnlike.train.learner.stopping import EarlySignals
 
     with EarlySignals():
-        return _run(args)
+        return _run(args, is_launched=print_to_log())
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
     shorten_spinning()
     keep_freed_memory()
-    file, resumed = _paths(args)
+    file, resumed = paths_of_run(args)
     registry.import_modules(args.imports)
     overrides = overrides_of(args)
     if args.find is not None:
@@ -65,6 +70,8 @@ def _run(args: argparse.Namespace) -> int:
         raise ArgumentError("--out is for --find; a run goes to --run-dir DIR")
     if args.sweeps:
         return _sweep(args, file, resumed, overrides)
+    if resumed is None and (begun := begun_run(args.run_dir, RUNS, file.stem)):
+        resumed = str(begun)
     config = TrainConfig.load(file, overrides)
     if config.distributed.is_single and (ranks := number_of_ranks()) > 1:
         raise ArgumentError(
@@ -107,6 +114,8 @@ def _run(args: argparse.Namespace) -> int:
                         renderer.note(line)
                 result = job.run(directory, renderer, interrupter)
             except Interrupted as stop:
+                if is_launched:
+                    return 0
                 if directory.config.exists() and job.parallel.is_main:
                     words = _repeated(("--import", args.imports))
                     renderer.note(f"stopped by {stop}; go on with: {_resuming(directory.path, *words)}")
@@ -168,7 +177,7 @@ def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides:
     return 2 if any(isinstance(result, BurnlikeError) for _, result in results) else 0
 
 
-def _paths(args: argparse.Namespace) -> tuple[Path, str | None]:
+def paths_of_run(args: argparse.Namespace) -> tuple[Path, str | None]:
     """The config's file, and the run to resume: a directory, `_NEWEST`, or None to start one."""
     file, resumed, place = args.file, args.resume, args.run_dir
     if file is None and resumed and Path(resumed).is_file():

@@ -217,7 +217,7 @@ def _line(sizes: Sequence[BatchSize]) -> tuple[float, float]:
 
 def _divided(config: TrainConfig, largest: int) -> tuple[int, int]:
     """The largest batch that fits and with which a step has as many items as the config says, and its number."""
-    items = config.training.batch_size * config.training.accumulation_steps
+    items = config.training.items_per_step
     size = max(it for it in range(1, min(items, largest) + 1) if items % it == 0)
     return size, items // size
 

@@ -84,9 +84,11 @@ class Job:
         if has_adapters(self.model) and has_base and config.init_from is None and not self.parallel.is_sharded:
             note_base(self.model)
         self.task.try_out(self.model)
-        training = config.training
+        training = self.training = config.training.divided(self.parallel.data_size)
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
         of_training: dict[str, Any] = {"drop_last": training.drop_last, "sampling": training.sampling}
+        if (items := config.training.global_batch_size) is not None:
+            of_training["joined_batch_size"] = items // training.accumulation_steps
         self.train_loader = self._loader(self.data.train, batches, **of_training)
         n_batches = -(-len(self.data.valid) // (training.batch_size * self.parallel.data_size))
         is_partial = training.validation_steps is not None and training.validation_steps < n_batches
@@ -119,9 +121,11 @@ class Job:
             lines.append(
                 f"          {len(unreadable):,} rows that can't be read are left out, the first: {unreadable[0]}"
             )
-        training = self.config.training
+        training = self.training
         factors = (training.accumulation_steps, self.parallel.data_size)
         items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"
+        if (whole := self.config.training.global_batch_size) is not None:
+            items = f"{whole} items (at most {items} at a time)"
         lines.append(f"training  {self.total_steps} steps of {items} in {training.epochs} epochs")
         return lines
 
@@ -134,7 +138,7 @@ class Job:
             steps_per_epoch=steps_per_epoch,
             rank=self.parallel.data_rank,
             world_size=self.parallel.data_size,
-            accumulation_steps=self.config.training.accumulation_steps,
+            accumulation_steps=self.training.accumulation_steps,
             fingerprint=getattr(self.data, "fingerprint", None),
             **options,
         )
@@ -161,7 +165,7 @@ class Job:
             learning = self.learner.fit(
                 self.train_loader,
                 self.valid_loader,
-                self.config.training,
+                self.training,
                 metrics_log=MetricsLog(run.metrics),
                 checkpointer=checkpointer,
                 renderer=renderer,

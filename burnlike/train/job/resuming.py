@@ -34,7 +34,7 @@ MAY_CHANGE = (
 """Fields that a resumed run may have other values of, beside those that name files: files may have moved, and their
 content is compared when they are read."""
 
-_BATCHES = ("training.batch_size", "training.accumulation_steps")
+_BATCHES = ("training.batch_size", "training.accumulation_steps", "training.global_batch_size")
 """Fields that make an optimizer step's number of items, with the number of processes."""
 
 
@@ -51,7 +51,7 @@ def check_resumable(before: TrainConfig, now: TrainConfig, run: str, said: Seque
     changes = _changes(_plain(before), _plain(now), "")
     files = dict(file_fields(before)).keys() & dict(file_fields(now)).keys()
     # Batches may be of another size where a step still takes as many items, or may do so.
-    items = [it.training.batch_size * it.training.accumulation_steps for it in (before, now)]
+    items = [it.training.items_per_step for it in (before, now)]
     is_single = before.distributed.is_single and now.distributed.is_single
     may_divide_otherwise = items[0] == items[1] or not is_single
     allowed = (*MAY_CHANGE, *files, *(_BATCHES if may_divide_otherwise else ()))

@@ -44,7 +44,7 @@ def batches_of_steps(job: Job) -> Iterator[list[Any]]:
     while True:
         for batch in job.train_loader:
             batches.append(batch)
-            if len(batches) == job.config.training.accumulation_steps:
+            if len(batches) == job.training.accumulation_steps:
                 yield batches
                 batches = []
         if batches:  # the last step of an epoch takes what is left

@@ -96,6 +96,9 @@ class TrainingConfig(Config):
         batch_size: items of a batch.
         accumulation_steps: batches whose gradients are accumulated for one optimizer step, as if they were one batch:
             each item, such as a token, has the same weight. An epoch's last step takes what is left.
+        global_batch_size: items of an optimizer step, of all processes together, however many these are: they follow
+            `batch_size` as the largest batch of one, and `accumulation_steps` from both. None: the items of a step are
+            processes x batch_size x accumulation_steps.
         steps_per_epoch: optimizer steps of an epoch; None takes every item once.
         validation_steps: batches of the validation after each epoch; None takes all, as the one at the end always does.
         drop_last: leave out the last batch of an epoch that takes every item once, if it is smaller.
@@ -124,6 +127,7 @@ class TrainingConfig(Config):
     epochs: Count = 1
     batch_size: Annotated[int, Meta(ge=1), _BATCH] = 32
     accumulation_steps: Count = 1
+    global_batch_size: Count | None = None
     steps_per_epoch: Count | None = None
     validation_steps: Count | None = None
     drop_last: bool = False
@@ -145,15 +149,32 @@ class TrainingConfig(Config):
     train_metrics: bool = False
 
     def validate(self) -> Iterable[tuple[str, str]]:
+        if self.global_batch_size is not None and self.accumulation_steps > 1:
+            yield "accumulation_steps", "follows from global_batch_size and batch_size; leave it out"
         if self.early_stopping is not None and self.early_stopping.warmup_epochs >= self.epochs:
             yield (
                 "early_stopping.warmup_epochs",
                 f"expected less than the {self.epochs} epochs of the training, got {self.early_stopping.warmup_epochs}",
             )
 
+    @property
+    def items_per_step(self) -> int:
+        """Items of an optimizer step, of one process where no global size is said."""
+        return self.global_batch_size or self.batch_size * self.accumulation_steps
+
+    def divided(self, processes: int) -> Self:
+        """The same for so many processes with items of their own: with the `accumulation_steps` that the global size
+        needs, the fewest with which no process has a larger batch than `batch_size`.
+        """
+        if (items := self.global_batch_size) is None:
+            return self
+        steps = next(it for it in range(1, items + 1) if items % it == 0 and items <= self.batch_size * it * processes)
+        return self.replace(accumulation_steps=steps, global_batch_size=None)
+
     def batches_of(self, items: int) -> int:
         """Batches of an epoch that takes each item once, of a single process."""
-        return items // self.batch_size if self.drop_last else -(-items // self.batch_size)
+        size = self.global_batch_size or self.batch_size
+        return items // size if self.drop_last else -(-items // size)
 
     def steps_of(self, batches: int) -> int:
         return -(-batches // self.accumulation_steps)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import __version__
 from ..._atomic import replace_file
-from ..._env import without_transports
+from ..._env import slurm_job, without_transports
 from ..._regular_file import read_regular
 
 ENVIRONMENT_NAME = "environment.json"
@@ -24,8 +24,8 @@ _GIT_TIMEOUT_S = 5
 def environment() -> dict[str, Any]:
     """The versions, devices and so on of this process, as plain values.
 
-    `started` is ISO 8601 in UTC, `cuda` a version or None; `git` has `commit` and `is_dirty` of the working directory,
-    or is None outside of a repository or without git.
+    `started` is ISO 8601 in UTC, `cuda` a version or None, `job` one of SLURM or None; `git` has `commit` and
+    `is_dirty` of the working directory, or is None outside of a repository or without git.
     """
     import torch
 
@@ -41,6 +41,7 @@ def environment() -> dict[str, Any]:
         "torch": str(torch.__version__),
         "platform": f"{platform.system()} {platform.machine()}",
         "host": platform.node(),
+        "job": slurm_job(),
         "cpu": next(filter(None, models), platform.processor()),
         "threads": torch.get_num_threads(),
         "cuda": torch.version.cuda,
@@ -87,8 +88,16 @@ def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
     if not isinstance(before, dict):
         replace_file(path, json.dumps(now, indent=2).encode() + b"\n")
         return {}
-    same = ("started", "command")
+    same = ("started", "command", "job")
     return {name: (before.get(name), it) for name, it in now.items() if name not in same and before.get(name) != it}
+
+
+def job_of_run(run: Path) -> str | None:
+    """The job of SLURM that a run was begun by, as far as its files say."""
+    try:
+        return json.loads(read_regular(run / ENVIRONMENT_NAME)).get("job")
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return None
 
 
 def git_state(directory: Path) -> dict[str, Any] | None:

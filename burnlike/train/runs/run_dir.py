@@ -130,10 +130,15 @@ def next_directory(root: Path, name: str) -> Path:
 
 def newest_directory(root: Path, name: str) -> Path:
     """The last of the directories that `next_directory` made."""
-    runs = _runs(root, name)
+    runs = runs_of(root, name)
     if not runs:
         raise CheckpointError(f"there is no run of {name} in {root}/; leave out --resume to start one")
-    return max(runs)[1]
+    return runs[-1]
+
+
+def runs_of(root: Path, name: str) -> list[Path]:
+    """The directories that `next_directory` made, the first first."""
+    return [path for _, path in sorted(_runs(root, name))]
 
 
 def _runs(root: Path, name: str) -> list[tuple[int, Path]]:

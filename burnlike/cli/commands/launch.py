@@ -1,0 +1,121 @@
+"""`burnlike launch CONFIG --nproc N`: `burnlike train` in several processes, by torch's launcher."""
+
+import argparse
+import signal
+
+import burnlike.config.registry as registry
+from burnlike.errors import ArgumentError
+from burnlike.train.job.configs import TrainConfig
+from burnlike.train.job.launching import LOGS_NAME, Amount, check_processes, elastic_overrides, run_of
+from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
+
+from ..config_options import overrides_of
+from ..run_options import RUNS
+from ..tables import say, shell_word
+from . import train
+
+_RESTARTS_OF_A_RANGE = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "processes on this machine; MIN:MAX: the most at first, and fewer where some are killed"
+    parser.add_argument("--nproc", type=_amount, required=True, metavar="N|MIN:MAX", help=text)
+    text = "machines, on each of which this command is given (default: 1); MIN:MAX: any number between"
+    parser.add_argument("--nnodes", type=_amount, default=Amount(1, 1), metavar="N|MIN:MAX", help=text)
+    text = "with --nnodes: where the launchers meet; HOST is one of the machines"
+    parser.add_argument("--rdzv-endpoint", metavar="HOST:PORT", help=text)
+    text = "with --nnodes: a name of this job for the launchers (default: that of the run's directory)"
+    parser.add_argument("--rdzv-id", metavar="NAME", help=text)
+    text = "with --nnodes: more of torchrun's --rdzv-conf, such as join_timeout=600,last_call_timeout=30"
+    parser.add_argument("--rdzv-conf", default={}, type=_pairs, metavar="KEY=VALUE,...", help=text)
+    parser.add_argument(
+        "--local-addr", metavar="HOST", help="with --nnodes: the address of this machine for the others"
+    )
+    text = (
+        "how often to start again from the last checkpoint after a process has failed (default: 0; with MIN:MAX:"
+        f" {_RESTARTS_OF_A_RANGE})"
+    )
+    parser.add_argument("--max-restarts", type=_count, metavar="N", help=text)
+    train.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Launch; 0 when done, 128 + the signal when stopped by one after a checkpoint was written."""
+    if args.find is not None or args.sweeps:
+        raise ArgumentError("--find and --sweep work in one process: use `burnlike train` for them")
+    if args.out is not None:
+        raise ArgumentError("--out is for `burnlike train --find`; a run goes to --run-dir DIR")
+    file, resumed = train.paths_of_run(args)
+    registry.import_modules(args.imports)
+    config = TrainConfig.load(file, overrides_of(args))
+    counts = check_processes(config, args.nproc, args.nnodes)
+    machines = _check_machines(args)
+    run = run_of(resumed, args.run_dir, RUNS, file.stem, is_shared=args.nnodes.most > 1)
+    more = elastic_overrides(config, counts, run)
+    options = _options(args, more)
+    command = ["-m", "burnlike", "train", *([str(args.file)] if args.file else []), "--resume", str(run), *options]
+    # torch is loaded only now, so that a wrong file is told at once
+    from burnlike.train.job.agent import Agent, Machines
+
+    is_range = args.nproc.is_range or args.nnodes.is_range
+    restarts = args.max_restarts
+    if restarts is None:
+        restarts = _RESTARTS_OF_A_RANGE if is_range else 0
+    say(f"launch    {args.nproc} processes{f' on each of {args.nnodes} nodes' * machines}, logs in {run / LOGS_NAME}")
+    place = Machines(
+        nodes=args.nnodes,
+        endpoint=args.rdzv_endpoint or "localhost:0",
+        job=args.rdzv_id or run.resolve().name,
+        local_address=args.local_addr if machines else "localhost",
+        options=args.rdzv_conf,
+    )
+    Agent(command, run / LOGS_NAME, place).run(args.nproc, counts, restarts)
+    end = read_log(run / LOG_NAME)
+    if end.ending != STOPPED:
+        return 0
+    words = ["burnlike", "launch", "--nproc", str(args.nproc), *_of_machines(args), "--resume", str(run)]
+    say(f"stopped by {end.reason}; go on with: {' '.join(map(shell_word, words))}")
+    return 128 + getattr(signal, end.reason, signal.SIGINT)
+
+
+def _check_machines(args: argparse.Namespace) -> bool:
+    """Whether there are several machines; an ArgumentError where the options don't fit one another."""
+    several = args.nnodes.most > 1
+    if several and not args.rdzv_endpoint:
+        raise ArgumentError(
+            "--nnodes: expected --rdzv-endpoint HOST:PORT, where the launchers meet; HOST is one of the machines"
+        )
+    return several
+
+
+def _options(args: argparse.Namespace, more: list[str]) -> list[str]:
+    """The options of `train` that each process gets."""
+    words = [word for name in args.imports for word in ("--import", name)]
+    words += [word for text in (*args.overrides, *more) for word in ("--set", text)]
+    return words if args.device is None else [*words, "--device", args.device]
+
+
+def _of_machines(args: argparse.Namespace) -> list[str]:
+    if args.nnodes.most == 1:
+        return []
+    return ["--nnodes", str(args.nnodes), "--rdzv-endpoint", args.rdzv_endpoint]
+
+
+def _amount(text: str) -> Amount:
+    try:
+        return Amount.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number from 0, got '{text}'")
+    return int(text)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = [it.partition("=") for it in text.split(",")]
+    if not all(name and sign for name, sign, _ in pairs):
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE,KEY=VALUE, got '{text}'")
+    return {name: value for name, _, value in pairs}

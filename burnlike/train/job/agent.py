@@ -1,0 +1,204 @@
+"""Starts the processes of a job on this machine by torch's elastic agent, and says what became of them."""
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch.distributed.elastic.agent.server import WorkerSpec
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+from torch.distributed.elastic.rendezvous import RendezvousParameters, registry as rendezvous_registry
+
+from ..._env import children_know
+from ..._terminal import harmless
+from ...errors import TrainingError
+from ..learner.stopping import Interrupted
+from .launching import Amount
+from .rank_logs import log_of
+
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_LAST_LINES = 12
+_AGAIN_S = 0.2
+
+
+class Machines(NamedTuple):
+    """Where the processes of a job are started.
+
+    Attributes:
+        nodes: machines, each with its own launcher.
+        endpoint: HOST:PORT where the launchers meet; that on HOST keeps what they tell one another.
+        job: a name that the launchers of this job have in common.
+        local_address: of this machine, for the others; None asks the system.
+        options: of torch's rendezvous, such as `last_call_timeout`.
+    """
+
+    nodes: Amount
+    endpoint: str
+    job: str
+    local_address: str | None
+    options: Mapping[str, str]
+
+
+class Ended(NamedTuple):
+    """A process that did not end well: its rank, its process id, its exit status (below 0: a signal)."""
+
+    rank: int
+    process: int
+    status: int
+
+    @property
+    def is_killed(self) -> bool:
+        return self.status < 0
+
+    def __str__(self) -> str:
+        how = f"was ended by {signal.Signals(-self.status).name}" if self.is_killed else f"ended with {self.status}"
+        return f"rank {self.rank} (process {self.process}) {how}"
+
+
+class Agent:
+    """The processes on this machine: started, started again where one fails, and told of signals."""
+
+    def __init__(self, command: Sequence[str], logs: Path, machines: Machines) -> None:
+        self.command, self.logs, self.machines = [*command], logs, machines
+        self._agent: LocalElasticAgent | None = None
+        self._signals = 0
+
+    def run(self, processes: Amount, allowed: Sequence[int], restarts: int) -> None:
+        """Run the job to its end; a TrainingError names the processes that failed.
+
+        Of a range of processes on one machine the most are started, and fewer again where some were killed.
+
+        Args:
+            processes: on this machine.
+            allowed: the numbers that fit the config, where `processes` is a range.
+            restarts: how often the job may start again.
+        """
+        self.logs.mkdir(parents=True, exist_ok=True)
+        logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # what it says, _failed says
+        with self._handling_signals(), children_know(**variables(self.logs, self.machines)), self._showing_rank_0():
+            count = allowed[-1] if processes.is_range else processes.most
+            while True:
+                ended = self._run(count, 0 if processes.is_range else restarts)
+                if not ended:
+                    return
+                if not processes.is_range or restarts == 0:
+                    raise TrainingError(self._failed(ended))
+                restarts -= 1
+                fewer = max(count - sum(it.is_killed for it in ended), processes.least)
+                count = max((it for it in allowed if it <= fewer), default=allowed[0])
+
+    def _run(self, count: int, restarts: int) -> list[Ended]:
+        machines = self.machines
+        parameters = RendezvousParameters(
+            backend="c10d",
+            endpoint=machines.endpoint,
+            run_id=machines.job,
+            min_nodes=machines.nodes.least,
+            max_nodes=machines.nodes.most,
+            local_addr=machines.local_address,
+            **machines.options,
+        )
+        spec = WorkerSpec(
+            role="burnlike",
+            local_world_size=count,
+            entrypoint=sys.executable,
+            args=("-u", *self.command),
+            rdzv_handler=rendezvous_registry.get_rendezvous_handler(parameters),
+            max_restarts=restarts,
+            local_addr=machines.local_address,
+        )
+        scratch = self.logs / f".agent-{os.getpid()}"
+        self._agent = LocalElasticAgent(spec, DefaultLogsSpecs(log_dir=str(scratch)), exit_barrier_timeout=60)
+        try:
+            result = self._agent.run()
+        except (RuntimeError, TimeoutError, ValueError) as error:  # of the rendezvous; it has a family of its own
+            raise TrainingError(f"the launchers of the job can't meet at {machines.endpoint}: {error}") from error
+        finally:
+            spec.rdzv_handler.shutdown()
+            shutil.rmtree(scratch, ignore_errors=True)
+        if result is None:  # the others have ended the job meanwhile
+            return []
+        return [Ended(rank, it.pid, it.exitcode) for rank, it in sorted(result.failures.items())]
+
+    def _failed(self, ended: Sequence[Ended]) -> str:
+        first = next((it for it in ended if it.is_killed), ended[0])
+        log = log_of(self.logs, first.rank)
+        lines = log.read_text(errors="replace").splitlines()[-_LAST_LINES:] if log.exists() else []
+        said = "".join(f"\n  {line}" for line in lines)
+        return f"{'; '.join(map(str, ended))}. The last lines of {log}:{harmless(said)}"
+
+    def _workers(self) -> list[Any]:
+        agent = self._agent
+        return [] if agent is None else [it for it in agent.get_worker_group().workers if it.id is not None]
+
+    @contextmanager
+    def _handling_signals(self) -> Iterator[None]:
+        """Hand signals to the processes, which write a checkpoint and end; the third one ends them at once."""
+        before = {number: signal.signal(number, self._forward) for number in _FORWARDED}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _forward(self, number: int, _: object) -> None:
+        self._signals += 1
+        told = 0
+        for worker in self._workers():
+            with suppress(ProcessLookupError):
+                os.kill(worker.id, number)
+                told += 1
+        if not told or self._signals > 2:
+            raise Interrupted(number)
+
+    @contextmanager
+    def _showing_rank_0(self) -> Iterator[None]:
+        """What rank 0 prints goes to this program's output, too, if rank 0 is on this machine."""
+        log, done = log_of(self.logs, 0), threading.Event()
+        start = log.stat().st_size if log.exists() else 0
+
+        def follow(position: int) -> None:
+            while True:
+                is_last = done.is_set()
+                if log.exists() and any(it.global_rank == 0 for it in self._workers()):
+                    with log.open("rb") as file:
+                        file.seek(position)
+                        if text := file.read():
+                            position += len(text)
+                            print(text.decode("utf-8", "replace"), end="", flush=True)
+                if is_last:
+                    return
+                done.wait(_AGAIN_S)
+
+        thread = threading.Thread(target=follow, args=(start,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+
+def variables(logs: Path, machines: Machines) -> dict[str, str]:
+    """What the processes find in their environment: where they log, and torch's flight recorder of NCCL.
+
+    The recorder keeps the last collectives of each rank, and writes them where one times out.
+    """
+    # Launchers that start at other times count other attempts, by which ranks would look for one another in a store
+    # that stays. With several of them, the store is rank 0's.
+    of_rank_0 = str(int(machines.nodes.most > 1))
+    return {
+        "BURNLIKE_LOGS": str(logs.resolve()),
+        "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGHUP,SIGQUIT",  # those that Agent does not hand on
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": of_rank_0,
+        "TORCH_FR_BUFFER_SIZE": "2000",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_FR_DUMP_TEMP_FILE": str(logs.resolve() / "nccl-trace-rank-"),
+    }

@@ -1,0 +1,138 @@
+"""What `burnlike launch` decides before it starts processes: how many, in which run, with which batches. No torch."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from ..._env import requeued
+from ...errors import ArgumentError, ConfigError
+from ..runs.environment import job_of_run
+from ..runs.run_dir import CONFIG_NAME, LOCK_NAME, RunDir, newest_directory, runs_of
+from .configs import TrainConfig
+
+LOGS_NAME = "logs"
+"""The folder of a run with what each of its processes printed."""
+
+
+class Amount(NamedTuple):
+    """How many of something there are: from `least` to `most`."""
+
+    least: int
+    most: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Amount":
+        """Read `4`, or `2:4` for a range; a ValueError for anything else."""
+        found = re.fullmatch(r"([1-9]\d{0,5})(?::([1-9]\d{0,5}))?", text)
+        if found is None or int(found[2] or found[1]) < int(found[1]):
+            raise ValueError(f"expected a number such as 4, or a range such as 2:4, got '{text}'")
+        return cls(int(found[1]), int(found[2] or found[1]))
+
+    @property
+    def is_range(self) -> bool:
+        return self.least < self.most
+
+    def __str__(self) -> str:
+        return f"{self.least}:{self.most}" if self.is_range else str(self.least)
+
+
+def check_processes(config: TrainConfig, processes: Amount, nodes: Amount) -> list[int]:
+    """The numbers of processes that a job may have, the least first; an error where one does not fit the config.
+
+    Of a range on one machine those that do not fit are left out, as the launcher chooses among them.
+    """
+    if processes.is_range and nodes.most > 1:
+        raise ArgumentError(
+            f"--nproc {processes}: with several nodes expected one number, of the processes of each; a range of the"
+            f" whole is one of nodes, such as --nnodes {nodes.least}:{max(nodes.most, nodes.least + 1)}"
+        )
+    counts = [node * each for node in range(nodes.least, nodes.most + 1) for each in range(*_span(processes))]
+    distributed = config.distributed
+    if distributed.is_single:
+        if counts[-1] == 1:
+            return counts
+        raise ArgumentError(
+            f"--nproc {processes}: {counts[-1]} processes are asked for, and the config is for one. Say how they train"
+            " together by --set distributed.strategy=ddp (or fsdp2), or give --nproc 1"
+        )
+    fitting = []
+    for count in counts:
+        try:
+            distributed.sizes(count)
+            fitting.append(count)
+        except ConfigError as error:
+            if count == counts[-1] or nodes.is_range:
+                of = f" (--nproc {processes}, --nnodes {nodes})" if len(counts) > 1 else ""
+                raise ConfigError(f"{error}{of}") from error
+    return fitting
+
+
+def elastic_overrides(config: TrainConfig, counts: list[int], run: Path | None) -> list[str]:
+    """What is set so that a step takes the same items with any of these numbers of processes; nothing for only one.
+
+    They are those of the run's last checkpoint, if it has one, or else of the largest number of processes.
+    """
+    training = config.training
+    if len(counts) == 1 or training.global_batch_size is not None:
+        return []
+    copies = config.distributed.sizes(counts[-1]).data
+    items = _saved_items(run) or training.batch_size * training.accumulation_steps * copies
+    return [f"training.global_batch_size={items}", "training.accumulation_steps=1"]
+
+
+def _saved_items(run: Path | None) -> int | None:
+    """The items of a step of the last checkpoint of a run; None without one."""
+    if run is None or not (run / CONFIG_NAME).exists():
+        return None
+    from ..checkpoint.checkpointer import Checkpointer  # loads torch
+
+    checkpoint = Checkpointer(run / "checkpoints").latest()
+    if checkpoint is None:
+        return None
+    values = checkpoint.part("loader").values
+    return int(values["batch_size"]) * int(values["accumulation_steps"])
+
+
+def run_of(resumed: str | None, place: str | None, root: Path, name: str, *, is_shared: bool) -> Path:
+    """The directory of the run that a launch works in, which is made where it is a new one.
+
+    Args:
+        resumed: what `--resume` says: a directory, empty for the last run of this name, None for a new run.
+        place: what `--run-dir` says.
+        root: where runs without a place lie, by `name`.
+        is_shared: whether launchers of several nodes work in it: all but the first find it there.
+    """
+    if is_shared and not (resumed or place):
+        raise ArgumentError(
+            "with several nodes all launchers work in one run: expected --run-dir DIR, the same for all"
+        )
+    if is_shared:
+        path = Path(resumed or place or "")
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()) and not any((path / it).exists() for it in (LOCK_NAME, LOGS_NAME)):
+            raise ArgumentError(f"--run-dir {path}: holds other files; choose a new directory for the run")
+        return path
+    if resumed is None and (begun := begun_run(place, root, name)):
+        resumed = str(begun)
+    if resumed is not None:
+        found = RunDir.open(resumed) if resumed else RunDir.open(newest_directory(root, name))
+    elif place is not None and (Path(place) / LOCK_NAME).exists() and not (Path(place) / CONFIG_NAME).exists():
+        found = RunDir.open(place)  # a launch that ended before its training began
+    else:
+        found = RunDir.create(place) if place is not None else RunDir.create_next(root, name)
+    found.close()
+    return found.path
+
+
+def begun_run(place: str | None, root: Path, name: str) -> Path | None:
+    """The run that this job of SLURM had begun before it was put into the queue again; None where it was not."""
+    job = requeued()
+    if job is None:
+        return None
+    if place is not None:
+        return Path(place) if (Path(place) / CONFIG_NAME).exists() else None
+    return next((path for path in reversed(runs_of(root, name)) if job_of_run(path) == job), None)
+
+
+def _span(amount: Amount) -> tuple[int, int]:
+    return amount.least, amount.most + 1
