@@ -21,7 +21,7 @@ from torch import nn
 from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
 from torch.distributed.rendezvous import rendezvous
 
-from ..._env import restart_count
+from ..._env import launcher_has_store, rendezvous as known_ranks, restart_count
 from ...errors import ArgumentError, CheckpointError, TrainingError
 from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
@@ -183,6 +183,14 @@ class SeveralProcesses(SingleProcess):
             dist.destroy_process_group()
 
 
+def _meet(timeout: timedelta) -> tuple[Store, int, int]:
+    """The store of the job, the number of this process and how many there are, as torchrun, srun or mpirun say."""
+    known = known_ranks()
+    rank, world_size = int(known["RANK"]), int(known["WORLD_SIZE"])
+    place = f"tcp://{known['MASTER_ADDR']}:{known['MASTER_PORT']}?rank={rank}&world_size={world_size}"
+    return next(rendezvous(place, timeout=timeout))
+
+
 def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProcess:
     """The processes that a config asks for; a launcher has started them. A CUDA device becomes torch's current one.
 
@@ -200,10 +208,10 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         timeout = timedelta(minutes=config.timeout_minutes)
         try:
-            found, rank, world_size = next(rendezvous("env://", timeout=timeout))
+            found, rank, world_size = _meet(timeout)
             store = PrefixStore(f"job {next(_JOBS)}", found)
             # After a restart by torchrun, the store still has the addresses of the processes before.
-            own = PrefixStore(f"attempt {restart_count()}", store)
+            own = PrefixStore(f"attempt {restart_count()}", store) if launcher_has_store() else store
             dist.init_process_group(backend, store=own, rank=rank, world_size=world_size, timeout=timeout)
         except (RuntimeError, ValueError) as error:
             raise ArgumentError(f"the processes of the job can't find each other: {error}") from error
