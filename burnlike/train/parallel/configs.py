@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
 Size = Annotated[int, Meta(ge=-1, lt=2**31, extra_json_schema={"examples": [1, 2, -1]})]
 SharedDtype = Literal["float32", "bfloat16"]
-_SLURM = (
-    "srun --ntasks-per-node=1 torchrun --nnodes=$SLURM_NNODES --nproc-per-node=2 --rdzv-backend=c10d"
-    " --rdzv-endpoint=HOST:29500 -m burnlike train ..., HOST being one of the nodes"
-)
+_SLURM = "srun --ntasks=2 burnlike train ..., or by the script that burnlike launch --slurm writes"
 
 
 class SingleProcessConfig(StrategyConfig["SingleProcess"], tag="none", builds=".single_process"):
@@ -210,13 +207,13 @@ class DistributedConfig(Config):
         lacking = rendezvous_lacks()
         if self.is_single or not lacking:
             return
-        how = _SLURM if runs_in_slurm() else "torchrun --nproc-per-node 2 -m burnlike train ..."
+        how = _SLURM if runs_in_slurm() else "burnlike launch CONFIG --nproc 2 ... (or torchrun)"
         if number_of_ranks() == 1:
             raise ConfigError(
                 f"distributed.strategy: {self.name} needs several processes: start them by {how}, or leave it out"
             )
         raise ConfigError(
             f"distributed.strategy: {self.name}: this is one of several processes of srun or mpirun, which do not tell"
-            f" where to find the others ({', '.join(lacking)} are not set); start them by {how}; or set these variables"
-            " for each"
+            f" where to find the others ({', '.join(lacking)} are not known); start them by {how}; or set these"
+            " variables for each"
         )
