@@ -213,4 +213,4 @@ def test_without_a_launcher_the_strategy_is_refused(config: Path, capsys: pytest
     from burnlike.cli.main import main
 
     assert main(["train", str(config), "--set", "distributed.strategy=ddp"]) == 2
-    assert "start them by torchrun --nproc-per-node 2 -m burnlike train" in capsys.readouterr().err
+    assert "start them by burnlike launch CONFIG --nproc 2" in capsys.readouterr().err
