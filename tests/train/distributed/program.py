@@ -2,10 +2,12 @@
 
     python -m tests.train.distributed.program STRATEGY OPTIMIZER OUT [STOP]
 
-With STOP it ends after that step, as by a signal that rank 1 has got.
+STRATEGY is a name, or a DistributedConfig as JSON. With STOP it ends after that step, as by a signal that the last rank
+has got.
 """
 
 import io
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,8 +34,8 @@ from burnlike.train import (
     make_parallel,
 )
 
-ROWS = torch.randn(23, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-BATCH = 6
+ROWS = torch.randn(47, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+BATCH = 12
 CPU = torch.device("cpu")
 
 
@@ -61,7 +63,8 @@ def loss(model: nn.Module, batch: tuple[Tensor, ...]) -> StepOutput:
 
 def train(strategy: str, optimizer: str, out: Path, stop: int | None = None) -> dict[str, Tensor]:
     """The whole weights after three epochs."""
-    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+    config = json.loads(strategy) if strategy.startswith("{") else {"strategy": strategy}
+    parallel = make_parallel(DistributedConfig(**config), CPU)
     model = network()
     clipping = ClipByGlobalNorm(threshold=0.2)
     options: dict[str, Any] = {"loss": loss, "parallel": parallel, "ema": EmaConfig(decay=0.9)}
@@ -71,16 +74,9 @@ def train(strategy: str, optimizer: str, out: Path, stop: int | None = None) -> 
         options["grad_clipping"] = clipping
         made = {"torch": torch.optim.AdamW, "adagrad": torch.optim.Adagrad}[optimizer]
         learner = Learner(model, made(model.parameters(), lr=0.02), **options)
-    loader = DataLoader(
-        TensorDataset(ROWS, fingerprint="rows"),
-        batch_size=BATCH // parallel.world_size,
-        seed=3,
-        rank=parallel.rank,
-        world_size=parallel.world_size,
-    )
-    valid = DataLoader(
-        TensorDataset(ROWS), batch_size=BATCH // parallel.world_size, rank=parallel.rank, world_size=parallel.world_size
-    )
+    part = {"batch_size": BATCH // parallel.data_size, "rank": parallel.data_rank, "world_size": parallel.data_size}
+    loader = DataLoader(TensorDataset(ROWS, fingerprint="rows"), seed=3, **part)
+    valid = DataLoader(TensorDataset(ROWS), **part)
     interrupter = Interrupter()
 
     class Stop(Callback):

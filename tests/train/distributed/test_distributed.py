@@ -1,4 +1,4 @@
-"""Two processes train as one does with the joined batches; they stop, go on, change their number, and may die."""
+"""Several processes train as one does with the joined batches; they stop, go on, change their number, and may die."""
 
 import json
 import os
@@ -27,12 +27,14 @@ STRATEGIES = [
 ]
 CASES = [(strategy, optimizer) for strategy in STRATEGIES for optimizer in ("burnlike", "torch")]
 CASES += [("fsdp2", "adagrad")]  # its states are there before the first step
+HSDP = '{"strategy": "fsdp2", "replicate": 2}'
+"""Of four processes."""
 QUICK_CASES = [("ddp", "burnlike"), ("fsdp2", "torch")]
 
 
-def run_two(strategy: str, optimizer: str, out: Path, *stop: str) -> dict[str, torch.Tensor]:
+def run_several(strategy: str, optimizer: str, out: Path, *stop: str) -> dict[str, torch.Tensor]:
     out.mkdir(exist_ok=True)
-    logs = [out / f"log-{rank}" for rank in range(2)]
+    logs = [out / f"log-{rank}" for rank in range(4 if strategy == HSDP else 2)]
     arguments = ["-m", "tests.train.distributed.program", strategy, optimizer, str(out), *stop]
     assert_succeed(launched(arguments, logs), logs)
     return load_file(out / "weights.safetensors")
@@ -51,7 +53,7 @@ def test_two_processes_are_one_with_the_joined_batches(strategy: str, optimizer:
     """With accumulation, batches and last windows of unequal size, clipping, an average, and weighted losses."""
     (tmp_path / "one").mkdir()
     expected = program.train("none", optimizer, tmp_path / "one")
-    found = run_two(strategy, optimizer, tmp_path / "two")
+    found = run_several(strategy, optimizer, tmp_path / "two")
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-14)
@@ -62,26 +64,28 @@ def test_two_processes_are_one_with_the_joined_batches(strategy: str, optimizer:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "optimizer"), CASES)
+@pytest.mark.parametrize(("strategy", "optimizer"), [*CASES, (HSDP, "burnlike")])
 def test_a_stop_of_any_process_is_obeyed_by_all_and_resumed_in_the_same_bits(
     strategy: str, optimizer: str, tmp_path: Path
 ) -> None:
-    expected = run_two(strategy, optimizer, tmp_path / "whole")
-    run_two(strategy, optimizer, tmp_path / "parts", "3")
-    found = run_two(strategy, optimizer, tmp_path / "parts")
+    expected = run_several(strategy, optimizer, tmp_path / "whole")
+    run_several(strategy, optimizer, tmp_path / "parts", "3")
+    found = run_several(strategy, optimizer, tmp_path / "parts")
     for name, value in expected.items():
         assert torch.equal(found[name], value), name
     assert lines_of(tmp_path / "parts" / "run") == lines_of(tmp_path / "whole" / "run")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_two_processes_become_one_and_two_again(strategy: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", [*STRATEGIES, HSDP])
+def test_several_processes_become_one_and_two_and_several_again(strategy: str, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     expected = program.train("none", "burnlike", tmp_path / "one")
-    run_two(strategy, "burnlike", tmp_path / "run", "2")
-    program.train("none", "burnlike", tmp_path / "run", stop=4)
-    found = run_two(strategy, "burnlike", tmp_path / "run")
+    run_several(strategy, "burnlike", tmp_path / "run", "2")
+    program.train("none", "burnlike", tmp_path / "run", stop=3)
+    if strategy == HSDP:
+        run_several("fsdp2", "burnlike", tmp_path / "run", "4")
+    found = run_several(strategy, "burnlike", tmp_path / "run")
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-14)
 
