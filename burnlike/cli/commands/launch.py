@@ -1,15 +1,17 @@
 """`burnlike launch CONFIG --nproc N`: `burnlike train` in several processes, by torch's launcher."""
 
 import argparse
+import re
 import signal
 
 import burnlike.config.registry as registry
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.launching import LOGS_NAME, Amount, check_processes, elastic_overrides, run_of
+from burnlike.train.job.slurm import Slurm, script, write_new
 from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
 
-from ..config_options import overrides_of
+from ..config_options import add_repeated, overrides_of
 from ..run_options import RUNS
 from ..tables import say, shell_word
 from . import train
@@ -19,9 +21,9 @@ _RESTARTS_OF_A_RANGE = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "processes on this machine; MIN:MAX: the most at first, and fewer where some are killed"
-    parser.add_argument("--nproc", type=_amount, required=True, metavar="N|MIN:MAX", help=text)
+    parser.add_argument("--nproc", type=_amount, metavar="N|MIN:MAX", help=text)
     text = "machines, on each of which this command is given (default: 1); MIN:MAX: any number between"
-    parser.add_argument("--nnodes", type=_amount, default=Amount(1, 1), metavar="N|MIN:MAX", help=text)
+    parser.add_argument("--nnodes", "--nodes", type=_amount, default=Amount(1, 1), metavar="N|MIN:MAX", help=text)
     text = "with --nnodes: where the launchers meet; HOST is one of the machines"
     parser.add_argument("--rdzv-endpoint", metavar="HOST:PORT", help=text)
     text = "with --nnodes: a name of this job for the launchers (default: that of the run's directory)"
@@ -37,18 +39,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--max-restarts", type=_count, metavar="N", help=text)
     train.add_arguments(parser)
+    slurm = parser.add_argument_group("SLURM")
+    text = (
+        "write a script for sbatch instead, which goes back into the queue at its time limit; to --out FILE, or printed"
+    )
+    slurm.add_argument("--slurm", action="store_true", help=text)
+    slurm.add_argument("--time", metavar="HH:MM:SS", help="limit of the job")
+    slurm.add_argument("--partition", metavar="NAME", help="queue of the job")
+    slurm.add_argument("--gpus", type=_count, metavar="N", help="GPUs of each node; also what --nproc is without it")
+    add_repeated(
+        slurm, "--sbatch", "sbatch", "OPTION=VALUE", "another option of sbatch, such as account=mine or mem=64G"
+    )
+    text = "seconds before the limit when the checkpoint is written (default: 90)"
+    slurm.add_argument("--signal-seconds", type=_count, default=90, metavar="N", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
     """Launch; 0 when done, 128 + the signal when stopped by one after a checkpoint was written."""
     if args.find is not None or args.sweeps:
         raise ArgumentError("--find and --sweep work in one process: use `burnlike train` for them")
-    if args.out is not None:
-        raise ArgumentError("--out is for `burnlike train --find`; a run goes to --run-dir DIR")
+    _check_options(args)
     file, resumed = train.paths_of_run(args)
     registry.import_modules(args.imports)
     config = TrainConfig.load(file, overrides_of(args))
     counts = check_processes(config, args.nproc, args.nnodes)
+    if args.slurm:
+        return _write_script(args, file.stem, resumed)
     machines = _check_machines(args)
     run = run_of(resumed, args.run_dir, RUNS, file.stem, is_shared=args.nnodes.most > 1)
     more = elastic_overrides(config, counts, run)
@@ -76,6 +92,51 @@ def run(args: argparse.Namespace) -> int:
     words = ["burnlike", "launch", "--nproc", str(args.nproc), *_of_machines(args), "--resume", str(run)]
     say(f"stopped by {end.reason}; go on with: {' '.join(map(shell_word, words))}")
     return 128 + getattr(signal, end.reason, signal.SIGINT)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    of_slurm = {
+        "time": args.time,
+        "partition": args.partition,
+        "gpus": args.gpus,
+        "sbatch": args.sbatch,
+        "out": args.out,
+    }
+    if not args.slurm and (given := [name for name, value in of_slurm.items() if value]):
+        raise ArgumentError(f"--{given[0]} is for --slurm, which writes a script; add --slurm, or leave it out")
+    if args.slurm and args.nproc is None and args.gpus:
+        args.nproc = Amount(args.gpus, args.gpus)
+    if args.nproc is None:
+        raise ArgumentError("expected --nproc N, the processes on this machine, such as one for each GPU")
+
+
+def _write_script(args: argparse.Namespace, name: str, resumed: str | None) -> int:
+    """Write the script for SLURM, or print it; the config has been checked."""
+    if resumed == "":
+        raise ArgumentError("--slurm: the script is for one run: expected --resume DIR")
+    nodes = args.nnodes
+    words = [str(args.file)] if args.file else []
+    words += ["--nproc", str(args.nproc)]
+    words += ["--nnodes", str(nodes)] if nodes.most > 1 else []
+    words += [] if args.max_restarts is None else ["--max-restarts", str(args.max_restarts)]
+    words += ["--rdzv-conf", ",".join(f"{key}={it}" for key, it in args.rdzv_conf.items())] if args.rdzv_conf else []
+    slurm = Slurm(
+        nodes=str(nodes).replace(":", "-"),
+        time=args.time,
+        partition=args.partition,
+        gpus=args.gpus,
+        seconds=args.signal_seconds,
+        more=args.sbatch,
+    )
+    words += _options(args, [])
+    name, several = re.sub(r"[^\w.-]", "-", name), nodes.most > 1
+    text = script(slurm, name, resumed or args.run_dir, words, goes_on=resumed is not None, several=several)
+    if args.out is None:
+        say(text.rstrip())
+    else:
+        write_new(args.out, text)
+        say(f"the script is in {args.out}; start it by: sbatch {shell_word(str(args.out))}")
+    return 0
 
 
 def _check_machines(args: argparse.Namespace) -> bool:
