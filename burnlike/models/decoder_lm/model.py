@@ -258,6 +258,10 @@ class DecoderLm(AnyLibrary, Module):
         content = content.add("blocks", self.blocks).add("norm", self.norm)
         return content.add("head", self.head) if hasattr(self, "head") else content
 
+    def pipeline_stages(self) -> dict[str, str]:
+        """Where a pipeline may cut it, and that a tied table is needed at both ends."""
+        return {"blocks.*": "each"} | ({"embedding": "both"} if self.config.head and self.config.tied else {})
+
 
 def _rotary(config: DecoderLmConfig, device: torch.device | str | None) -> RotaryEncoding | None:
     positions = config.positions

@@ -75,17 +75,18 @@ def part_of(whole: Tensor, like: Any) -> Any:
 
 
 # Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.
+_ADDED = ("FSDPModule", "PartOfPipeline")
 _MADE_IN = ("torch.nn.utils.parametrize", "abc")
 
 
 def own_class(module: nn.Module) -> type:
-    """The class that the program gave `module`, behind those of parametrize and fully_shard."""
+    """The class that the program gave `module`, behind those of parametrize, of fully_shard and of pipelines."""
     cls = type(module)
     while len(cls.__mro__) > 2 and (
         (cls.__module__ in _MADE_IN and "__getstate__" in cls.__dict__)
-        or any(base.__name__ == "FSDPModule" for base in cls.__bases__)
+        or any(base.__name__ in _ADDED for base in cls.__bases__)
     ):
-        cls = next(base for base in cls.__bases__ if base.__name__ != "FSDPModule")
+        cls = next(base for base in cls.__bases__ if base.__name__ not in _ADDED)
     return cls
 
 

@@ -3,20 +3,33 @@
 Update rules go element by element, so a part needs no other; only a norm is of the whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...module import Param
+from ...module import Param, ParamId
 from ...module.torch_objects.wrappers import distributed_type, is_distributed, local as local, part_of
 from .state import map_tensors
 
 
 class Parts(list[Tensor]):
     """This rank's parts of parameters. What is kept of one has memory of its own, which torch's checkpoints ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherStages:
+    """Of a model that is cut into stages: what a norm of all gradients needs of the other processes.
+
+    Attributes:
+        summed: the sum of a tensor over the processes; all call it in each step, and for as many values.
+        counted_elsewhere: ids of parameters that an earlier stage has, too, and whose gradients it counts.
+    """
+
+    summed: Callable[[Tensor], Tensor]
+    counted_elsewhere: frozenset[ParamId]
 
 
 def local_state(state: Any, tensor: Tensor) -> Any:

@@ -87,10 +87,18 @@ class RuleSet:
     def lr_factor(self, group: int) -> float:
         return 1.0 if group == BASE else self.groups[group].lr_factor
 
-    def check(self, module: nn.Module) -> None:
-        """Raise ConfigError for a module that these rules can't train."""
+    @property
+    def norms(self) -> list[str | int]:
+        """The keys of all norms of more than one gradient, in an order of their own."""
+        groups = (BASE, *range(len(self.groups)))
+        found = [self.norm(it) for it in groups if isinstance(self.clipping(it), ClipByGlobalNorm)]
+        return [*dict.fromkeys(found)]
+
+    def check(self, module: nn.Module, *, is_whole: bool = True) -> None:
+        """Raise ConfigError for a module, or a stage of one, that these rules can't train."""
         weights = params(module, "weight")
-        check_groups(self.group_params, weights, "the optimizer")
+        if is_whole:
+            check_groups(self.group_params, weights, "the optimizer")
         for param in weights:
             place = last_match(self.group_params, param)
             if place == BASE and self.base is None:

@@ -14,7 +14,7 @@ from ...errors import ConfigError
 from ...module import Param, ParamGroup
 from ...module.tree.walk import weights
 from ..core.gradient_transform import check_alike, meshes_of
-from ..core.sharded import division_of, local, local_state
+from ..core.sharded import OtherStages, division_of, local, local_state
 from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
 from ..optimizer import Module
@@ -35,7 +35,7 @@ from .batches import (
     stepped_in,
     tensors_of_copies,
 )
-from .step_plan import SkippedSteps, can_skip_on_device, plan_step
+from .step_plan import SkippedSteps, can_skip_on_device, plan_step, totals_over_stages
 
 State = TypeVar("State")
 
@@ -53,6 +53,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         maximize: whether steps go up the gradient.
         skip_non_finite: whether a step with a gradient that is not finite changes nothing.
         stochastic_rounding: whether values that are stored in 16 or 8 bits are rounded stochastically.
+        other_stages: where this process has some stages of a model, and others the rest.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         self._last: tuple[Any, Any, Any] = _NOTHING
         self._batches: Sequence[ParamBatch] = []
         self._checked: Any = None
+        self.other_stages: OtherStages | None = None
         self._meshes: tuple[Any, list[Any]] = (None, [])  # of what was stepped last
 
     @property
@@ -128,7 +130,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         """Raise ConfigError for a module that this optimizer can't train, as the first step would."""
         found = weights(module)
         if self._checked is not found:
-            self.rules.check(module)
+            self.rules.check(module, is_whole=self.other_stages is None)
             self._checked = found
 
     @torch.no_grad()
@@ -164,6 +166,8 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         if self._meshes[1] and (self.skip_non_finite or self.rules.is_collective):
             check_alike(self._meshes[1], stepped)
         if not stepped:
+            if self.other_stages is not None:
+                totals_over_stages([], [], self.rules, self.other_stages)
             return self._without_gradients(module)
         tensors = self._tensors_of(module, stepped, lr)
         batches = self._batches
@@ -185,6 +189,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
                 batches,
                 batch_grads,
                 self.rules,
+                self.other_stages,
                 maximize=self.maximize,
                 skip_non_finite=self.skip_non_finite,
                 loss_scale=loss_scale,
@@ -249,7 +254,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
     def _prepare(self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate) -> None:
         """Divide the parameters of a step into batches, with their states as the rules take them."""
         self.check(module)
-        if isinstance(lr, ModuleLearningRate) and lr.groups != self._last[2]:
+        if isinstance(lr, ModuleLearningRate) and lr.groups != self._last[2] and self.other_stages is None:
             lr.check(module)
         own = stepped_in(module, stepped)
         check_copied(self._copies, [param for _, param in own])

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ...errors import ArgumentError
 from ...ops import StepOptions
+from ..core.sharded import OtherStages
 from ..gradients.clipping import limits, needs_norms, squares_of
 from ..gradients.configs import ClipByGlobalNorm
 from ..rules.rule_set import RuleSet
@@ -18,6 +19,7 @@ def plan_step(
     batches: Sequence[ParamBatch],
     grads: Sequence[Sequence[Tensor]],
     rules: RuleSet,
+    other_stages: OtherStages | None = None,
     *,
     maximize: bool,
     skip_non_finite: bool,
@@ -37,6 +39,7 @@ def plan_step(
         squares_of(its_grads) if skip_non_finite or needs_norms(clipping) else None
         for its_grads, clipping in zip(grads, clippings, strict=True)
     ]
+    totals = None if other_stages is None else totals_over_stages(batches, squares, rules, other_stages)
     scale = -1.0 if maximize else 1.0
     unscale: float | Tensor = 1.0
     if isinstance(loss_scale, Tensor):
@@ -50,7 +53,10 @@ def plan_step(
     for place, (batch, clipping) in enumerate(zip(batches, clippings, strict=True)):
         its_squares = squares[place]
         if isinstance(clipping, ClipByGlobalNorm):
-            its_squares = _pooled(squares, [norm == norms[place] for norm in norms], batch.device)
+            if totals is None:
+                its_squares = _pooled(squares, [norm == norms[place] for norm in norms], batch.device)
+            else:
+                its_squares = totals[norms[place]].to(batch.device)
         by = unscale.to(batch.device) if isinstance(unscale, Tensor) else unscale
         clip_value, factors = limits(clipping, its_squares, by)
         if isinstance(by, Tensor):
@@ -62,9 +68,30 @@ def plan_step(
     found = None if found_inf is None else found_inf.detach().reshape(1)
     if not skip_non_finite:
         return options, found
-    total = _pooled(squares, [True] * len(squares), next(it.device for it in squares if it is not None)).sum(0, True)
+    if totals is None:
+        device = next(it.device for it in squares if it is not None)
+        total = _pooled(squares, [True] * len(squares), device).sum(0, True)
+    else:
+        total = totals[None]
     bad = total.isfinite().logical_not_().float()
     return options, bad if found is None else torch.maximum(found.to(bad), bad)
+
+
+def totals_over_stages(
+    batches: Sequence[ParamBatch], squares: Sequence[Tensor | None], rules: RuleSet, stages: OtherStages
+) -> dict[str | int | None, Tensor]:
+    """The sum of squares for each norm, and None for all, over all stages of a model: each float64 `[1]`."""
+    keys: list[str | int | None] = [*rules.norms, None]
+    device = batches[0].device if batches else torch.device("cpu")
+    sums = torch.zeros(len(keys), dtype=torch.float64, device=device)
+    for batch, its_squares in zip(batches, squares, strict=True):
+        if its_squares is not None:
+            own = [param.id not in stages.counted_elsewhere for param in batch.params]
+            of_batch = rules.norm(batch.group)
+            counts = torch.tensor([float(key in (None, of_batch)) for key in keys], dtype=torch.float64)
+            own_sum = its_squares.where(torch.tensor(own, device=its_squares.device), 0.0).sum()
+            sums += counts.to(device) * own_sum.to(device)
+    return dict(zip(keys, stages.summed(sums).split(1), strict=True))
 
 
 def _pooled(squares: Sequence[Tensor | None], chosen: Sequence[bool], device: torch.device) -> Tensor:

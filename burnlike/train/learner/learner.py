@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...errors import ArgumentError
 from ...optim import GradientClipping, Optimizer
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
-from ..parallel.single_process import SingleProcess
+from ..parallel.single_process import Pass, SingleProcess
 from ..runs.logs import MetricsLog
 from ..state.frozen_base import load_model
 from ..state.training_state import TrainingState
@@ -175,14 +175,19 @@ class Learner(Generic[Batch]):
         """
         if begin := getattr(self.task, "begin_step", None):
             begin(self.step)
-        with self.parallel.accumulating(self.model, is_last, counts):
-            with self.autocast(), saying_where(batch, lambda: f"step {self.step + 1}, epoch {self.epoch + 1}"):
-                result = self.parallel.train_step(self.task.train_step, self.model, batch)
-            output = output_of(result, batch, is_training=True)
-            output = output if counts else output._replace(size=0)
+
+        def compute(part: Any) -> StepOutput:
+            with self.autocast(), saying_where(part, lambda: f"step {self.step + 1}, epoch {self.epoch + 1}"):
+                result = self.parallel.train_step(self.task.train_step, self.model, part)
+            output = output_of(result, part, is_training=torch.is_grad_enabled())
+            return output if counts else output._replace(size=0)
+
+        def weighed(output: StepOutput) -> Tensor | None:
             loss = self._accumulation.weighed(output.loss, output.size)
-            if loss is not None:
-                (loss if self.scaler is None else self.scaler.scale(loss)).backward()
+            return loss if loss is None or self.scaler is None else self.scaler.scale(loss)
+
+        with self.parallel.accumulating(self.model, is_last, counts):
+            output = self.parallel.backward(Pass(compute, weighed, self._accumulation.count), batch)
         self.window.add(output.loss, output.size, output.parts)
         return output
 

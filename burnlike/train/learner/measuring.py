@@ -45,11 +45,14 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
     loader.rewind()
     losses = LossWindow()
     try:
+
+    def compute(batch: Any) -> StepOutput:
+        with learner.autocast(), saying_where(batch, lambda: f"validation after step {learner.step}"):
+            return output_of(learner.task.valid_step(model, batch), batch, is_training=False)
+
         with learner.final_weights():
             for batch in loader:
-                with learner.autocast(), saying_where(batch, lambda: f"validation after step {learner.step}"):
-                    result = learner.task.valid_step(model, batch)
-                output = output_of(result, batch, is_training=False)
+                output = learner.parallel.measure(compute, batch)
                 if getattr(loader, "is_padding", False):
                     continue
                 losses.add(output.loss, output.size, output.parts)

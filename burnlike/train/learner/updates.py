@@ -35,13 +35,17 @@ class Accumulation:
 
         Where other processes wait for this one's gradients, a loss of no items counts 0.
         """
+        self.count(size)
+        if size == 0:
+            return loss.nan_to_num() * 0 if self._parallel.mean_size > 1 else None
+        return loss if size == self._reference else loss * (size / self._reference)
+
+    def count(self, size: float) -> None:
+        """Be told of a batch whose loss is weighed here, or by another process of a pipeline."""
         self._has_batches = True
         if self._reference == 0 and (size or self._parallel.mean_size > 1):
             self._reference = self._parallel.reference(size)
-        if size == 0:
-            return loss.nan_to_num() * 0 if self._parallel.mean_size > 1 else None
         self._total += size
-        return loss if size == self._reference else loss * (size / self._reference)
 
     def divisor(self) -> float:
         """What the gradients are to be divided by, 0 if no batch of any process had an item; nothing is left."""

@@ -12,6 +12,7 @@ from ...config.type_words import unknown_type
 from ...errors import ConfigError
 from .pairs import refused_pairs
 from .sizes import MeshSizes
+from .schedules import SCHEDULES, schedule_problems
 
 if TYPE_CHECKING:
     from .ddp import Ddp
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
 Size = Annotated[int, Meta(ge=-1, lt=2**31, extra_json_schema={"examples": [1, 2, -1]})]
 SharedDtype = Literal["float32", "bfloat16"]
+Schedule = Annotated[str, Meta(extra_json_schema={"examples": [*SCHEDULES]})]
 _SLURM = "srun --ntasks=2 burnlike train ..., or by the script that burnlike launch --slurm writes"
 
 
@@ -82,6 +84,13 @@ class DistributedConfig(Config):
         pipeline: stages of the model, each with some of its layers.
         expert: processes that the experts of a layer are divided among; they are some of `shard`.
         precision: the types in which processes exchange parameters and gradients; None: those of the parameters.
+        schedule: of a pipeline, as torch names it: `1F1B`, `GPipe`, `Interleaved1F1B` and so on.
+        microbatches: parts of a batch, which go through the stages one after the other; None: twice as many as
+            `pipeline`.
+        stages: of a pipeline, the path of the first module of each stage, of which that of the first may be left out.
+            Empty: of about equal size.
+        plan: of `tensor`, by the path of a module (`*` stands for one part of it) how processes share it: see
+            docs/parallelism.md. It goes before what the model says itself.
         offload: `cpu`: parameters, gradients and states stay in the memory of the CPU, and a block's parameters go to
             the device while it computes. None: on the device. On a CPU it changes nothing.
         reshard_after_forward: true: drop a block's gathered parameters after its forward pass, and gather them again
@@ -100,6 +109,10 @@ class DistributedConfig(Config):
     pipeline: Count = 1
     expert: Count = 1
     precision: SharedPrecisionConfig | None = None
+    schedule: Schedule = "1F1B"
+    microbatches: Count | None = None
+    stages: tuple[str, ...] = ()
+    plan: dict[str, str] = field(default_factory=dict)
     offload: Literal["cpu"] | None = None
     reshard_after_forward: bool | Count | None = None
     reshard_after_backward: bool | None = None
@@ -131,6 +144,12 @@ class DistributedConfig(Config):
         for one, other, reason in refused_pairs(self.kinds):
             yield other, f"{other} does not work together with {one}: {reason}"
 
+        if self.plan and self.tensor == 1:
+            yield "plan", "says how `tensor` processes share layers, and tensor is 1; leave one out"
+        for path, words in self.plan.items():
+            if problem := known_words(words)[1]:
+                yield f"plan.{path}", problem
+        yield from schedule_problems(self.schedule, self.pipeline, self.microbatches, self.stages)
     def _option_problems(self, strategy: Any) -> Iterable[tuple[str, str]]:
         precision: Any = self.precision or SharedPrecisionConfig()
         given = [f"precision.{name}" for name in precision.__struct_fields__ if getattr(precision, name) is not None]
@@ -166,6 +185,10 @@ class DistributedConfig(Config):
         return self.chosen.is_single
 
     def sizes(self, world_size: int) -> MeshSizes:
+    @property
+    def n_microbatches(self) -> int:
+        return self.microbatches or 2 * self.pipeline
+
         """How many processes of so many each kind of parallelism has; a ConfigError where they do not come out even."""
         if self.is_single and world_size > 1:
             raise ConfigError(

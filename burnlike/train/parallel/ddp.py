@@ -31,7 +31,15 @@ class Ddp(SeveralProcesses):
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Wrap the model; it stays what it is for everyone else, with its names and ids."""
         super().prepare(model, optimizer)
-        self._wrapped = nn.parallel.DistributedDataParallel(_Forward(model), process_group=self.data_group)
+        if self.pipeline is not None:
+            self.pipeline.wrapped = [self._replicated(it) for it in self.pipeline.stages]
+        self._wrapped = None if self.pipeline is not None else self._replicated(_Forward(model))
+
+    def _replicated(self, module: nn.Module) -> Any:
+        trains = any(it.requires_grad for it in module.parameters())
+        if self.pipeline is not None and not (trains and self.mean_size > 1):
+            return module
+        wrapped = nn.parallel.DistributedDataParallel(module, process_group=self.data_group)
         precision = self.config.precision
         if precision is not None and precision.reduce == "bfloat16":
             if self.device.type == "cpu":
@@ -41,14 +49,17 @@ class Ddp(SeveralProcesses):
                 )
             from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 
-            self._wrapped.register_comm_hook(self.data_group, bf16_compress_hook)
+            wrapped.register_comm_hook(self.data_group, bf16_compress_hook)
+        return wrapped
 
     def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
-        return self._wrapped(step, batch)
+        return step(model, batch) if self._wrapped is None else self._wrapped(step, batch)
 
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
-        with super().accumulating(model, is_last, counts), nullcontext() if is_last else self._wrapped.no_sync():
+        # A pipeline has its stages exchange gradients, in its last micro-batch.
+        quiet = nullcontext() if is_last or self._wrapped is None else self._wrapped.no_sync()
+        with super().accumulating(model, is_last, counts), quiet:
             yield
 
     @contextmanager

@@ -7,13 +7,13 @@ agree on another one, and rounds as before.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -28,10 +28,14 @@ from ...module.torch_objects.wrappers import local
 from ...nn.joint_batch import JointBatch, join
 from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer, FollowingCheckpointer, write_sharded
+from ..learner.steps import items_of
 from .configs import DistributedConfig
 from .mesh import Mesh
-from .single_process import SingleProcess
+from .single_process import Pass, SingleProcess
 from .sizes import MeshSizes
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
 
 _GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair closure", "NCCL", "imed out")
 """What torch says where another process has ended or does not answer."""
@@ -60,6 +64,8 @@ class SeveralProcesses(SingleProcess):
         self._store = store
         self._reference = 0
         self._joint = JointBatch()
+        self.pipeline: Pipeline | None = None
+        self._is_last = True
         self.config = DistributedConfig()
 
     def take(self, config: DistributedConfig) -> None:
@@ -98,12 +104,26 @@ class SeveralProcesses(SingleProcess):
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Agree on the ids of parameters, and tell layers that depend on a whole batch of the others."""
         agree_ids(model)
+        if self.sizes.pipeline > 1:
+            from .pipeline import Pipeline  # a second, which few jobs need
+
+            self.pipeline = Pipeline(model, optimizer, self.config, self.mesh, self.device)
         join(model, self._joint)
 
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
+        self._is_last = is_last
         with self._joint.part(counts):
             yield
+
+    def backward(self, step: Pass, batch: Any) -> Any:
+        if self.pipeline is None:
+            return super().backward(step, batch)
+        self.reference(items_of(batch))  # all agree on it, before one needs it
+        return self.pipeline.backward(step, batch, is_last=self._is_last)
+
+    def measure(self, compute: Callable[[Any], Any], batch: Any) -> Any:
+        return super().measure(compute, batch) if self.pipeline is None else self.pipeline.measure(compute, batch)
 
     @contextmanager
     def others_alive(self) -> Iterator[None]:

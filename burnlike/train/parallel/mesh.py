@@ -1,5 +1,6 @@
 """Where a process stands among the others of its job: torch's device meshes, and the groups that a step needs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -68,6 +69,12 @@ class Mesh:
     def pipeline(self) -> DeviceMesh | None:
         """The processes with the stages of the model; None for one."""
         return self._below("pipeline") if self.sizes.pipeline > 1 else None
+
+    def group_of_stages(self, places: Sequence[int]) -> Any:
+        """The processes of this one's pipeline with these places; None where it has none. All of the job make it."""
+        ranks = torch.arange(self.sizes.world).view(self.sizes[:-1]).movedim(0, -1).reshape(-1, self.sizes.pipeline)
+        group, _ = dist.new_subgroups_by_enumeration(ranks[:, [*places]].tolist())
+        return group
 
     def _below(self, *names: str) -> DeviceMesh:
         return self.root if self.root.mesh_dim_names == names else self.root[names]

@@ -8,6 +8,7 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
         frozenset,
         [
             ("fsdp2", "replicate"),
+            ("ddp", "pipeline"),
         ],
     )
 )

@@ -3,15 +3,29 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from .sizes import MeshSizes
 
 Step = Callable[[Any, Any], Any]
 """`train_step(model, batch)` of a task."""
+
+
+class Pass(NamedTuple):
+    """What is done with a training batch.
+
+    Attributes:
+        compute: gives the StepOutput of a batch.
+        weighed: the loss to differentiate, of a StepOutput; None for one of no items.
+        count: is told of how many values the loss of a batch is the mean, where another process has weighed it.
+    """
+
+    compute: Callable[[Any], Any]
+    weighed: Callable[[Any], Tensor | None]
+    count: Callable[[float], None]
 
 
 class SingleProcess:
@@ -61,6 +75,18 @@ class SingleProcess:
 
     def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
         return step(model, batch)
+
+    def backward(self, step: Pass, batch: Any) -> Any:
+        """Add the gradients of a batch to those of the step, and give its result."""
+        output = step.compute(batch)
+        loss = step.weighed(output)
+        if loss is not None:
+            loss.backward()
+        return output
+
+    def measure(self, compute: Callable[[Any], Any], batch: Any) -> Any:
+        """The result of a batch that nothing is learned by."""
+        return compute(batch)
 
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:

@@ -1,0 +1,241 @@
+"""Pipeline parallelism: each process has some stages of a model, and micro-batches go through them one after the other.
+
+The stages and the schedules are those of `torch.distributed.pipelining`. Every process of a pipeline reads the same
+batches, so only what a stage gives is sent. The gradient of a batch is that of sum(size * loss) / sum(size) over its
+micro-batches, as it is over the batches of a step.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.pipelining import PipelineStage
+from torch.distributed.pipelining.schedules import PipelineScheduleSingle, get_schedule_class
+from torch.nn import functional
+
+from ..._torch_compat.pytree import tree_leaves
+from ...errors import BurnlikeError
+from ...optim import OptimizerAdaptor
+from ...optim.core.sharded import OtherStages
+from ..learner.steps import StepOutput
+from .configs import DistributedConfig
+from .mesh import Mesh
+from .micro_batches import MicroBatch, joined, micro_batches
+from .pipeline_cut import cut
+from .pipeline_plan import plan_of
+from .pipeline_ties import TiedGradients
+from .schedules import SCHEDULES, Schedule
+from .single_process import Pass
+
+_KEPT_SHAPES = 4
+"""Shapes of batches whose buffers are kept."""
+
+
+class _TorchStage(PipelineStage):
+    """Exchanges gradients with the processes that have other items in the last batch of a step alone."""
+
+    is_last_batch = True
+
+    def backward_maybe_with_nosync(self, backward_type: Any, bwd_kwargs: Any, last_backward: bool = False) -> Any:
+        return super().backward_maybe_with_nosync(backward_type, bwd_kwargs, last_backward and self.is_last_batch)
+
+    def perform_reduce_grad(self, grad_scale_factor: int) -> None:
+        if self.is_last_batch:
+            super().perform_reduce_grad(grad_scale_factor)
+
+
+Sent = tuple[tuple[int, ...], torch.dtype]
+"""Shape and type of what a stage sends."""
+
+
+class _Shapes(NamedTuple):
+    """The schedule for batches of some shape, and what stages send of micro-batches by their number of items."""
+
+    schedule: Any
+    stages: Sequence[_TorchStage]
+    sent: Mapping[int, Sequence[Sent]]
+
+
+class Pipeline:
+    """The stages of this process, and the schedule by which micro-batches go through all.
+
+    Attributes:
+        stages: of this process, each a module with its parameters.
+        has_last: whether the last stage, which computes losses and predictions, is one of them.
+    """
+
+    def __init__(
+        self, model: nn.Module, optimizer: Any, config: DistributedConfig, mesh: Mesh, device: torch.device
+    ) -> None:
+        """Cut a model in place; a ConfigError where it can't be."""
+        assert mesh.pipeline is not None
+        self._group = mesh.pipeline.get_group()
+        self._device = device
+        self._kind: Any = get_schedule_class(config.schedule)
+        self._n_micro_batches = config.n_microbatches
+        schedule = SCHEDULES[config.schedule]
+        rank = dist.get_rank(self._group)
+        self.rank_of = stage_owners(mesh.sizes.pipeline, schedule)
+        self.plan = plan_of(model, len(self.rank_of), config.stages)
+        self._model = model
+        self._tied = TiedGradients(model, self.plan, self.rank_of, mesh)
+        if isinstance(optimizer, OptimizerAdaptor):
+            optimizer.check(model)
+            optimizer.other_stages = OtherStages(self._summed, self._tied.counted_elsewhere)
+        numbers = [stage for stage, owner in enumerate(self.rank_of) if owner == rank]
+        self._course, self.stages = cut(model, self.plan, numbers)
+        if isinstance(optimizer, torch.optim.Optimizer):
+            own = {id(it) for it in model.parameters()}
+            for group in optimizer.param_groups:
+                group["params"] = [it for it in group["params"] if id(it) in own]
+        self.wrapped: list[nn.Module] = [*self.stages]
+        self.has_last = numbers[-1] == len(self.rank_of) - 1
+        self._known: OrderedDict[Any, _Shapes] = OrderedDict()
+        self._parts: list[MicroBatch] = []
+        self._shapes: _Shapes | None = None
+        self._outputs: dict[int, StepOutput] = {}
+        for stage in self.stages:
+            stage.run = self._run
+
+    def backward(self, step: Pass, batch: Any, *, is_last: bool) -> StepOutput:
+        """Add the gradients of a batch to those of the step, and give its result; predictions are on the last stage."""
+
+        def loss_of(part: MicroBatch) -> Tensor:
+            output = step.compute(part.batch)
+            self._outputs[part.number] = output = output if part.counts else output._replace(size=0)
+            loss = step.weighed(output)
+            return output.loss.nan_to_num() * 0 if loss is None else loss
+
+        with self._passing(batch, loss_of, step.compute) as (shapes, numbers):
+            for stage in shapes.stages:
+                stage.is_last_batch = is_last
+            shapes.schedule.step(numbers, number=numbers, target=numbers, return_outputs=False)
+        if is_last:
+            self._tied.add_up(self._model)
+        output = self._shared(joined([*self._outputs.values()]))
+        if not self.has_last:
+            step.count(output.size)
+        return output
+
+    @torch.no_grad()
+    def measure(self, compute: Callable[[Any], StepOutput], batch: Any) -> StepOutput:
+        """The result of a batch that nothing is learned by; predictions are on the last stage."""
+
+        def loss_of(part: MicroBatch) -> Tensor:
+            output = compute(part.batch)
+            self._outputs[part.number] = output if part.counts else output._replace(size=0)
+            return torch.zeros(())
+
+        with self._passing(batch, loss_of, compute) as (shapes, numbers):
+            shapes.schedule.eval(numbers, number=numbers, target=numbers, return_outputs=False)
+        return self._shared(joined([*self._outputs.values()]))
+
+    @contextmanager
+    def _passing(
+        self, batch: Any, loss_of: Callable[[MicroBatch], Tensor], compute: Callable[[Any], StepOutput]
+    ) -> Iterator[tuple[_Shapes, Tensor]]:
+        """The schedule for a batch, and the numbers of its micro-batches, which stages are given for these."""
+        self._parts = micro_batches(batch, self._n_micro_batches)
+        self._outputs = {}
+        key = tuple(it.shape if isinstance(it, Tensor) else None for it in tree_leaves(batch))
+        try:
+            if key not in self._known:
+                self._shapes, self._loss_of = None, lambda part: compute(part.batch)
+                self._known[key] = self._new_shapes()
+                if len(self._known) > _KEPT_SHAPES:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(key)
+            self._loss_of, self._shapes = loss_of, self._known[key]
+            yield self._known[key], torch.arange(len(self._parts), device=self._device)
+        except RuntimeError as error:  # as torch's stages tell what a forward raised
+            if isinstance(error.__cause__, BurnlikeError):
+                raise error.__cause__ from None
+            raise
+        finally:
+            self._parts = []
+
+    def _run(self, stage: int, received: Tensor | None, number: int) -> Tensor:
+        part, shapes = self._parts[number], self._shapes
+        if received is not None and shapes is not None:
+            received = received[tuple(map(slice, shapes.sent[part.size][stage - 1][0]))]
+        given = self._course.run(stage, received, lambda: self._loss_of(part))
+        if shapes is None or stage == len(self.rank_of) - 1:
+            return given
+        return _padded(given, shapes.sent[self._parts[0].size][stage][0])
+
+    def _new_shapes(self) -> _Shapes:
+        sent = {part.size: self._sent(part) for part in reversed(self._parts)}
+        largest = [self._like(it) for it in sent[self._parts[0].size]]
+        n_stages, number = len(self.rank_of), torch.zeros(1, dtype=torch.int64, device=self._device)
+        ends = [number, *largest, torch.empty((), device=self._device)]
+        stages = [
+            _TorchStage(
+                *(module, stage.number, n_stages, self._device),
+                input_args=ends[stage.number],
+                output_args=ends[stage.number + 1],
+                group=self._group,
+            )
+            for stage, module in zip(self.stages, self.wrapped, strict=True)
+        ]
+        given = stages[0] if issubclass(self._kind, PipelineScheduleSingle) else stages
+        schedule = self._kind(given, len(self._parts), loss_fn=lambda loss, _: loss, scale_grads=False)
+        return _Shapes(schedule, stages, sent)
+
+    def _like(self, sent: Sent) -> Tensor:
+        shape, dtype = sent
+        return torch.empty(shape, dtype=dtype, device=self._device, requires_grad=dtype.is_floating_point)
+
+    @torch.no_grad()
+    def _sent(self, part: MicroBatch) -> list[Sent]:
+        """Find out what each stage but the last sends of a micro-batch, by its forward pass."""
+        devices = [self._device] if self._device.type == "cuda" else []
+        sent: list[Sent] = []
+        number = torch.tensor([part.number])
+        for stage, owner in enumerate(self.rank_of[:-1]):
+            own: list[Any] = [None]
+            if owner == dist.get_rank(self._group):
+                module = next(it for it, of in zip(self.wrapped, self.stages, strict=True) if of.number == stage)
+                shape, dtype = sent[-1] if sent else ((1,), torch.int64)
+                with torch.random.fork_rng(devices):
+                    given = module(torch.zeros(shape, dtype=dtype, device=self._device), number)
+                own = [(tuple(given.shape), given.dtype)]
+            dist.broadcast_object_list(own, group=self._group, group_src=owner)
+            sent.append(own[0])
+        return sent
+
+    def _summed(self, values: Tensor) -> Tensor:
+        total = values.to(self._device)
+        dist.all_reduce(total, group=self._group)
+        return total
+
+    def _shared(self, output: StepOutput | None) -> StepOutput:
+        """The result that the process with the last stage has; the others get no predictions."""
+        own: list[Any] = [None]
+        if output is not None:
+            own = [(output.loss.item(), output.size, {name: it.item() for name, it in output.parts.items()})]
+        dist.broadcast_object_list(own, group=self._group, group_src=self.rank_of[-1])
+        if output is not None:
+            return output
+        loss, size, parts = own[0]
+        return StepOutput(_number(loss), size, parts={name: _number(it) for name, it in parts.items()})
+
+
+def _number(value: float) -> Tensor:
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def stage_owners(n_processes: int, schedule: Schedule) -> list[int]:
+    """The process of a pipeline that has each stage: in turn, or in a V: there, and back to the first."""
+    there = [*range(n_processes)]
+    turns = range(schedule.n_own_stages)
+    return [rank for turn in turns for rank in (there[::-1] if schedule.is_v and turn % 2 else there)]
+
+
+def _padded(sent: Tensor, shape: Sequence[int]) -> Tensor:
+    """What is sent, filled up to the shape of the largest micro-batch."""
+    lacking = [total - own for total, own in zip(shape, sent.shape, strict=True)]
+    return functional.pad(sent, [it for lack in reversed(lacking) for it in (0, lack)]) if any(lacking) else sent

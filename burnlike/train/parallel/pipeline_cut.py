@@ -1,0 +1,199 @@
+"""A model of which this process has some stages: all of its modules, with the parameters of these alone.
+
+What other stages have are fake tensors: shape, type and device. A forward pass goes through the whole model: what comes
+before a stage computes shapes alone, its first unit is given what the stage before sent, and the pass ends where the
+next stage begins. So whatever stands between blocks, masks and positions come out as in the whole model. A value that
+depends on parameters of another stage, and does not come through its first unit, is fake: an error, not a wrong number.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._torch_compat.fake_tensors import fake_of, is_fake, new_mode
+from ..._torch_compat.pytree import tree_leaves
+from ...errors import ConfigError
+from .pipeline_plan import Plan
+
+
+class StageEndError(BaseException):
+    """Ends a forward pass where the next stage begins; no code of a model or task catches it."""
+
+    def __init__(self, sent: Tensor) -> None:
+        super().__init__("the end of a stage")
+        self.sent = sent
+
+
+class Course:
+    """Which stage of a model runs now; all of its units ask it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.stage: int | None = None
+        self._begin = self._next = 0
+        self._end: int | None = None
+        self._received: Tensor | None = None
+        self._given: dict[Any, Any] = {}
+
+    def run(self, stage: int, received: Tensor | None, step: Callable[[], Any]) -> Any:
+        """What a stage gives: what its last unit sends on; of the last stage, the result of the step."""
+        begins = [*self.plan.begins, None]
+        self._begin, self._end, self._received = begins[stage] or 0, begins[stage + 1], received
+        self.stage, self._next = stage, self._begin
+        try:
+            result = step()
+        except StageEndError as end:
+            return end.sent
+        finally:
+            self.stage = self._received = None
+        if self._next != len(self.plan.units):
+            missed = self.plan.units[self._next]
+            raise ConfigError(f"distributed.pipeline: the step calls the model without its '{missed}': it can't be cut")
+        return result
+
+    def call(self, number: int, unit: Any, forward: Callable[..., Any], args: Any, named: dict[str, Any]) -> Any:
+        """What a unit gives, or what stands for it where another stage computes it."""
+        name = self.plan.units[number]
+        key = None if args else next(iter(named), None)
+        given = args[0] if args else named.get(key or "")
+        if number < self._begin and self._next == self._begin:
+            return self._shape(number, unit.forward, given, args, named)  # without the hooks of fully_shard
+        if number != self._next:
+            raise ConfigError(
+                f"distributed.pipeline: the step calls '{name}' of the model where '{self._expected}' is due: a"
+                " pipeline calls a model once for a batch, and the units that it is cut into in their order"
+            )
+        if number == self._begin and self._received is not None:
+            given = self._received
+            args, named = ((given, *args[1:]), named) if args else ((), {**named, key or "": given})
+        if any(map(is_fake, tree_leaves((args, named)))):
+            raise ConfigError(
+                f"distributed.pipeline: what is given to '{name}' depends on parameters of an earlier stage otherwise"
+                " than by what the module before it gives first; let stages begin elsewhere (distributed.stages)"
+            )
+        if number == self._end:
+            if not isinstance(given, Tensor):
+                raise ConfigError(
+                    f"distributed.pipeline: a stage sends a tensor to the next one, and '{name}', with which the next"
+                    f" begins, is given a {type(given).__name__} first; let it begin elsewhere (distributed.stages)"
+                )
+            raise StageEndError(given)
+        self._next += 1
+        return forward(*args, **named)
+
+    @property
+    def _expected(self) -> str:
+        return self.plan.units[self._next] if self._next < len(self.plan.units) else "the end"
+
+    def _shape(self, number: int, forward: Callable[..., Any], given: Any, args: Any, named: dict[str, Any]) -> Any:
+        """What a unit of another stage gives, without values; it is computed once for each shape."""
+        key = (number, getattr(given, "shape", None), getattr(given, "dtype", None))
+        if key not in self._given:
+            with torch.no_grad():
+                self._given[key] = forward(*args, **named)
+        return self._given[key]
+
+
+class PartOfPipeline:
+    """What is put before the class of a module that is a unit, or that a pipeline takes parameters of."""
+
+    _course: Course
+    _number: int | None = None
+    _stages: frozenset[int] = frozenset()
+    _fakes: Mapping[str, Tensor] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self)
+        if name in kind._fakes:
+            stage = kind._course.stage
+            if name not in vars(self)["_parameters"] or not (stage is None or stage in kind._stages):
+                return kind._fakes[name]
+        return super().__getattr__(name)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        kind = type(self)
+        forward: Any = super().__call__  # pyright: ignore[reportAttributeAccessIssue]
+        if kind._number is None or kind._course.stage is None:
+            return forward(*args, **named)
+        return kind._course.call(kind._number, self, forward, args, named)
+
+
+class Stage(nn.Module):
+    """One stage, as torch's PipelineStage takes it: its modules, and a forward that runs a step of a task on them."""
+
+    def __init__(self, number: int, parts: Sequence[nn.Module], units: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.number = number
+        self.parts = nn.ModuleList(parts)
+        self.blocks = tuple(units)
+        self.run: Callable[[int, Tensor | None, int], Tensor] = _not_begun
+
+    def forward(self, received: Tensor, number: Tensor) -> Tensor:
+        """What the stage sends on of a micro-batch, by its number, for what it received; of the last, the loss."""
+        return self.run(self.number, received if self.number else None, int(number))
+
+
+def _not_begun(*_: Any) -> Tensor:
+    raise RuntimeError("a stage runs within a step of the pipeline")
+
+
+def cut(model: nn.Module, plan: Plan, own: Sequence[int]) -> tuple[Course, list[Stage]]:
+    """Take the parameters of other stages out of a model, in place, and give the stages of this process.
+
+    The names and ids of the parameters that stay are what they were; buffers stay.
+    """
+    course, mode = Course(plan), new_mode()
+    numbers = {path: number for number, path in enumerate(plan.units)}
+    modules = dict(model.named_modules(remove_duplicate=False))
+    kept = {
+        id(it)
+        for path, module in modules.items()
+        if not plan.stages_of[path].isdisjoint(own)
+        for it in module.parameters(recurse=False)
+    }
+    fakes: dict[int, Tensor] = {}
+    for path, module in modules.items():
+        if isinstance(module, PartOfPipeline):  # met by another path
+            continue
+        found = dict(module.named_parameters(recurse=False))
+        gone = {name: it for name, it in found.items() if id(it) not in kept}
+        for name in gone:
+            del module._parameters[name]
+        changing = found if len(own) > 1 else gone
+        if changing or path in numbers:
+            content: dict[str, Any] = {"_course": course, "_number": numbers.get(path)}
+            content["_stages"] = plan.stages_of[path]
+            content["_fakes"] = {name: fakes.setdefault(id(it), fake_of(it, mode)) for name, it in changing.items()}
+            content["__module__"] = type(module).__module__
+            module.__class__ = type(type(module).__name__, (PartOfPipeline, type(module)), content)
+    return course, [_stage(modules, plan, number, is_only=len(own) == 1) for number in own]
+
+
+def _stage(modules: Mapping[str, nn.Module], plan: Plan, number: int, *, is_only: bool) -> Stage:
+    begins = [*plan.begins, len(plan.units)]
+    units = [modules[path] for path in plan.units[begins[number] : begins[number + 1]]]
+    return Stage(number, [modules[""]] if is_only else [*_own_parts(modules, plan, number)], units)
+
+
+def _own_parts(modules: Mapping[str, nn.Module], plan: Plan, number: int) -> Iterator[nn.Module]:
+    """The outermost modules all of whose parameters are on a stage, as far as it is their first."""
+    stages: dict[str, set[int]] = {}
+    for path, module in modules.items():
+        if next(module.parameters(recurse=False), None) is not None:
+            names = path.split(".")
+            for place in range(len(names) + 1):
+                stages.setdefault(".".join(names[:place]), set()).add(min(plan.stages_of[path]))
+    within: list[str] = []
+    for path, module in modules.items():
+        if any(f"{path}.".startswith(f"{it}.") for it in within) or number not in stages.get(path, ()):
+            continue
+        if stages[path] == {number}:
+            within.append(path)
+            yield module
+        elif own := next((name for name, _ in module.named_parameters(recurse=False)), None):
+            raise ConfigError(
+                f"distributed.schedule: the parameter '{path}.{own}' stands beside blocks of several stages; a process"
+                " with several stages takes models whose parameters are in modules below; expected 1F1B or GPipe"
+            )

@@ -1,0 +1,177 @@
+"""How a model is cut into the stages of a pipeline: at which of its modules, and which stage has what."""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from ...errors import ConfigError, nearest
+from .fsdp2 import blocks_of
+
+EACH, BOTH = "each", "both"
+
+
+class Cuts(NamedTuple):
+    """Where a model may be cut.
+
+    Attributes:
+        units: paths of the modules that one after the other compute what the next one is given, in their order.
+        both: paths of modules that are needed before the first unit and after the last one.
+    """
+
+    units: list[str]
+    both: list[str]
+
+
+class Plan(NamedTuple):
+    """Which modules each stage has.
+
+    Attributes:
+        units: as of `Cuts`.
+        begins: the number of the first unit of each stage, which begins there; the first stage has 0.
+        stages_of: the stages that a module, which may hold modules, has parameters on, by its path.
+    """
+
+    units: list[str]
+    begins: list[int]
+    stages_of: dict[str, frozenset[int]]
+
+
+def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan:
+    """How a model is cut into so many stages, each of which begins at a path of `starts`, where there are any.
+
+    A module that is no unit is on the stage of the unit before it, in the order in which the modules are registered.
+
+    Raises:
+        ConfigError: it can't be cut, or not into so many.
+    """
+    units, both = cuts_of(model) if not starts else _with_starts(model, starts)
+    if len(units) < n_stages:
+        found = f"the {len(units)} of {units[0]} to {units[-1]}" if units else "none"
+        raise ConfigError(
+            f"distributed.pipeline: {type(model).__name__} is to be cut into {n_stages} stages, and can be cut before"
+            f" each of its blocks, of which there are too few: {found}; take fewer stages, or name the modules that"
+            " stages begin with in distributed.stages"
+        )
+    begins = _starts(units, n_stages, starts) if starts else _balanced(_costs(model, units, both), n_stages)
+    return Plan(units, begins, dict(_stages_of(model, units, begins, both)))
+
+
+def cuts_of(model: nn.Module) -> Cuts:
+    """Where a model says that it may be cut (`pipeline_stages`), where transformers says it, or before its blocks.
+
+    `pipeline_stages` maps patterns of paths to words: `each`, the model may be cut before each of these modules, which
+    are called one after the other, and what the next one is given first is all that it needs of the one before; `both`,
+    the module is needed before the first of them and after the last.
+    """
+    own: Any = getattr(model, "pipeline_stages", None)
+    if callable(own):
+        plan: Any = own()
+    elif isinstance(model, nn.Sequential):
+        plan = {"*": EACH}
+    else:
+        config: Any = getattr(model, "config", None)
+        if getattr(config, "is_encoder_decoder", False):
+            return Cuts([], [])
+        blocks = set(_blocks_of_transformers(model) or blocks_of(model))
+        return Cuts([path for path, module in model.named_modules() if module in blocks], [])
+    units, both = [], [path for path, word in plan.items() if word == BOTH]
+    for path, module in model.named_modules():
+        patterns = [it for it, word in plan.items() if word == EACH]
+        if path and any(it.count(".") == path.count(".") and fnmatchcase(path, it) for it in patterns):
+            inner = cuts_of(module) if _is_chain(module) else Cuts([], [])
+            units += [f"{path}.{it}" for it in inner.units] or [path]
+            both += [f"{path}.{it}" for it in inner.both]
+    return Cuts(units, both)
+
+
+def _is_chain(module: nn.Module) -> bool:
+    return isinstance(module, nn.Sequential) or callable(getattr(module, "pipeline_stages", None))
+
+
+def _blocks_of_transformers(model: nn.Module) -> list[nn.Module]:
+    """The modules of the list that a model of transformers names in its plan of a pipeline."""
+    plan: Any = getattr(model, "_pp_plan", None) or {}
+    modules = dict(model.named_modules())
+    lists = [it for name, it in modules.items() if name in plan and isinstance(it, nn.ModuleList)]
+    return [*lists[0]] if len(lists) == 1 else []
+
+
+def _with_starts(model: nn.Module, starts: Sequence[str]) -> Cuts:
+    """The cuts of a model, with modules that the user names and those beside them in a list."""
+    modules = dict(model.named_modules())
+    for place, path in enumerate(starts):
+        if path not in modules or not path:
+            raise ConfigError(
+                f"distributed.stages.{place}: the model has no module '{path}'{nearest(path, [*modules])}"
+            )
+    known = cuts_of(model)
+    if {*starts} <= {*known.units}:
+        return known
+    named: set[str] = {*starts}
+    for path in starts:
+        parent, _, _ = path.rpartition(".")
+        if isinstance(modules[parent], nn.ModuleList | nn.Sequential):
+            named |= {f"{parent}.{name}" if parent else name for name, _ in modules[parent].named_children()}
+    return Cuts([path for path in modules if path in named], known.both)
+
+
+def _starts(units: Sequence[str], n_stages: int, starts: Sequence[str]) -> list[int]:
+    if len(starts) not in (n_stages, n_stages - 1):
+        raise ConfigError(
+            f"distributed.stages: expected the first module of each of {n_stages} stages, of which the first may be"
+            f" left out, got {len(starts)}: {', '.join(starts)}"
+        )
+    numbers = [units.index(it) for it in starts]
+    numbers = [0, *numbers[len(numbers) - n_stages + 1 :]]
+    if any(one >= other for one, other in pairwise(numbers)):
+        raise ConfigError(f"distributed.stages: expected modules in the order of the model, got {', '.join(starts)}")
+    return numbers
+
+
+def _costs(model: nn.Module, units: Sequence[str], both: Sequence[str]) -> list[int]:
+    """About what each unit costs, with what stands behind it: its parameters, without those of tables."""
+    costs = [0] * len(units)
+    for place, _, module in _placed(model, units):
+        if place >= 0 and "Embedding" not in type(module).__name__:
+            costs[place] += sum(it.numel() for it in module.parameters(recurse=False))
+    costs[-1] += sum(it.numel() for path in both for it in model.get_submodule(path).parameters())
+    return costs
+
+
+def _balanced(costs: Sequence[int], n_stages: int) -> list[int]:
+    """Where each of the stages begins, so that the largest sum of costs is as small as it can be."""
+    count = len(costs)
+    sums = [0]
+    for cost in costs:
+        sums.append(sums[-1] + cost)
+    best: dict[tuple[int, int], tuple[int, list[int]]] = {(1, end): (sums[end], [0]) for end in range(1, count + 1)}
+    for stages in range(2, n_stages + 1):
+        for end in range(stages, count + 1):
+            found = (
+                (max(best[stages - 1, at][0], sums[end] - sums[at]), [*best[stages - 1, at][1], at])
+                for at in range(stages - 1, end)
+            )
+            best[stages, end] = min(found, key=lambda it: it[0])
+    return best[n_stages, count][1]
+
+
+def _placed(model: nn.Module, units: Sequence[str]) -> Iterator[tuple[int, str, nn.Module]]:
+    """Each module with its path and the number of the unit that it is in or behind; -1 before the first."""
+    numbers, last, unit = {path: number for number, path in enumerate(units)}, -1, ""
+    for path, module in model.named_modules(remove_duplicate=False):
+        if path in numbers:
+            last, unit = max(last, numbers[path]), path
+        yield (numbers[unit] if unit and f"{path}.".startswith(f"{unit}.") else last), path, module
+
+
+def _stages_of(
+    model: nn.Module, units: Sequence[str], begins: Sequence[int], both: Sequence[str]
+) -> Iterator[tuple[str, frozenset[int]]]:
+    last = len(begins) - 1
+    for place, path, _ in _placed(model, units):
+        stage = max((number for number, begin in enumerate(begins) if begin <= max(place, 0)), default=0)
+        is_both = any(f"{path}.".startswith(f"{it}.") for it in both)
+        yield path, frozenset({stage, last} if is_both else {stage})
