@@ -11,29 +11,8 @@ from torch import Tensor, nn
 
 from ..._torch_compat.pytree import tree_map
 from ...errors import AutodiffError, ConfigError, ShapeError, TableIndexError, TargetError
+from ..parallel.step_output import StepOutput as StepOutput, items_of
 from .configs import AutocastDtype
-
-
-class StepOutput(NamedTuple):
-    """The result of one batch.
-
-    Attributes:
-        loss: scalar, a mean; differentiable in training.
-        size: how many values it is the mean of, or the sum of their weights: its weight when batches are averaged.
-        predictions: what metrics compare with the targets; None if there is nothing to compare.
-        targets: what was expected; a class of -100 does not count.
-        logits: whether the predictions are scores of classes that no softmax or sigmoid was taken of.
-        class_dim: the dimension of the classes in the predictions; None: the last.
-        parts: what the loss consists of, scalars by name, for the lines of metrics.
-    """
-
-    loss: Tensor
-    size: float
-    predictions: Any = None
-    targets: Any = None
-    logits: bool = False
-    class_dim: int | None = None
-    parts: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class TrainStep(Protocol):
@@ -130,13 +109,6 @@ def _ranges(batch: Any) -> str:
 
     tree_map(note, batch)
     return " and ".join(found) or "not known"
-
-
-def items_of(batch: Any) -> int:
-    """How many items a batch has: the first size of its first tensor; 1 where there is none."""
-    sizes: list[int] = []
-    tree_map(lambda it: sizes.append(len(it)) if isinstance(it, Tensor) and it.dim() else None, batch)
-    return sizes[0] if sizes else 1
 
 
 class LossWindow:

@@ -28,11 +28,11 @@ from ...module.torch_objects.wrappers import local
 from ...nn.joint_batch import JointBatch, join
 from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer, FollowingCheckpointer, write_sharded
-from ..learner.steps import items_of
 from .configs import DistributedConfig
 from .mesh import Mesh
 from .single_process import Pass, SingleProcess
 from .sizes import MeshSizes
+from .step_output import items_of
 
 if TYPE_CHECKING:
     from .pipeline import Pipeline

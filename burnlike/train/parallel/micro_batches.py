@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
-from ..learner.steps import StepOutput, items_of
+from .step_output import StepOutput, items_of
 
 
 class MicroBatch(NamedTuple):

@@ -21,7 +21,6 @@ from ..._torch_compat.pytree import tree_leaves
 from ...errors import BurnlikeError
 from ...optim import OptimizerAdaptor
 from ...optim.core.sharded import OtherStages
-from ..learner.steps import StepOutput
 from .configs import DistributedConfig
 from .mesh import Mesh
 from .micro_batches import MicroBatch, joined, micro_batches
@@ -30,6 +29,7 @@ from .pipeline_plan import plan_of
 from .pipeline_ties import TiedGradients
 from .schedules import SCHEDULES, Schedule
 from .single_process import Pass
+from .step_output import StepOutput
 
 _KEPT_SHAPES = 4
 """Shapes of batches whose buffers are kept."""
