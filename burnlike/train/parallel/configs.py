@@ -150,6 +150,7 @@ class DistributedConfig(Config):
             if problem := known_words(words)[1]:
                 yield f"plan.{path}", problem
         yield from schedule_problems(self.schedule, self.pipeline, self.microbatches, self.stages)
+
     def _option_problems(self, strategy: Any) -> Iterable[tuple[str, str]]:
         precision: Any = self.precision or SharedPrecisionConfig()
         given = [f"precision.{name}" for name in precision.__struct_fields__ if getattr(precision, name) is not None]
@@ -184,11 +185,11 @@ class DistributedConfig(Config):
     def is_single(self) -> bool:
         return self.chosen.is_single
 
-    def sizes(self, world_size: int) -> MeshSizes:
     @property
     def n_microbatches(self) -> int:
         return self.microbatches or 2 * self.pipeline
 
+    def sizes(self, world_size: int) -> MeshSizes:
         """How many processes of so many each kind of parallelism has; a ConfigError where they do not come out even."""
         if self.is_single and world_size > 1:
             raise ConfigError(
