@@ -58,6 +58,7 @@ from .tasks.configs import (
     TokenClassificationConfig as TokenClassificationConfig,
     VariationalAutoencoderConfig as VariationalAutoencoderConfig,
 )
+from .tasks.divided_batches import own_parts as own_parts
 from .tasks.generative import (
     Adversarial as Adversarial,
     Networks as Networks,

@@ -13,6 +13,7 @@ from ...nn.attention.causal_attention import CausalAttention
 from ...nn.attention.configs import RotaryEncodingConfig
 from ...nn.attention.masks import hidden_keys
 from ...nn.attention.rotary_encoding import RotaryEncoding
+from ...nn.divided_sequence import divided, positions_in
 from ...nn.dropout.configs import DropoutConfig
 from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal
@@ -173,7 +174,9 @@ class DecoderLm(AnyLibrary, Module):
     ) -> DecoderLmOutput:
         config = self.config
         longest = config.max_sequence_length
-        if tokens.ndim != 2 or tokens.shape[1] > longest:
+        sequence = divided(self)
+        length = tokens.shape[-1] if sequence is None or sequence.length is None else sequence.length
+        if tokens.ndim != 2 or length > longest:
             raise ShapeError(f"DecoderLm: expected tokens [batch, sequence <= {longest}], got {list(tokens.shape)}")
         if mask_pad is not None:
             self._check_mask(mask_pad, tokens)
@@ -185,14 +188,14 @@ class DecoderLm(AnyLibrary, Module):
             expect_shape(self, positions, *tokens.shape, name="positions")
             if cache is not None:
                 raise ArgumentError("DecoderLm: positions: expected none with a cache, which is of one document a row")
-            documents = documents_of(positions)
+            documents = None if sequence is not None else documents_of(positions)
         elif cache is not None:
             positions, mask_pad = cache.append(tokens, mask_pad)
         elif mask_pad is not None:
             positions = positions_of(mask_pad)
         x = self.embedding(tokens)
         if isinstance(config.positions, LearnedPositions):
-            places = self.position.weight[: tokens.shape[1]] if positions is None else self.position(positions)
+            places = self.position.weight[positions_in(self, length)] if positions is None else self.position(positions)
             x = self.dropout(x + places)
         balances: list[Tensor] = []
         for index, block in enumerate(self.blocks):

@@ -9,6 +9,7 @@ from torch.nn import functional
 from ...module import Content, Module
 from ...nn.attention.configs import MultiHeadAttentionConfig
 from ...nn.blocks.configs import PatchEmbeddingConfig
+from ...nn.divided_sequence import positions_in
 from ...nn.dropout.configs import DropoutConfig, DropPathConfig
 from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal, Zeros
@@ -47,7 +48,7 @@ class BertEmbeddings(Module):
     def forward(self, tokens: Tensor, token_types: Tensor | None = None) -> Tensor:
         """Int64 `[batch, sequence]`, twice `-> [batch, sequence, d_model]`; without types all are 0."""
         types = self.token_type.weight[0] if token_types is None else self.token_type(token_types)
-        x = self.token(tokens) + types + self.position.weight[: tokens.shape[1]]
+        x = self.token(tokens) + types + self.position.weight[positions_in(self, tokens.shape[1])]
         return self.dropout(self.norm(x))
 
 

@@ -3,16 +3,18 @@
 import torch
 from torch import Tensor
 
-from ...errors import ShapeError
+from ...errors import ConfigError, ShapeError
 from ...module import Module
 from ...module.torch_objects.wrappers import local
 from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
+from ..divided_sequence import divided
 from ..layer import expect_shape
 from ..linear.configs import LinearConfig
 from ..norm.configs import RmsNormConfig
 from .attend import KeyValueCache, attend_visible, split_heads
+from .attend_divided import attend_parts
 from .configs import CausalAttentionConfig
 from .masks import causally_visible, hidden_keys
 from .rotary_encoding import RotaryEncoding
@@ -99,8 +101,12 @@ class CausalAttention(KeepsType, Module):
         query, key = self._heads(self.query(x)), self._heads(self.key(x))
         if self.query_key_norm:
             query, key = self.norm_query(query), self.norm_key(key)
-        positions = slots if positions is None else positions
+        sequence = divided(self)
+        if positions is None:
+            positions = slots if sequence is None else sequence.positions
         if self.rotary is not None:
+            if sequence is not None and self.rotary.by_length:
+                raise ConfigError("distributed.context: frequencies by the length of a sequence need whole ones")
             query, key = self.rotary.rotate_both(query, key, 0, positions)
         value = self._heads(self.value(x))
         if cache is not None and slots is not None:
@@ -108,6 +114,9 @@ class CausalAttention(KeepsType, Module):
             # They differ in element type under autocast.
             key, value = cache.key.to(query.dtype), cache.value.to(query.dtype)
         dropout = self.dropout if self.training else 0.0
+        if sequence is not None:
+            options = {"sliding_window": self.sliding_window, "soft_cap": self.soft_cap, "dropout": dropout}
+            return self.output(attend_parts(query, key, value, sequence, **options))
         visible = self._visible(slots, x.shape[1], key.shape[2], mask_pad, x.device, documents)
         return self.output(attend_visible(query, key, value, visible, soft_cap=self.soft_cap, dropout=dropout))
 

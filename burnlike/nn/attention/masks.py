@@ -87,8 +87,8 @@ def causally_visible(
     """What queries see, bool `[batch or 1, 1, queries, keys]`: keys at or before them, in the window, no padding.
 
     Queries and keys are places, int64 `[queries]` and `[keys]`; mask_pad is bool `[batch, keys]`, True where a key is
-    hidden; documents are int64 `[batch, keys]`, where queries and keys are the same, and each sees its own. A query
-    always sees itself, padding or not, so that its weights are numbers.
+    hidden; documents are int64 `[batch, sequence]`, the document that each place is of, which is all that it sees. A
+    query always sees itself, padding or not, so that its weights are numbers.
     """
     distance = query[:, None] - key
     visible = distance >= 0
@@ -96,7 +96,7 @@ def causally_visible(
         visible = visible & (distance < sliding_window)
     visible = visible[None, None]
     if documents is not None:
-        visible = visible & (documents[:, None, :, None] == documents[:, None, None, :])
+        visible = visible & (documents[:, None, query, None] == documents[:, None, None, key])
     return visible if mask_pad is None else visible & (~mask_pad[:, None, None] | (distance == 0))
 
 

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from ...errors import ConfigError
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType, T
+from ..divided_sequence import DividedSequence, divided
 from ..dropout.configs import DropoutConfig
 from ..initializers.configs import KaimingUniform
 from ..layer import Layer, expect_shape, shape_error
 from ..linear.configs import LinearConfig
 from .attend import TensorCache, attend, split_heads
+from .attend_divided import whole_keys
 from .configs import CrossAttentionConfig, MultiHeadAttentionConfig
 from .masks import hidden_keys
 
@@ -175,9 +178,21 @@ class MultiHeadAttention(Layer):
         else:
             keys = cache.key.once(lambda: split_heads(self.key(key), self.n_heads))
             values = cache.value.once(lambda: split_heads(self.value(value), self.n_heads))
+        if (sequence := divided(self)) is not None:
+            self._expect_own(query is key, masks, sequence)
+            keys, values = whole_keys(keys, values, sequence)
+            masks = sequence.hidden, None
         hidden = hidden_keys(self, *masks, query.shape[0], query.shape[1], keys.shape[2])
         queries = split_heads(self.query(query), self.n_heads)
         return attend(queries, keys, values, hidden, self, need_weights=need_weights)
+
+    def _expect_own(self, is_own: bool, masks: Masks, sequence: DividedSequence) -> None:
+        """Refuse what parts of sequences can't be computed for."""
+        problem = "" if is_own else "attends to another sequence"
+        if masks[1] is not None:
+            problem = "has a mask_attn, of which each process would need the rows of its positions"
+        if problem:
+            raise ConfigError(f"distributed.context: {type(self).__name__} {problem}; leave out `context`")
 
     def _checked(self, query: Tensor, key: Tensor | None, value: Tensor | None) -> tuple[Tensor, Tensor]:
         expect_shape(self, query, "batch", "queries", self.d_model, name="query")

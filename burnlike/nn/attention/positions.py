@@ -9,6 +9,7 @@ from torch.nn import functional
 from ...module import Content
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
+from ..divided_sequence import positions_in
 from ..layer import Layer, shape_error
 from .configs import PositionalEncodingConfig, RelativePositionBiasConfig
 
@@ -54,7 +55,7 @@ class PositionalEncoding(KeepsType, Layer):
         d_model = self.sinusoids.shape[2]
         if x.ndim != 3 or x.shape[2] != d_model or x.shape[1] > self.max_sequence_size:
             raise shape_error(self, f"[batch, sequence <= {self.max_sequence_size}, {d_model}]", list(x.shape))
-        return x + self.sinusoids[:, : x.shape[1]].to(x.dtype)
+        return x + self.sinusoids[:, positions_in(self, x.shape[1])].to(x.dtype)
 
     def record_layout(self) -> dict[str, str]:
         """As Burn's struct; none of it is saved."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import ConfigError
+from ...ops._divided import whole
 from .steps import LossWindow, StepOutput, output_of, saying_where
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
     model.eval()
     loader.rewind()
     losses = LossWindow()
-    try:
 
     def compute(batch: Any) -> StepOutput:
         with learner.autocast(), saying_where(batch, lambda: f"validation after step {learner.step}"):
             return output_of(learner.task.valid_step(model, batch), batch, is_training=False)
 
+    try:
         with learner.final_weights():
             for batch in loader:
                 output = learner.parallel.measure(compute, batch)
@@ -78,9 +79,10 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
             f"metrics: {', '.join(comparing)} compare predictions with targets, and the loss gives none; return"
             " StepOutput(loss, size, predictions, targets), or use a task such as Classification"
         )
+    predictions = whole(output.predictions) if comparing else output.predictions  # logits may be divided
     for metric in metrics.values():
         known: Any = {name: getattr(output, name) for name in getattr(metric, "knows", ())}
-        metric.update(output.predictions, output.targets, **known)
+        metric.update(predictions, output.targets, **known)
 
 
 def values_of(metrics: Mapping[str, Metric], group: Any = None) -> dict[str, float]:

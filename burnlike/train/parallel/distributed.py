@@ -8,7 +8,7 @@ agree on another one, and rounds as before.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import cached_property, partial
 from itertools import count
@@ -25,10 +25,12 @@ from ..._env import launcher_has_store, rendezvous as known_ranks, restart_count
 from ...errors import ArgumentError, CheckpointError, TrainingError
 from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
+from ...nn.divided_sequence import DividedSequence
 from ...nn.joint_batch import JointBatch, join
 from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer, FollowingCheckpointer, write_sharded
 from .configs import DistributedConfig
+from .context import divide_sequences
 from .mesh import Mesh
 from .single_process import Pass, SingleProcess
 from .sizes import MeshSizes
@@ -66,12 +68,15 @@ class SeveralProcesses(SingleProcess):
         self._joint = JointBatch()
         self.pipeline: Pipeline | None = None
         self._is_last = True
+        self._sequence: DividedSequence | None = None
         self.config = DistributedConfig()
 
     def take(self, config: DistributedConfig) -> None:
         """Stand where the sizes of the config say; a ConfigError where they do not fit the number of processes."""
         self.config, self.mesh = config, Mesh(config.sizes(self.world_size), self.device)
         self._joint.group = self.mesh.data_group
+        if self.mesh.context is not None:
+            self._sequence = DividedSequence(self.mesh.context.get_group())
         self.is_sharded = self.is_sharded or self.sizes.tensor * self.sizes.pipeline > 1
 
     @cached_property
@@ -109,12 +114,17 @@ class SeveralProcesses(SingleProcess):
 
             self.pipeline = Pipeline(model, optimizer, self.config, self.mesh, self.device)
         join(model, self._joint)
+        if self._sequence is not None:
+            divide_sequences(model, self._sequence)
 
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
         self._is_last = is_last
-        with self._joint.part(counts):
+        with self._joint.part(counts), self._dividing():
             yield
+
+    def _dividing(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._sequence is None else self._sequence.step()
 
     def backward(self, step: Pass, batch: Any) -> Any:
         if self.pipeline is None:
@@ -123,7 +133,10 @@ class SeveralProcesses(SingleProcess):
         return self.pipeline.backward(step, batch, is_last=self._is_last)
 
     def measure(self, compute: Callable[[Any], Any], batch: Any) -> Any:
-        return super().measure(compute, batch) if self.pipeline is None else self.pipeline.measure(compute, batch)
+        if self.pipeline is not None:
+            return self.pipeline.measure(compute, batch)
+        with self._dividing():
+            return super().measure(compute, batch)
 
     @contextmanager
     def others_alive(self) -> Iterator[None]:

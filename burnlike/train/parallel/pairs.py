@@ -9,6 +9,9 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
         [
             ("fsdp2", "replicate"),
             ("ddp", "pipeline"),
+            ("ddp", "context"),
+            ("fsdp2", "context"),
+            ("replicate", "context"),
         ],
     )
 )

@@ -11,6 +11,7 @@ from ...data.configs import NO_TARGET
 from ...errors import ConfigError
 from ...models.generation import stream
 from ...module.torch_objects.wrappers import unwrap
+from ...nn.divided_sequence import divided
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from .configs import LanguageModelConfig
@@ -130,7 +131,7 @@ def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
     logits, targets, balance = predicted(model, batch)
     loss = unrounded_loss(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
     loss = loss if balance is None else loss + balance
-    counts_all = isinstance(batch, Tensor) or targets.is_meta
+    counts_all = (isinstance(batch, Tensor) and divided(unwrap(model)) is None) or targets.is_meta
     size = targets.numel() if counts_all else int((targets != NO_TARGET).sum())
     return StepOutput(loss, size, logits.detach(), targets, logits=True)
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
+from .divided_batches import own_parts_of
 from .task import logits_of
 
 _NAMES = ("input_ids", "attention_mask", "position_ids")
@@ -41,10 +42,16 @@ def predicted(model: nn.Module, batch: Any) -> Predicted:
         DataError: it is no batch of tokens.
         ConfigError: the documents are packed, and the model takes no positions.
     """
+    inputs, targets = _inputs_and_targets(batch)
+    inputs, targets = own_parts_of(model, inputs, targets, lambda it: _logits(model, it)[0])
+    logits, balance = _logits(model, inputs)
+    return Predicted(logits, targets, balance)
+
+
+def _inputs_and_targets(batch: Any) -> tuple[Mapping[str, Tensor], Tensor]:
     if isinstance(batch, Tensor):
         _expect_tokens(batch, "batches", 2)
-        logits, balance = _logits(model, {"input_ids": batch[:, :-1]})
-        return Predicted(logits, batch[:, 1:], balance)
+        return {"input_ids": batch[:, :-1]}, batch[:, 1:]
     if not isinstance(batch, Mapping) or not {"input_ids", "labels"} <= {*batch}:
         names = f" of {', '.join(map(str, batch))}" if isinstance(batch, Mapping) else ""
         raise DataError(
@@ -61,8 +68,7 @@ def predicted(model: nn.Module, batch: Any) -> Predicted:
     if "position_ids" in batch:  # the first token of a document follows from nothing
         labels = labels.masked_fill(batch["position_ids"] == 0, NO_TARGET)
     targets = torch.cat((labels[:, 1:], torch.full_like(labels[:, :1], NO_TARGET)), 1)
-    logits, balance = _logits(model, {name: batch[name] for name in _NAMES if name in batch})
-    return Predicted(logits, targets, balance)
+    return {name: batch[name] for name in _NAMES if name in batch}, targets
 
 
 def _expect_tokens(value: Any, what: str, least: int) -> None:

@@ -16,6 +16,7 @@ from ...errors import ConfigError, DataError, ShapeError
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
+from .divided_batches import own_parts_of
 from .supervised import class_names
 from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
 
@@ -50,6 +51,7 @@ class TokenClassification(SmoothedTask):
 
     def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
         inputs, labels = inputs_and_targets(batch)
+        inputs, labels = own_parts_of(model, inputs, labels, lambda it: logits_of(call(model, it)))
         return _token_output(logits_of(call(model, inputs)), labels, "TokenClassification", smoothing)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -116,6 +118,7 @@ class MaskedLanguageModel(Task):
             draws = torch.rand(*tokens.shape, 3, device=tokens.device)
         hidden, labels = self._hidden(tokens, named, draws, model)
         shown = {**named, "input_ids": hidden} if isinstance(batch, Mapping) else hidden
+        shown, labels = own_parts_of(model, shown, labels, lambda it: logits_of(call(model, it)))
         return _token_output(logits_of(call(model, shown)), labels, "MaskedLanguageModel")
 
     def _hidden(
