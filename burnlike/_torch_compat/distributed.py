@@ -19,3 +19,16 @@ def meeting_place() -> str | None:
         store = store.underlying_store
     place = [str(getattr(store, name)) for name in ("host", "port", "path") if hasattr(store, name)]
     return " ".join(place) or None
+
+
+def cpu_mesh(mesh: Any) -> Any:
+    """The processes of a mesh as one of the CPU, by which nothing can be sent.
+
+    torch makes process groups for each mesh, which all processes must do together. Without this argument of torch,
+    copies of a divided tensor would stay on its device, and take memory there.
+    """
+    if mesh.device_type == "cpu":
+        return mesh
+    from torch.distributed.device_mesh import DeviceMesh
+
+    return DeviceMesh("cpu", mesh.mesh, mesh_dim_names=mesh.mesh_dim_names, _init_backend=False)

@@ -87,8 +87,8 @@ def not_shared(record: Record, folder: Path) -> dict[str, object]:
     rank, waits_s, write_parts = dist.get_rank(), shared_directory._WAITS_S, recorder._write_parts
     (folder / f"node {rank}").mkdir()
 
-    def vanish(directory: Path, tensors: dict[str, torch.Tensor]) -> dict[str, int]:
-        sizes = write_parts(directory, tensors)
+    def vanish(directory: Path, tensors: dict[str, torch.Tensor], group: object) -> dict[str, str]:
+        sizes = write_parts(directory, tensors, group)
         for name in sizes if rank == 1 else ():
             (directory / name).unlink()
         return sizes
@@ -104,7 +104,9 @@ def not_shared(record: Record, folder: Path) -> dict[str, object]:
         lost = refused("rank 0 misses shard-00002", lambda: DistributedRecorder().save(record, folder / "no"))
     finally:
         shared_directory._WAITS_S, recorder._write_parts = waits_s, write_parts
-    return {"apart": apart and not list((folder / f"node {rank}").iterdir()), "lost": lost}
+    apart = apart and not list((folder / f"node {rank}").iterdir())
+    DistributedRecorder(elsewhere=[1]).save(record, path)
+    return {"apart": apart, "lost": lost, "gathered": path.exists() == (rank == 0) and not list(path.parent.glob(".*"))}
 
 
 def saved_and_loaded(tensor: torch.Tensor, path: Path) -> bool:

@@ -89,6 +89,13 @@ def test_processes_that_see_other_directories_save_nothing(job: Job) -> None:
         assert each["lost"]
 
 
+def test_rank_0_writes_the_files_of_processes_that_see_other_directories(job: Job) -> None:
+    assert all(each["gathered"] for each in job[1])
+    module = net(seed=9)
+    DistributedRecorder().load(job[0] / "node 0" / "no").load_into(module)
+    assert values(module) == values(net(seed=1))
+
+
 def test_a_save_fails_where_another_process_is_killed(job: Job) -> None:
     folder, found = job
     message = f"{folder / 'killed'}: not saved: another process has ended, or does not answer"

@@ -33,7 +33,7 @@ def test_files_of_another_run_with_the_same_sizes_are_told(tmp_path: Path) -> No
     assert not_the_same_files(tmp_path / "there", fingerprints(tmp_path / "here"), alone) == ""
     problem = not_the_same_files(tmp_path / "old", fingerprints(tmp_path / "here"), alone)
     assert (
-        f"rank 0 misses a.safetensors, b.safetensors at {shared_directory._place(tmp_path / 'old')}, or has" in problem
+        f"rank 0 misses a.safetensors, b.safetensors at {shared_directory.place_of(tmp_path / 'old')}, or has" in problem
     )
 
 
@@ -54,7 +54,7 @@ def test_a_process_that_sees_no_directory_tells_what_rank_0_told(place: str, tmp
         return [(".seen-0", "written", "") if len(value) == 3 else ([], "host:/run"), value]
 
     problem = not_one_directory(tmp_path / "run" / "checkpoints", 1, gather)
-    assert f"rank 1 looked at {shared_directory._place(tmp_path / 'run' / 'checkpoints')}; all nodes need" in problem
+    assert f"rank 1 looked at {shared_directory.place_of(tmp_path / 'run' / 'checkpoints')}; all nodes need" in problem
 
 
 def test_nothing_stays_of_the_proof(tmp_path: Path) -> None:

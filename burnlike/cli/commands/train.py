@@ -88,7 +88,9 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
         stack.enter_context(values_hidden(config))
         directory = None
         if resumed is not None and global_rank() == 0:
-            found = RunDir.open(Path(resumed)) if resumed else RunDir.open_newest(RUNS, file.stem)
+            may_lack = config.checkpoint.mirror is not None
+            path = Path(resumed)
+            found = RunDir.open(path, may_lack=may_lack) if resumed else RunDir.open_newest(RUNS, file.stem)
             directory = stack.enter_context(closing(found))
             if directory.config.exists():
                 before = TrainConfig.load(directory.config)

@@ -5,20 +5,20 @@ nothing is pickled. A file without tensors beside them, `record.safetensors`, ha
 process reads, from whichever files hold them, the parts that its own sharding needs.
 """
 
-import hashlib
 import json
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import torch.distributed as dist
 from torch import Tensor
 
 from ..._atomic import AtomicDirectory
-from ...errors import RecordError, RecordIOError
+from ...errors import RecordIOError
 from ...module.torch_objects.wrappers import local
 from .. import metadata
 from ..dtypes import file_dtype, shown
@@ -33,19 +33,34 @@ from ..saving.writing import plain_tensor
 from ..state_dict.own_code import entries_of
 from ..state_dict.saved_forms import kept_tensors
 from .shared_directory import fingerprint, not_one_directory, not_the_same_files
-
-T = TypeVar("T")
+from .together import Together, is_several
+from .transfer import send_file
 
 
 class DistributedRecorder(Recorder):
     """Saves and loads records whose tensors are DTensors, each process its own parts; where there is one, all.
 
-    `save` and `load` are called by all processes of the default group. A directory is there whole or not at all. Parts
-    that are converted to a precision take memory meanwhile; None stores each tensor as it is.
+    `save` and `load` are called by all processes of a group. A directory is there whole or not at all. Parts that are
+    converted to a precision take memory meanwhile; None stores each tensor as it is.
     """
 
-    def __init__(self, precision: PrecisionRule | None = None) -> None:
+    def __init__(
+        self,
+        precision: PrecisionRule | None = None,
+        *,
+        group: Any = None,
+        elsewhere: Collection[int] = (),
+        stages: bool = False,
+    ) -> None:
+        """Make a recorder; what it is given beside a precision is for `save`.
+
+        Args:
+            group: of all processes; None is the default one, and what is saved in another thread needs its own.
+            elsewhere: the ranks that do not see the directories of rank 0, which gets their files and writes them.
+            stages: whether processes may have other tensors, as the stages of a pipeline do.
+        """
         self.precision, self._allow_overflow = checked_precision(precision)
+        self._group, self._elsewhere, self._stages = group, frozenset(elsewhere), stages
 
     def save(self, record: Record, path: str | os.PathLike[str]) -> str:
         """Write `record` to the directory `path`, which must not exist; the file system is one that all processes see.
@@ -53,10 +68,10 @@ class DistributedRecorder(Recorder):
         All processes first show that they see one directory, and rank 0 names it only when the files of all are there.
         If one process fails, all raise: the one its own error, the others a RecordIOError that tells it. So do the
         others where one is killed, as soon as torch's process group notices. See `FileRecorder.save` for errors;
-        records of processes may not differ in names and ids.
+        records of processes may not differ in names, but for stages, and never in the forms and ids of these.
         """
         target = Path(path)
-        together = _Together(f"{target}: not saved")
+        together = Together(f"{target}: not saved", self._group)
         with ExitStack() as stack:
             with together:
                 record = record_to_save(record)
@@ -68,27 +83,50 @@ class DistributedRecorder(Recorder):
                     if address in taken and address:
                         tensors[name] = tensor.clone()
                     taken.add(address)
-            together.check_alike(_facts(record, tensors))
+            facts = _facts(record, tensors)
+            about = together.merged(facts, lambda: _outline(record, tensors), _joined, may_lack=self._stages)
             directory = None
             with together:
-                if _rank() == 0:
+                if together.rank == 0:
                     if target.exists():
                         raise RecordIOError(f"{target} exists; choose another name or remove it first")
                     directory = stack.enter_context(AtomicDirectory(target))
             partial = target.with_name(together.gathered("" if directory is None else directory.path.name)[0])
-            together.check_nothing(not_one_directory(partial, _rank(), together.gathered))
-            with together:
-                own = _write_parts(partial, tensors)
-            written = {name: text for each in together.gathered(own) for name, text in each.items()}
-            together.check_nothing(not_the_same_files(partial, {} if _rank() else written, together.gathered))
+            self._write(together, stack, partial, tensors)
             with together:
                 if directory is not None:
-                    _write_details(partial, record, tensors)
+                    _write_details(partial, about)
                     for name in os.listdir(partial):
                         with open(partial / name, "rb") as file:
                             os.fsync(file.fileno())
                     directory.commit()
         return os.fspath(path)
+
+    def _write(self, together: Together, stack: ExitStack, partial: Path, tensors: dict[str, Any]) -> None:
+        """Have the files of all processes in the directory `partial` of rank 0."""
+        is_elsewhere = together.rank in self._elsewhere
+        if not self._elsewhere:
+            together.check_nothing(not_one_directory(partial, together.rank, together.gathered))
+        own_directory = partial
+        with together:
+            if is_elsewhere:
+                partial.parent.mkdir(parents=True, exist_ok=True)
+                made = stack.enter_context(TemporaryDirectory(prefix=f".{partial.name}-", dir=partial.parent))
+                own_directory = Path(made)
+        with together:
+            own = _write_parts(own_directory, tensors, self._group)
+        written = together.gathered(own)
+        here = {
+            name: text
+            for rank, each in enumerate(written)
+            if rank not in self._elsewhere
+            for name, text in each.items()
+        }
+        together.check_nothing(not_the_same_files(partial, {} if together.rank else here, together.gathered))
+        with together:
+            for rank in sorted(self._elsewhere):
+                for name in sorted(written[rank]):
+                    send_file(own_directory / name, partial / name, rank, 0, self._group)
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         """The record in the directory `path`; of its tensors, what a process needs is read when it is asked for.
@@ -115,7 +153,7 @@ def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     return {**facts, **{name: f"{facts.get(name, '')} {tree!r}".strip() for name, tree in entries_of(record.values)}}
 
 
-def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, str]:
+def _write_parts(directory: Path, tensors: dict[str, Any], group: Any) -> dict[str, str]:
     """Write the parts of this process; returns its files, with their fingerprints."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
@@ -133,74 +171,45 @@ def _write_parts(directory: Path, tensors: dict[str, Any]) -> dict[str, str]:
     try:
         with warnings.catch_warnings():  # torch tells each time that there is only one process
             warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
-            save(tensors, storage_writer=writer, no_dist=not _several())
+            save(tensors, storage_writer=writer, process_group=group, no_dist=not is_several())
     except CheckpointException as error:  # no Exception, and its text is a page of tracebacks
         reasons = {f"rank {rank}: {type(it[0]).__name__}: {it[0]}" for rank, it in error.failures.items()}
         raise RecordIOError(f"{directory}: writing failed: {'; '.join(sorted(reasons))}") from error
     return {name: fingerprint(directory / name) for name in files}
 
 
-def _write_details(directory: Path, record: Record, tensors: Mapping[str, Tensor]) -> None:
-    """Write what burnlike adds, and which files there are: without one, torch would take tensors for smaller ones."""
+def _outline(record: Record, tensors: Mapping[str, Tensor]) -> Outline:
+    """What a process has, without values; sent to rank 0 where processes have other tensors."""
     entries = {name: TensorEntry(name, file_dtype(it.dtype, name), tuple(it.shape)) for name, it in tensors.items()}
-    outline = Outline(entries, record.ids, record.aliases, record.values, record.states, metadata=record.metadata)
+    texts = {"states": record.states, "metadata": record.metadata}
+    return Outline(entries, record.ids, record.aliases, record.values, **texts)
+
+
+def _joined(outlines: Sequence[Outline]) -> Outline:
+    """What all processes have together; where plain values differ, that of the first counts."""
+    found = outlines[0]
+    for it in outlines[1:]:
+        found = replace(
+            found,
+            entries={**it.entries, **found.entries},
+            ids={**it.ids, **found.ids},
+            aliases={**it.aliases, **found.aliases},
+            values=_joined_values(found.values, it.values),
+            states=frozenset({*found.states, *it.states}),
+        )
+    return found
+
+
+def _joined_values(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    found = {**other, **first}
+    for key in first.keys() & other.keys():
+        if isinstance(first[key], Mapping) and isinstance(other[key], Mapping):
+            found[key] = _joined_values(first[key], other[key])
+    return found
+
+
+def _write_details(directory: Path, about: Outline) -> None:
+    """Write what burnlike adds, and which files there are: without one, torch would take tensors for smaller ones."""
     files = sorted(path.name for path in directory.iterdir())
-    head, _ = build_header((), {**metadata.encode(outline), FILES: json.dumps(files)})
+    head, _ = build_header((), {**metadata.encode(about), FILES: json.dumps(files)})
     (directory / DETAILS).write_bytes(head)
-
-
-def _several() -> bool:
-    return dist.is_available() and dist.is_initialized()
-
-
-def _rank() -> int:
-    return dist.get_rank() if _several() else 0
-
-
-class _Together:
-    """A step that all processes end alike: if one fails, all raise."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is not None and not isinstance(error, Exception):
-            return  # an interrupt: the others find out by their time limit
-        reasons = self.gathered(None if error is None else f"{type(error).__name__}: {error}")
-        if isinstance(error, RecordError):
-            return
-        if failed := [f"rank {rank}: {reason}" for rank, reason in enumerate(reasons) if reason is not None]:
-            raise RecordIOError(f"{self._what}: {'; '.join(failed)}") from error
-
-    def check_nothing(self, problem: str) -> None:
-        """Raise where there is a problem, of which all processes know."""
-        if problem:
-            raise RecordIOError(f"{self._what}: {problem}")
-
-    def check_alike(self, facts: Mapping[str, str]) -> None:
-        """Raise on every process if one says something else than the first."""
-        digest = hashlib.sha256(json.dumps(sorted(facts.items())).encode()).hexdigest()
-        if len(set(self.gathered(digest))) == 1:  # all facts of a thousand ranks would be a lot to send
-            return
-        ours, *others = self.gathered(facts)
-        for rank, theirs in enumerate(others, 1):
-            for name in [name for name in [*ours, *theirs] if ours.get(name) != theirs.get(name)][:1]:
-                raise RecordError(
-                    f"{self._what}: '{name}' is {ours.get(name, 'missing')} on rank 0, {theirs.get(name, 'missing')} on"
-                    f" rank {rank}; every process saves its parts of the same tensors: call"
-                    " burnlike.module.agree_ids(module) where ids differ"
-                )
-
-    def gathered(self, ours: T) -> list[T]:
-        """The values of all processes, by rank."""
-        if not _several():
-            return [ours]
-        found: list[Any] = [None] * dist.get_world_size()
-        try:
-            dist.all_gather_object(found, ours)
-        except RuntimeError as error:  # the connection to one that was killed, or its time limit
-            raise RecordIOError(f"{self._what}: another process has ended, or does not answer: {error}") from error
-        return found

@@ -5,11 +5,12 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._regular_file import open_regular
+from ...errors import RecordIOError
 from ..safetensors.header import LENGTH_BYTES
 
 _WAITS_S = (0.0, 0.1, 0.4, 1.5, 3.0)  # before each look: a network file system may show what is new seconds later
@@ -22,6 +23,23 @@ def not_one_directory(directory: str | os.PathLike[str], rank: int, gather: Call
     All must ask. The directory is made if it is not there; nothing stays in it. `gather` gives the values of all
     processes, by rank.
     """
+    with _marked(directory, rank, gather) as (files, problem):
+        return problem or not_the_same_files(directory, files, gather, "looked at {place}")
+
+
+def ranks_elsewhere(directory: str | os.PathLike[str], rank: int, gather: Callable[[Any], list[Any]]) -> list[int]:
+    """The ranks that look in vain for what rank 0 writes to `directory`; see `not_one_directory`."""
+    with _marked(directory, rank, gather) as (files, problem):
+        if problem:
+            raise RecordIOError(problem)
+        return [rank for rank, lacking in enumerate(gather(_lacking_in_time(directory, files))) if lacking]
+
+
+@contextlib.contextmanager
+def _marked(
+    directory: str | os.PathLike[str], rank: int, gather: Callable[[Any], list[Any]]
+) -> Iterator[tuple[dict[str, str], str]]:
+    """A file that rank 0 has written for others to look for, with its fingerprint; and why it could not."""
     marker, written, problem = Path(directory, f".seen-{os.urandom(12).hex()}"), "", ""
     try:
         if rank == 0:
@@ -32,9 +50,7 @@ def not_one_directory(directory: str | os.PathLike[str], rank: int, gather: Call
             except OSError as error:
                 problem = f"{marker.parent} can't be written: {error.strerror}"
         name, written, problem = gather((marker.name, written, problem))[0]
-        if problem:
-            return problem
-        return not_the_same_files(directory, {name: written}, gather, "looked at {place}")
+        yield {name: written}, problem
     finally:
         if rank == 0:
             with contextlib.suppress(OSError):  # where it could not be written
@@ -48,7 +64,7 @@ def not_the_same_files(
     problem: str = "misses {names} at {place}, or has others",
 ) -> str:
     """As `not_one_directory`, for files of `directory` that each process expects there, with their fingerprints."""
-    places = gather((sorted(_lacking_in_time(directory, files)), _place(directory)))
+    places = gather((sorted(_lacking_in_time(directory, files)), place_of(directory)))
     blind = [
         f"rank {rank} {problem.format(names=', '.join(names[:3]), place=place)}"
         for rank, (names, place) in enumerate(places)
@@ -72,7 +88,8 @@ def fingerprint(file: Path) -> str:
     return f"{size} {hashlib.sha256(length + header).hexdigest()}"
 
 
-def _place(directory: str | os.PathLike[str]) -> str:
+def place_of(directory: str | os.PathLike[str]) -> str:
+    """The machine and the path of a directory."""
     return f"{platform.node()}:{os.path.abspath(directory)}"
 
 

@@ -1,9 +1,10 @@
 """Checkpoints: directories that are written whole or not at all, by one process or by several together."""
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +12,10 @@ from ..._atomic import AtomicDirectory, remove_abandoned_directories, remove_dir
 from ...errors import BurnlikeError, CheckpointError, RecordError
 from ...module.torch_objects.wrappers import is_distributed
 from ...record import DistributedRecorder, Record, SafetensorsRecorder, verify
-from ...record.recorder import copied
+from ...record.distributed.copies import copied_parts
+from ...record.distributed.together import Together
 from ...record.saving.background import SaveThread
+from .mirror import Mirror
 
 _NICENESS = 10  # the training goes first where it and the save want one CPU
 _NAME = re.compile(r"step-(\d+)")
@@ -100,6 +103,7 @@ class Checkpointer:
         self.keep = keep
         self._own: dict[int, bool] = {}  # steps of this run's checkpoints in order -> whether this object wrote it
         self._saving: SaveThread | None = None
+        self.mirror: Mirror | None = None
 
     def all(self) -> list[Checkpoint]:
         """The whole checkpoints, first to last; from here on they are taken for those of this run."""
@@ -156,7 +160,7 @@ class Checkpointer:
             self._write(checkpoint, records, kept)
             return checkpoint
         try:
-            copies = {name: copied(record) for name, record in records.items()}
+            copies = {name: copied_parts(record) for name, record in records.items()}
         except RecordError as error:
             raise self._unwritable(checkpoint, error) from error
 
@@ -177,6 +181,10 @@ class Checkpointer:
         if error is not None:
             raise error
 
+    def notes(self, *, wait: bool = False) -> list[str]:
+        """What a user should know of the mirror since the last call; `wait` until it has all checkpoints."""
+        return [] if self.mirror is None else self.mirror.notes(wait=wait)
+
     @property
     def is_saving(self) -> bool:
         return self._saving is not None and not self._saving.has_ended()
@@ -194,6 +202,8 @@ class Checkpointer:
         self._own.pop(checkpoint.step, None)
         self._own[checkpoint.step] = True
         self._remove_others(kept)
+        if self.mirror is not None:
+            self.mirror.update(self._found)
 
     def _remove_others(self, kept: Collection[int] | None) -> None:
         present = [step for step in self._own if step in {it.step for it in self._found()}]  # some may be gone
@@ -229,32 +239,49 @@ class Checkpointer:
 class FollowingCheckpointer(Checkpointer):
     """The checkpointer of a process that leaves all to another one, but for its parts of sharded records."""
 
-    def save(
-        self, step: int, records: Mapping[str, Record], *, kept: Collection[int] | None = None, background: bool = False
-    ) -> Checkpoint:
-        checkpoint = self.of_step(step)
-        self.write(checkpoint.path, records)
-        return checkpoint
+    def _checked(self, step: int, *, may_redo: bool) -> list[Checkpoint]:
+        return []
 
-    def check(self, step: int) -> None: ...
+    def _remove_others(self, kept: Collection[int] | None) -> None: ...
 
     def keep_only(self, kept: Collection[int]) -> None: ...
 
     def clean(self) -> None: ...
 
 
-def write_sharded(
-    directory: Path, records: Mapping[str, Record], *, is_main: bool, broadcast: Callable[[Any], Any]
-) -> None:
-    """Write records of which some are sharded, all processes together: a folder for each of those, a file for others.
+class SilentCheckpointer(FollowingCheckpointer):
+    """The checkpointer of a process that has nothing which the one that writes lacks."""
 
-    The process that `is_main` makes the directory and writes the files; `broadcast` gives all its value, and waits.
+    def save(
+        self, step: int, records: Mapping[str, Record], *, kept: Collection[int] | None = None, background: bool = False
+    ) -> Checkpoint:
+        return self.of_step(step)
+
+
+def write_together(
+    directory: Path, records: Mapping[str, Record], *, group: Any = None, elsewhere: Collection[int] = ()
+) -> None:
+    """Write records of which some are divided, all processes together: a folder for each of those, a file for others.
+
+    Rank 0 makes the directory and writes the files; for `group` and `elsewhere` see `DistributedRecorder`.
     """
-    with whole_checkpoint(directory) if is_main else nullcontext() as made:
-        partial = Path(broadcast(None if made is None else str(made)))
+    together = Together(f"{directory}: not saved", group)
+    recorder = DistributedRecorder(group=group, elsewhere=elsewhere, stages=True)
+    divided = {name: any(is_distributed(it) for it in record.tensors.values()) for name, record in records.items()}
+    names = {name: hashlib.sha256("\n".join(sorted(it.tensors)).encode()).hexdigest() for name, it in records.items()}
+    everyone = together.gathered((divided, names))
+    with ExitStack() as stack:
+        made: Path | None = None
+        with together:
+            if together.rank == 0:
+                made = stack.enter_context(whole_checkpoint(directory))
+        partial = together.gathered(made)[0] or directory
         for name, record in records.items():
-            if any(is_distributed(it) for it in record.tensors.values()):
-                DistributedRecorder().save(record, partial / name)
-            elif is_main:
-                SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
-    broadcast(None)
+            if any(parts[name] or theirs[name] != everyone[0][1][name] for parts, theirs in everyone):
+                recorder.save(record, partial / name)
+            else:
+                with together:
+                    if together.rank == 0:
+                        SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
+        with together:
+            stack.close()

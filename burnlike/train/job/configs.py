@@ -24,6 +24,7 @@ from ...config.registry import tag_of
 from ...errors import nearest
 from ...module.groups.param_matchers import pattern_problem
 from ...optim.lbfgs.configs import LbfgsConfig
+from ..checkpoint.configs import CheckpointConfig
 from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
@@ -93,6 +94,7 @@ class TrainConfig(Config):
         training: length, batches, checkpoints.
         output: what is written at the end.
         loggers: where metrics are sent, beside the run's directory.
+        checkpoint: where checkpoints go, beside the run's directory.
         distributed: how several processes train together.
         seed: of the initial parameters, their ids, the order of the data, dropout and the sample.
         device: `auto` (CUDA where there is one), `cpu`, `cuda` or `cuda:1` and so on.
@@ -112,6 +114,7 @@ class TrainConfig(Config):
     training: TrainingConfig
     output: OutputConfig = OutputConfig()
     loggers: tuple[LoggerConfig, ...] = ()
+    checkpoint: CheckpointConfig = CheckpointConfig()
     distributed: DistributedConfig = DistributedConfig()
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 1
     device: str = "auto"

@@ -12,6 +12,7 @@ from ...interop.adapters.layers import has_adapters
 from ...module import params, seed_param_ids
 from ...module.torch_objects.wrappers import own_class
 from ..checkpoint.checkpointer import Checkpointer
+from ..checkpoint.mirror import Mirror
 from ..learner.learner import Learner, LearningResult
 from ..learner.stopping import Interrupter
 from ..parallel.distributed import make_parallel
@@ -160,7 +161,10 @@ class Job:
         self.learner.run = run
         try:
             with self.parallel.others_alive():
-                checkpointer = self.parallel.checkpointer(run.checkpoints, self.config.training.keep_checkpoints)
+                gather, keep = self.config.checkpoint.gather, self.config.training.keep_checkpoints
+                checkpointer = self.parallel.checkpointer(run.checkpoints, keep, gather=gather)
+                if self.parallel.is_main and (place := self.config.checkpoint.mirror) is not None:
+                    checkpointer.mirror = self._mirror(place, run, checkpointer, renderer)
                 self._go_back(run, checkpointer, renderer)
             learning = self.learner.fit(
                 self.train_loader,
@@ -180,6 +184,20 @@ class Job:
             remedy = "lower training.batch_size or the size of the items; the last checkpoint is whole"
             raise DeviceError(f"the memory of {self.device} is full: {remedy}") from error
 
+    def _mirror(self, place: str, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> Mirror:
+        """The mirror of the run's checkpoints, from which it gets those that it lacks."""
+        mirror = Mirror(place, run.path)
+        present = checkpointer.all()
+        if run.is_new and (steps := mirror.steps()):
+            raise CheckpointError(
+                f"the mirror {mirror.place} has checkpoints of another run, up to step {steps[-1]}; go on with that run"
+                f" by --resume {run.path}, or give the new one another name by --run-dir"
+            )
+        step = mirror.fetch(run.checkpoints, present[-1].step if present else -1)
+        if step is not None:
+            renderer.note(f"got the checkpoint of step {step} from {mirror.place}")
+        return mirror
+
     def _go_back(self, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> None:
         checkpoint = self.parallel.latest(checkpointer)
         if run.config.exists():
@@ -190,7 +208,8 @@ class Job:
                 renderer.note(f"{run.path} has no checkpoint yet: starting from the beginning")
         if checkpoint is not None:
             try:
-                notes = self.learner.load_checkpoint(checkpoint, self.train_loader)
+                with self.parallel.reading(checkpoint) as readable:
+                    notes = self.learner.load_checkpoint(readable, self.train_loader)
             except RecordError as error:
                 raise checkpoint.damaged(error) from error
             except BatchSizeError as error:

@@ -10,6 +10,7 @@ from ...errors import CheckpointError, ConfigError
 from .configs import TrainConfig
 
 MAY_CHANGE = (
+    "checkpoint",
     "data.pattern",
     "device",
     "distributed",

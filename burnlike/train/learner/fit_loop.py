@@ -154,7 +154,8 @@ class FitLoop:
             run.clean()
         self.checkpointer.clean()
         if checkpoint is not None:
-            self._notes = [f"resuming from {checkpoint.path}", *self.learner.load_checkpoint(checkpoint, train)]
+            with parallel.reading(checkpoint) as readable:
+                self._notes = [f"resuming from {checkpoint.path}", *self.learner.load_checkpoint(readable, train)]
         if parallel.is_main:
             self.metrics_log.cut_back(self.learner.step)
 
@@ -165,6 +166,8 @@ class FitLoop:
             learner.fit_state = lambda: learner.loaded_fit
         if self.checkpointer is not None:
             self.checkpointer.wait()
+            for text in self.checkpointer.notes(wait=True):
+                self._note(text)
 
     def _epoch(self, train: Any, valid: Any) -> None:
         learner, training = self.learner, self.training
@@ -255,6 +258,8 @@ class FitLoop:
         checkpoint = None if self.saving is None else self.saving.written(wait=wait)
         if checkpoint is not None:
             self.callbacks.call("on_checkpoint", self.learner, checkpoint)
+        for text in [] if self.checkpointer is None else self.checkpointer.notes():
+            self._note(text)
 
     def _log(self, line: dict[str, Any]) -> None:
         line = {**line, "time": time.time()}

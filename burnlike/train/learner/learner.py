@@ -229,11 +229,12 @@ class Learner(Generic[Batch]):
         """Take the weights of a checkpoint, as it was validated, for good: to measure and write, not to train on."""
         self.drop_gradients()
         self.parallel.release_whole(self.model)
-        if self.parallel.is_main or self.parallel.is_sharded:
-            load_model(checkpoint.part("model"), self.model)
-            if self.ema is not None:
-                self.ema.load_record(checkpoint.part("ema"))
-                self.ema.swap()
+        with self.parallel.reading(checkpoint) as readable:
+            if self.parallel.is_main or self.parallel.is_sharded:
+                load_model(readable.part("model"), self.model)
+                if self.ema is not None:
+                    self.ema.load_record(readable.part("ema"))
+                    self.ema.swap()
         self.parallel.share_weights(self.model)
         self.step, self._are_final = checkpoint.step, True
 

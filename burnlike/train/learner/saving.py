@@ -85,7 +85,7 @@ class Saving:
                 learner.step,
                 learner.state(train).to_records(),
                 kept=tuple(self.strategy.kept),
-                background=background and not learner.parallel.is_sharded,
+                background=background,
             )
         self._saved_at = time.monotonic()
         self._is_told = False

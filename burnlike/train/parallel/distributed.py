@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,13 +22,13 @@ from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivat
 from torch.distributed.rendezvous import rendezvous
 
 from ..._env import launcher_has_store, rendezvous as known_ranks, restart_count
-from ...errors import ArgumentError, CheckpointError, TrainingError
+from ...errors import ArgumentError, TrainingError
 from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
 from ...nn.divided_sequence import DividedSequence
 from ...nn.joint_batch import JointBatch, join
-from ...record.distributed.shared_directory import fingerprints, not_one_directory, not_the_same_files
-from ..checkpoint.checkpointer import Checkpoint, Checkpointer, FollowingCheckpointer, write_sharded
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from .checkpoint_files import CheckpointFiles
 from .configs import DistributedConfig
 from .context import divide_sequences
 from .mesh import Mesh
@@ -195,20 +195,15 @@ class SeveralProcesses(SingleProcess):
             return ""
         return self._store.get(_REMEMBERED).decode()
 
-    def checkpointer(self, directory: Path, keep: int) -> Checkpointer:
-        kind = Checkpointer if self.is_main else FollowingCheckpointer
-        if not self.is_sharded:
-            return kind(directory, keep) if self.is_main else kind(directory, keep, lambda *_: None)
-        if problem := not_one_directory(directory, self.rank, self.gather):
-            raise CheckpointError(f"each process writes its part of a checkpoint: {problem}")
-        return kind(directory, keep, partial(write_sharded, is_main=self.is_main, broadcast=self.broadcast))
+    def checkpointer(self, directory: Path, keep: int, *, gather: bool = False) -> Checkpointer:
+        self._files = CheckpointFiles(directory, self, gathers=gather)
+        return self._files.checkpointer(directory, keep)
 
     def latest(self, checkpointer: Checkpointer) -> Checkpoint | None:
-        found = checkpointer.latest() if self.is_main else None
-        found, files = self.broadcast(found and (found, fingerprints(found.path))) or (None, {})
-        if found is not None and (problem := not_the_same_files(found.path, files, self.gather)):
-            raise CheckpointError(f"each process reads the checkpoint to go on from: {problem}")
-        return found
+        return self._files.latest(checkpointer)
+
+    def reading(self, checkpoint: Checkpoint) -> AbstractContextManager[Checkpoint]:
+        return self._files.reading(checkpoint)
 
     def close(self) -> None:
         if dist.is_initialized():

@@ -1,7 +1,7 @@
 """What a Learner asks of the processes that train with it, as a single one answers it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,13 +137,20 @@ class SingleProcess:
         """The text that this job kept before it was started again; empty where there is none."""
         return ""
 
-    def checkpointer(self, directory: Path, keep: int) -> Checkpointer:
-        """What this process writes checkpoints with; a CheckpointError if parts have no common directory."""
+    def checkpointer(self, directory: Path, keep: int, *, gather: bool = False) -> Checkpointer:
+        """What this process writes checkpoints with; a CheckpointError if parts have no common directory.
+
+        With `gather` they need none: rank 0 writes the parts of all.
+        """
         return Checkpointer(directory, keep)
 
     def latest(self, checkpointer: Checkpointer) -> Checkpoint | None:
         """The last checkpoint, which all processes are about to read; a CheckpointError if some don't see it."""
         return checkpointer.latest()
+
+    def reading(self, checkpoint: Checkpoint) -> AbstractContextManager[Checkpoint]:
+        """The checkpoint as this process can read it within the `with` block, which all enter together."""
+        return nullcontext(checkpoint)
 
     def close(self) -> None:
         """Leave the group."""

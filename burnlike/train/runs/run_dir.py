@@ -21,11 +21,12 @@ class RunDir:
     Attributes:
         config: the file of the resolved config; `metrics` that of the metrics, `model` that of the final record.
         adapter: the directory of the final adapters, of a model that has some.
+        is_new: whether the run begins with it.
         checkpoints: the directory of the checkpoints.
     """
 
-    def __init__(self, path: Path, lock: IO[str]) -> None:
-        self.path, self._lock = path, lock
+    def __init__(self, path: Path, lock: IO[str], *, is_new: bool = False) -> None:
+        self.path, self._lock, self.is_new = path, lock, is_new
         self.config, self.metrics = path / CONFIG_NAME, path / "metrics.jsonl"
         self.checkpoints, self.model = path / "checkpoints", path / "model.safetensors"
         self.adapter = path / "adapter"
@@ -40,7 +41,7 @@ class RunDir:
         except OSError as error:
             raise RunDirError(f"the run directory {path} can't be made: {error.strerror}; choose another") from error
         if not occupied:
-            return cls._locked(path)
+            return cls._locked(path, is_new=True)
         if (path / LOCK_NAME).exists():
             raise RunDirError(
                 f"{path} already holds a run; resume it with --resume {path}, or choose another directory"
@@ -55,12 +56,18 @@ class RunDir:
     @classmethod
     def create_next(cls, root: str | os.PathLike[str], name: str) -> "RunDir":
         """Make `root/name`, or `root/name-2` and so on, numbered after the last run there is."""
-        return cls._locked(next_directory(Path(root), name))
+        return cls._locked(next_directory(Path(root), name), is_new=True)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "RunDir":
-        """Take up the run at `path`: CheckpointError if there is none, RunDirError if another process works on it."""
+    def open(cls, path: str | os.PathLike[str], *, may_lack: bool = False) -> "RunDir":
+        """Take up the run at `path`: CheckpointError if there is none, RunDirError if another process works on it.
+
+        With `may_lack` it is made if it is not there, for a run whose files are elsewhere.
+        """
         path = Path(path)
+        if may_lack:
+            with contextlib.suppress(OSError):  # the lock tells it
+                path.mkdir(parents=True, exist_ok=True)
         if not path.is_dir():
             raise CheckpointError(f"there is no run at {path}; leave out --resume to start one, or check the path")
         if any(path.iterdir()) and not (path / LOCK_NAME).exists():
@@ -73,7 +80,7 @@ class RunDir:
         return cls.open(newest_directory(Path(root), name))
 
     @classmethod
-    def _locked(cls, path: Path) -> "RunDir":
+    def _locked(cls, path: Path, *, is_new: bool = False) -> "RunDir":
         try:
             lock = writable_regular(path / LOCK_NAME)
         except OSError as error:
@@ -94,7 +101,7 @@ class RunDir:
         lock.truncate()
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        return cls(path, lock)
+        return cls(path, lock, is_new=is_new)
 
     def clean(self) -> None:
         """Remove files that a killed process left half written under their temporary names."""
