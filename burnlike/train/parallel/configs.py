@@ -4,15 +4,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..._env import number_of_ranks, rendezvous_lacks, runs_in_slurm
-from ...config import Config, Meta, StrategyConfig
+from ...config import Config, Meta, StrategyConfig, field
 from ...config.bounds import Count, Positive
 from ...config.node import Location, from_python
 from ...config.registry import fields_of, lookup, tag_of
 from ...config.type_words import unknown_type
 from ...errors import ConfigError
+from ...interop.parallel_words import known_words
 from .pairs import refused_pairs
-from .sizes import MeshSizes
 from .schedules import SCHEDULES, schedule_problems
+from .sizes import MeshSizes
 
 if TYPE_CHECKING:
     from .ddp import Ddp
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, Meta(min_length=1, extra_json_schema={"examples": ["none", "ddp", "fsdp2"]})]
 Size = Annotated[int, Meta(ge=-1, lt=2**31, extra_json_schema={"examples": [1, 2, -1]})]
-SharedDtype = Literal["float32", "bfloat16"]
 Schedule = Annotated[str, Meta(extra_json_schema={"examples": [*SCHEDULES]})]
+SharedDtype = Literal["float32", "bfloat16"]
 _SLURM = "srun --ntasks=2 burnlike train ..., or by the script that burnlike launch --slurm writes"
 
 
@@ -83,7 +84,6 @@ class DistributedConfig(Config):
         tensor: processes that each layer is divided among.
         pipeline: stages of the model, each with some of its layers.
         expert: processes that the experts of a layer are divided among; they are some of `shard`.
-        precision: the types in which processes exchange parameters and gradients; None: those of the parameters.
         schedule: of a pipeline, as torch names it: `1F1B`, `GPipe`, `Interleaved1F1B` and so on.
         microbatches: parts of a batch, which go through the stages one after the other; None: twice as many as
             `pipeline`.
@@ -91,6 +91,7 @@ class DistributedConfig(Config):
             Empty: of about equal size.
         plan: of `tensor`, by the path of a module (`*` stands for one part of it) how processes share it: see
             docs/parallelism.md. It goes before what the model says itself.
+        precision: the types in which processes exchange parameters and gradients; None: those of the parameters.
         offload: `cpu`: parameters, gradients and states stay in the memory of the CPU, and a block's parameters go to
             the device while it computes. None: on the device. On a CPU it changes nothing.
         reshard_after_forward: true: drop a block's gathered parameters after its forward pass, and gather them again
@@ -108,11 +109,11 @@ class DistributedConfig(Config):
     tensor: Count = 1
     pipeline: Count = 1
     expert: Count = 1
-    precision: SharedPrecisionConfig | None = None
     schedule: Schedule = "1F1B"
     microbatches: Count | None = None
     stages: tuple[str, ...] = ()
     plan: dict[str, str] = field(default_factory=dict)
+    precision: SharedPrecisionConfig | None = None
     offload: Literal["cpu"] | None = None
     reshard_after_forward: bool | Count | None = None
     reshard_after_backward: bool | None = None
@@ -143,7 +144,6 @@ class DistributedConfig(Config):
             yield "shard", f"{self.name} divides no parameters; expected fsdp2, or no `shard`, got {self.shard}"
         for one, other, reason in refused_pairs(self.kinds):
             yield other, f"{other} does not work together with {one}: {reason}"
-
         if self.plan and self.tensor == 1:
             yield "plan", "says how `tensor` processes share layers, and tensor is 1; leave one out"
         for path, words in self.plan.items():
