@@ -55,10 +55,11 @@ class Ended(NamedTuple):
 
     @property
     def is_killed(self) -> bool:
-        return self.status < 0
+        """By another than the launcher, which ends the others by SIGTERM."""
+        return self.status < 0 and self.status != -signal.SIGTERM
 
     def __str__(self) -> str:
-        how = f"was ended by {signal.Signals(-self.status).name}" if self.is_killed else f"ended with {self.status}"
+        how = f"was ended by {signal.Signals(-self.status).name}" if self.status < 0 else f"ended with {self.status}"
         return f"rank {self.rank} (process {self.process}) {how}"
 
 

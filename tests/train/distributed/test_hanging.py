@@ -1,0 +1,36 @@
+"""A process that hangs is named by those that wait for it, and one that is slow by rank 0."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.processes import HANGS_S, launched
+
+from .hanging import STEP
+
+pytestmark = pytest.mark.slow
+
+
+def run(how: str, strategy: str, place: Path) -> tuple[list[str], int]:
+    """What three processes printed, of which the last one hangs, and its number."""
+    logs = [place / f"log-{rank}" for rank in range(3)]
+    workers = launched(["-m", "tests.train.distributed.hanging", how, strategy, str(place)], logs)
+    for worker in workers[:2]:
+        worker.wait(timeout=HANGS_S)
+    workers[2].kill()
+    workers[2].wait()
+    return [log.read_text() for log in logs], workers[2].pid
+
+
+@pytest.mark.parametrize(("how", "strategy"), [("asleep", "ddp"), ("stopped", "fsdp2")])
+def test_a_process_that_hangs_is_named_with_its_step_and_prints_its_stack(
+    how: str, strategy: str, tmp_path: Path
+) -> None:
+    texts, process = run(how, strategy, tmp_path)
+    for text in texts[:2]:
+        assert f"TrainingError: rank 2 (process {process} on {os.uname().nodename})" in text
+        assert f"in step {STEP}" in text
+    if how == "asleep":
+        assert "hanging.py:" in texts[0]
+        assert " in hang_here" in texts[2]
