@@ -28,12 +28,14 @@ from ...module.torch_objects.wrappers import local
 from ...nn.divided_sequence import DividedSequence
 from ...nn.joint_batch import JointBatch, join
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..view.callback import Callback
 from .checkpoint_files import CheckpointFiles
 from .configs import DistributedConfig
 from .context import divide_sequences
 from .mesh import Mesh
 from .single_process import Pass, SingleProcess
 from .sizes import MeshSizes
+from .watch import Progress, Watch
 from .step_output import items_of
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 _GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair closure", "NCCL", "imed out")
 """What torch says where another process has ended or does not answer."""
+
+_LATE = "imed out"
+"""What it says where another process does not answer in time."""
 
 _REMEMBERED = "burnlike.remembered"
 
@@ -64,6 +69,7 @@ class SeveralProcesses(SingleProcess):
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
         self.device = device
         self._store = store
+        self._watch: Watch | None = None
         self._reference = 0
         self._joint = JointBatch()
         self.pipeline: Pipeline | None = None
@@ -138,6 +144,13 @@ class SeveralProcesses(SingleProcess):
         with self._dividing():
             return super().measure(compute, batch)
 
+    def watch(self, watch: Watch) -> None:
+        """Let a process that hangs be found by its own words and those of others."""
+        self._watch = watch
+
+    def callbacks(self) -> list[Callback]:
+        return [] if self._watch is None else [Progress(self._watch)]
+
     @contextmanager
     def others_alive(self) -> Iterator[None]:
         try:
@@ -145,8 +158,10 @@ class SeveralProcesses(SingleProcess):
         except RuntimeError as error:
             text = str(error)
             if not isinstance(error, TrainingError) and any(it in text for it in _GONE):
+                late = self._watch.late() if self._watch is not None and _LATE in text else ""
                 raise TrainingError(
-                    "another process of the job has ended or hangs, so this one can't go on; what it printed says why."
+                    f"{late or 'another process of the job has ended or hangs'}, so this one can't go on; what it"
+                    " printed says why."
                     f" The last checkpoint is whole: start the job again with --resume ({text.splitlines()[0]})"
                 ) from error
             raise
@@ -206,6 +221,8 @@ class SeveralProcesses(SingleProcess):
         return self._files.reading(checkpoint)
 
     def close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
         if dist.is_initialized():
             time.sleep(_RELEASE_S)
             dist.destroy_process_group()
@@ -246,4 +263,6 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
     parallel = config.chosen.init(device, store)
     if isinstance(parallel, SeveralProcesses):
         parallel.take(config)
+        if store is not None and parallel.world_size > 1:
+            parallel.watch(Watch(store, parallel.rank, parallel.world_size, 60 * config.timeout_minutes))
     return parallel
