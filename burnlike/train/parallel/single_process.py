@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..view.callback import Callback
 from .sizes import MeshSizes
 
 Step = Callable[[Any, Any], Any]
@@ -95,6 +96,10 @@ class SingleProcess:
         A batch that does not count belongs to another process.
         """
         yield
+
+    def callbacks(self) -> list[Callback]:
+        """What follows a training, beside what its program gives."""
+        return []
 
     @contextmanager
     def others_alive(self) -> Iterator[None]:
