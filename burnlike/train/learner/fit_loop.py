@@ -65,7 +65,7 @@ class FitLoop:
         self.training = training = training.directed(learner.metrics)
         is_main = learner.parallel.is_main
         own = [renderer_of(renderer, is_main), *([RunLog()] if is_main else [])]
-        self.callbacks = Callbacks([*own, *callbacks])
+        self.callbacks = Callbacks([*own, *learner.parallel.callbacks(), *callbacks])
         self._notes: list[str] = []  # from before the training begins
         self.interrupter = interrupter
         self.metrics_log: MetricsLog | None = None
