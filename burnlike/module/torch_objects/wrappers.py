@@ -1,7 +1,7 @@
 """What torch puts around modules and tensors: wrappers, classes of its own, parametrizations."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -72,6 +72,18 @@ def part_of(whole: Tensor, like: Any) -> Any:
 
     # Every rank has the whole: nothing is sent.
     return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+
+
+_ELSEWHERE = "_burnlike_elsewhere"
+
+
+def elsewhere(module: nn.Module) -> frozenset[str]:
+    """The paths of what other processes have of a module, of which this one has some stages."""
+    return vars(unwrap(module)).get(_ELSEWHERE, frozenset())
+
+
+def note_elsewhere(module: nn.Module, paths: Iterable[str]) -> None:
+    vars(unwrap(module))[_ELSEWHERE] = frozenset(paths)
 
 
 # Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from ...errors import ArgumentError, ModuleTreeError, RecordMismatchError, nearest
 from ...module import Param, ParamGroup, ParamId
 from ...module.groups.param_group import selected
-from ...module.torch_objects.wrappers import bare_name
+from ...module.torch_objects.wrappers import bare_name, elsewhere
 from ..files.stored_tensors import dtype_in
 from ..record import Record
 from .load_options import LoadOptions
@@ -72,6 +72,7 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
     names = {key: name for key, name in names.items() if name not in taken}
     wanted, name_is_wanted = _filter(record, module, options)
     result = Matching(ids=ids, names=names, rename=rename, wants=name_is_wanted)
+    of_others = elsewhere(module)
     used: set[str | None] = set()
     for param in found:
         paths = (param.path, *param.aliases)
@@ -88,7 +89,7 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
         else:
             result.matches.append(TensorMatch(param, name))
     for name, new_name in renamed.items():
-        if name in record.tensors and name not in used:
+        if name in record.tensors and name not in used and new_name not in of_others:
             if name != _AVERAGED and name_is_wanted(name, new_name):
                 result.unmatched[name] = new_name
             else:

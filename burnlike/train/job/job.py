@@ -240,7 +240,7 @@ class Job:
             interrupter.check()
         with self.learner.final_weights():
             model = self.task.export(self.model)
-            write_weights(model, run.path, self.config.output.precision, is_main=self.parallel.is_main)
+            write_weights(model, run.path, self.config.output.precision, self.parallel)
         said: Mapping[str, Any] = {}
         if self.parallel.is_main:
             if self.parallel.is_sharded:

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,9 +11,8 @@ from ..._atomic import replace_file
 from ..._regular_file import read_regular
 from ...interop import load_adapter, save_adapter
 from ...interop.adapters.layers import ABOUT
-from ...module.torch_objects.wrappers import is_distributed
-from ...optim.core.sharded import whole
 from ...record import Precision, Record, SafetensorsRecorder, load
+from ..parallel.single_process import SingleProcess
 from ..state.frozen_base import check_base, has_base, kept_paths, noted_digest
 
 MODEL_NAME = "model.safetensors"
@@ -22,24 +20,22 @@ ADAPTER_NAME, BASE_NAME = "adapter", "base.json"
 _MOST_BYTES = 1 << 20
 
 
-def write_weights(model: nn.Module, run: Path, precision: str, *, is_main: bool = True) -> None:
+def write_weights(model: nn.Module, run: Path, precision: str, parallel: SingleProcess) -> None:
     """Write the weights of a model into a run's directory; all processes of a sharded one together.
 
     Of a model with adapters these are the files of peft in `adapter/`, in the types of the adapters. If all else in it
     can be read again, `base.json` there has a digest of that; if not, the whole model is written beside them.
     """
     about = vars(model).get(ABOUT)
-    if about is not None and is_main and not any(is_distributed(it) for it in model.parameters()):
+    if about is not None and parallel.is_main and not parallel.is_sharded:
         save_adapter(model, run / ADAPTER_NAME, **about)
     if has_base(model):
-        if is_main:
+        if parallel.is_main:
             text = json.dumps({"path": about and about["base"], "sha256": noted_digest(model)}, indent=1)
             replace_file(run / ADAPTER_NAME / BASE_NAME, text.encode() + b"\n")
         return
-    record = Record.of(model)
-    if any(is_distributed(it) for it in record.tensors.values()):  # all processes ask for whole tensors
-        record = replace(record, tensors={name: whole(it) for name, it in record.tensors.items()})
-    if is_main:
+    record = parallel.whole(Record.of(model))
+    if parallel.is_main:
         SafetensorsRecorder(Precision(getattr(torch, precision))).save(record, run / MODEL_NAME)
 
 

@@ -9,6 +9,7 @@ agree on another one, and rounds as before.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
@@ -29,6 +30,8 @@ from ...nn.divided_sequence import DividedSequence
 from ...nn.joint_batch import JointBatch, join
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..view.callback import Callback
+from ...optim.core.sharded import whole
+from ...record import Record
 from .checkpoint_files import CheckpointFiles
 from .configs import DistributedConfig
 from .context import divide_sequences
@@ -165,6 +168,10 @@ class SeveralProcesses(SingleProcess):
                     f" The last checkpoint is whole: start the job again with --resume ({text.splitlines()[0]})"
                 ) from error
             raise
+
+    def whole(self, record: Record) -> Record:
+        record = replace(record, tensors={name: whole(it) for name, it in record.tensors.items()})
+        return record if self.pipeline is None else self.pipeline.whole(record)
 
     def share_buffers(self, model: nn.Module) -> None:
         for buffer in model.buffers():

@@ -5,7 +5,7 @@ batches, so only what a stage gives is sent. The gradient of a batch is that of 
 micro-batches, as it is over the batches of a step.
 """
 
-from collections import OrderedDict
+from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -19,8 +19,11 @@ from torch.nn import functional
 
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import BurnlikeError
+from ...module import params
+from ...module.torch_objects.wrappers import note_elsewhere
 from ...optim import OptimizerAdaptor
 from ...optim.core.sharded import OtherStages
+from ...record import Record
 from .configs import DistributedConfig
 from .mesh import Mesh
 from .micro_batches import MicroBatch, joined, micro_batches
@@ -81,13 +84,14 @@ class Pipeline:
         rank = dist.get_rank(self._group)
         self.rank_of = stage_owners(mesh.sizes.pipeline, schedule)
         self.plan = plan_of(model, len(self.rank_of), config.stages)
-        self._model = model
+        self._model, self._names = model, [path for it in params(model) for path in (it.path, *it.aliases)]
         self._tied = TiedGradients(model, self.plan, self.rank_of, mesh)
         if isinstance(optimizer, OptimizerAdaptor):
             optimizer.check(model)
             optimizer.other_stages = OtherStages(self._summed, self._tied.counted_elsewhere)
         numbers = [stage for stage, owner in enumerate(self.rank_of) if owner == rank]
         self._course, self.stages = cut(model, self.plan, numbers)
+        note_elsewhere(model, {*self._names} - {it.path for it in params(model)})
         if isinstance(optimizer, torch.optim.Optimizer):
             own = {id(it) for it in model.parameters()}
             for group in optimizer.param_groups:
@@ -206,6 +210,38 @@ class Pipeline:
             dist.broadcast_object_list(own, group=self._group, group_src=owner)
             sent.append(own[0])
         return sent
+
+    def whole(self, record: Record) -> Record:
+        """The record of the whole model, from the records of the stages, on the first process of the pipeline."""
+        rank, own = dist.get_rank(self._group), {name: (it.shape, it.dtype) for name, it in record.tensors.items()}
+        found: list[Any] = [None] * dist.get_world_size(self._group)
+        dist.all_gather_object(found, (own, record.values, record.ids, record.aliases, record.states), self._group)
+        tensors = dict(record.tensors) if rank == 0 else {}
+        known = {*found[0][0]}
+        for sender, (theirs, *_) in enumerate(found[1:], 1):
+            for name, (shape, dtype) in theirs.items():
+                if name in known:
+                    continue
+                known.add(name)
+                if rank == sender:
+                    dist.send(
+                        record.tensors[name].detach().contiguous().to(self._device), group=self._group, group_dst=0
+                    )
+                elif rank == 0:
+                    tensors[name] = torch.empty(shape, dtype=dtype, device=self._device)
+                    dist.recv(tensors[name], group=self._group, group_src=sender)
+        if rank:
+            return record
+        _, values, ids, aliases, states = ([it[place] for it in found] for place in range(5))
+        place = {name: number for number, name in enumerate(self._names)}
+        return Record(
+            tensors={name: tensors[name] for name in sorted(tensors, key=lambda it: place.get(it, len(place)))},
+            values=dict(ChainMap(*map(dict, values))),
+            ids=dict(ChainMap(*map(dict, ids))),
+            aliases={name: it for name, it in ChainMap(*map(dict, aliases)).items() if name not in tensors},
+            source=record.source,
+            states=frozenset().union(*states),
+        )
 
     def _summed(self, values: Tensor) -> Tensor:
         total = values.to(self._device)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from ...record import Record
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..view.callback import Callback
 from .sizes import MeshSizes
@@ -108,6 +109,10 @@ class SingleProcess:
 
     def release_whole(self, model: nn.Module) -> None:
         """Forget whole parameters that a forward pass has gathered from sharded ones, before these are replaced."""
+
+    def whole(self, record: Record) -> Record:
+        """The record of the whole model, on the process that writes it; all ask for it."""
+        return record
 
     def share_buffers(self, model: nn.Module) -> None:
         """Give all processes the buffers of rank 0, such as running statistics, which it saves and exports."""

@@ -13,6 +13,7 @@ from torch import nn
 
 from ...errors import ArgumentError, CheckpointError, RecordError, RecordFormatError, RecordMismatchError, nearest
 from ...module import ParamId, params
+from ...module.torch_objects.wrappers import elsewhere
 from ...optim import Lbfgs, OptimizerAdaptor, torch_record
 from ...optim.states.matching import StateOwner
 from ...optim.states.torch_records import read_torch_record, trained_by
@@ -227,7 +228,9 @@ class TrainingState:
                 everywhere.append(StateOwner(param, ids[id(param.tensor)]))
         for name, part in self.parts.items():
             if isinstance(part, OptimizerAdaptor):
-                yield partial(part.take_states, part.read_states(records[name], everywhere or None, report=report))
+                prune = any(map(elsewhere, self._modules.values()))  # states of what other processes have
+                states = part.read_states(records[name], everywhere or None, report=report, prune_orphans=prune)
+                yield partial(part.take_states, states)
             elif isinstance(part, Lbfgs):
                 yield partial(part.take_state, part.read_state(records[name]))
             elif isinstance(part, torch.optim.Optimizer):
