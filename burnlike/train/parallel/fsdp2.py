@@ -22,13 +22,15 @@ class Fsdp2(SeveralProcesses):
         """Shard the model's blocks and the rest; its `train_step` and `valid_step` may be called as `forward`."""
         from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
-        super().prepare(model, optimizer)
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
+        super().prepare(model, optimizer)
         for part in (*blocks_of(model), model):
             fully_shard(part, mesh=self.mesh.fsdp, **_options(self.config, is_whole=part is model))
         if isinstance(optimizer, torch.optim.Optimizer):
             sharded = dict(model.named_parameters(remove_duplicate=False))
-            _replace_parameters(optimizer, {address: sharded[name] for name, address in before.items()})
+            _replace_parameters(
+                optimizer, {address: sharded[name] for name, address in before.items() if name in sharded}
+            )
         for name in ("train_step", "valid_step"):
             if callable(getattr(type(model), name, None)):
                 register_fsdp_forward_method(model, name)
@@ -61,7 +63,8 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
         for child in module.children():
             by_class.setdefault(type(child), []).append(child)
         groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
-    found = [it for it in groups if any(True for block in it for _ in block.children())]
+    called = [it for it in groups if type(it[0]).forward is not nn.Module.forward]  # a ModuleList is no block
+    found = [it for it in called if any(True for block in it for _ in block.children())]
     several = [it for it in found if len(it) > 1]
     return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
 

@@ -1,0 +1,262 @@
+"""Trainings of several processes that equal one of a single process with the joined batches: one table.
+
+A row is a training (`ROWS`), a column a mesh (`COLUMNS`); a case is one of each. `test_cases.py` runs them:
+
+    python -m tests.train.distributed.cases FOLDER CASE...
+
+runs these in one of several processes, one after the other, each in a process group of its own, and writes what it
+found to `FOLDER/CASE.pt`. An exception ends the process, so that the others don't wait.
+"""
+
+import io
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
+
+from burnlike.data import DataLoader, TensorDataset
+from burnlike.errors import BurnlikeError
+from burnlike.models import DecoderLmConfig, LoRAConfig, MlpConfig
+from burnlike.models.decoder_lm.configs import ExpertsPart
+from burnlike.module import ParamGroup, freeze, seed_param_ids
+from burnlike.nn import BatchNormConfig
+from burnlike.optim import AdamWConfig, ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping, SgdConfig
+from burnlike.optim.core.sharded import whole
+from burnlike.train import (
+    Callback,
+    ClassificationConfig,
+    DistributedConfig,
+    EmaConfig,
+    Interrupted,
+    Interrupter,
+    LanguageModelConfig,
+    Learner,
+    PlainRenderer,
+    TrainingConfig,
+    make_parallel,
+    metrics,
+)
+
+CPU = torch.device("cpu")
+TIMES = ("time", "items_per_s", "tokens_per_s")
+JOINED = 8
+"""Items of a batch of all processes."""
+_generator = torch.Generator().manual_seed(1)
+TOKENS = torch.randint(32, (21, 9), generator=_generator)
+FEATURES = torch.randn(21, 6, generator=_generator, dtype=torch.float64)
+CLASSES = torch.randint(3, (21,), generator=_generator)
+
+DECODER = DecoderLmConfig(vocab_size=32, max_sequence_length=8, d_model=16, n_layers=2, n_heads=4, d_ff=32, tied=False)
+BATCH_NORM = MlpConfig(sizes=(6, 8, 8, 3), norm=BatchNormConfig(num_features=8))
+
+
+def _frozen(model: nn.Module) -> nn.Module:
+    return freeze(model, ParamGroup.from_regex(r"^(embedding|blocks\.0)\b"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A training.
+
+    Attributes:
+        model: the config; a decoder is trained on tokens, another one on classes.
+        change: what is done to the model before.
+        options: of the TrainingConfig.
+        learner: options of the Learner, as its `precision`.
+        items: of the data; the last batch is smaller.
+        stop: a step after which the last process asks for a stop, and all go on from the checkpoint.
+        dtype: of the weights.
+        tolerance: of weights, averages, losses and metrics, relative to the largest of each.
+    """
+
+    model: Any = DECODER
+    change: Callable[[nn.Module], nn.Module] | None = None
+    clipping: GradientClipping | None = None
+    optimizer: Callable[[nn.Module, GradientClipping | None], Any] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    learner: Mapping[str, Any] = field(default_factory=dict)
+    items: int = 16
+    stop: int | None = None
+    dtype: torch.dtype = torch.float64
+    tolerance: float = 1e-10
+
+
+ROWS: Mapping[str, Row] = {
+    "plain": Row(),
+    "uneven": Row(items=17),  # the last batch has one item, so that other processes have none
+    "tied": Row(DECODER.replace(tied=True)),
+    "lora": Row(LoRAConfig(of=DECODER, rank=2)),
+    "batch norm": Row(BATCH_NORM, items=21),
+    "frozen": Row(change=_frozen),
+    "bf16": Row(learner={"precision": "bfloat16"}, dtype=torch.float32, tolerance=3e-2),
+    "accumulation": Row(options={"accumulation_steps": 2}, items=21),
+    "clip norm": Row(clipping=ClipByGlobalNorm(threshold=0.05)),
+    "clip norms": Row(clipping=ClipByNorm(threshold=0.01)),
+    "clip values": Row(clipping=ClipByValue(threshold=1e-3)),
+    "torch": Row(
+        optimizer=lambda model, _: torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-3),
+        learner={"grad_clipping": ClipByGlobalNorm(threshold=0.05)},
+    ),
+    "sgd": Row(optimizer=lambda _, clipping: SgdConfig(grad_clipping=clipping).init()),
+    "ema": Row(learner={"ema": EmaConfig(decay=0.9)}, options={"accumulation_steps": 2}, items=21),
+    "checkpointing": Row(options={"activation_checkpointing": True}),
+    "resumed": Row(learner={"ema": EmaConfig(decay=0.9)}, items=21, stop=3),
+    "experts": Row(DECODER.replace(feed_forward=ExpertsPart(n_experts=4, n_selected=2))),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A mesh.
+
+    Attributes:
+        options: of the DistributedConfig; each pair of its `kinds` is in `pairs.py`.
+        without: the rows that this mesh does not take, each with a part of the error that says why.
+    """
+
+    options: Mapping[str, Any]
+    processes: int = 2
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> DistributedConfig:
+        return DistributedConfig(**self.options)
+
+
+_NO_SEQUENCE = {"batch norm": "expected"}
+
+COLUMNS: Mapping[str, Column] = {
+    "ddp": Column({"strategy": "ddp"}),
+    "fsdp2": Column({"strategy": "fsdp2"}),
+    "hsdp": Column({"strategy": "fsdp2", "replicate": 2}, processes=4),
+    "tensor": Column({"strategy": "fsdp2", "tensor": 2}),
+    "fsdp2 x tensor": Column({"strategy": "fsdp2", "tensor": 2}, processes=4),
+    "ddp x tensor": Column({"strategy": "ddp", "tensor": 2}, processes=4),
+    "hsdp x tensor": Column({"strategy": "fsdp2", "replicate": 2, "shard": 1, "tensor": 2}, processes=4),
+    "ddp x context": Column({"strategy": "ddp", "context": 2}, processes=4, without=_NO_SEQUENCE),
+    "fsdp2 x context": Column({"strategy": "fsdp2", "context": 2}, without=_NO_SEQUENCE),
+    "hsdp x context": Column({"strategy": "fsdp2", "replicate": 2, "context": 2}, processes=4, without=_NO_SEQUENCE),
+    "ddp x pipeline": Column({"strategy": "ddp", "pipeline": 2}),
+}
+"""To add a mesh, add a line."""
+
+CASES: Mapping[str, tuple[Row, Column]] = {
+    f"{column}, {row}": (ROWS[row], COLUMNS[column]) for column in COLUMNS for row in ROWS
+}
+
+Found = dict[str, Any]
+
+
+def _loaders(row: Row, parallel: Any) -> list[DataLoader[Any, Any]]:
+    part = {"batch_size": JOINED // parallel.data_size, "rank": parallel.data_rank, "world_size": parallel.data_size}
+    is_decoder = row.model is not BATCH_NORM
+    data = TOKENS if is_decoder else TensorDataset(FEATURES, CLASSES)
+    items = [data[place] for place in range(row.items)]
+    return [DataLoader(items, fingerprint="the same", seed=seed, **part) for seed in (3, None)]
+
+
+class _Lines(Callback):
+    """The lines of metrics; and a stop of the last process."""
+
+    def __init__(self, stop: int | None, parallel: Any, interrupter: Interrupter) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self._stop, self._interrupter = stop, interrupter
+        self._is_last = parallel.rank == parallel.world_size - 1
+
+    def on_metrics(self, learner: Learner[Any], line: Mapping[str, Any]) -> None:
+        self.lines.append({name: it for name, it in line.items() if name not in TIMES})
+
+    def on_step_end(self, learner: Learner[Any]) -> None:
+        if learner.step == self._stop and self._is_last:
+            self._interrupter.stop()
+
+
+def _learner(row: Row, parallel: Any) -> Learner[Any]:
+    torch.manual_seed(5)
+    seed_param_ids(5)
+    model = row.model.init().to(row.dtype)
+    model = model if row.change is None else row.change(model)
+    make = row.optimizer or (lambda _, clipping: AdamWConfig(epsilon=1e-3, grad_clipping=clipping).init())
+    optimizer = make(model, row.clipping)
+    task = (ClassificationConfig() if row.model is BATCH_NORM else LanguageModelConfig(sample_length=0)).init()
+    options = {"task": task, "metrics": {"Accuracy": metrics.AccuracyConfig().init()}, "parallel": parallel}
+    rate = None if isinstance(optimizer, torch.optim.Optimizer) else 1e-2
+    return Learner(model, optimizer, rate, **options, **row.learner)
+
+
+def _fit(row: Row, parallel: Any, directory: Path, stop: int | None) -> tuple[Learner[Any], list[dict[str, Any]]]:
+    learner, interrupter = _learner(row, parallel), Interrupter()
+    lines = _Lines(stop, parallel, interrupter)
+    training = TrainingConfig(epochs=2, log_every_steps=1, **row.options)
+    kept = {"directory": directory} if row.stop else {}
+    try:
+        learner.fit(
+            *(*_loaders(row, parallel), training),
+            renderer=PlainRenderer(io.StringIO()),
+            callbacks=[lines],
+            interrupter=interrupter,
+            **kept,
+        )
+    except Interrupted:
+        assert learner.step == stop
+    return learner, lines.lines
+
+
+def train(row: Row, config: DistributedConfig, directory: Path) -> Found:
+    """The whole weights, averages and buffers of two epochs, by name, and the lines of metrics."""
+    parallel = make_parallel(config, CPU)
+    lines: list[dict[str, Any]] = []
+    if row.stop is not None and not config.is_single:
+        lines += _fit(row, parallel, directory, row.stop)[1]
+    learner, others = _fit(row, parallel, directory, None)
+    tensors = {**dict(learner.model.named_parameters()), **dict(learner.model.named_buffers())}
+    found = {name: whole(it.detach()).clone() for name, it in tensors.items()}
+    if learner.ema is not None:
+        found |= {f"ema of {name}": whole(it).clone() for name, it in learner.ema.into_record().tensors.items()}
+    every: dict[str, Tensor] = {}
+    for rank, each in enumerate(parallel.gather(found)):
+        for name, it in each.items():
+            assert torch.equal(every.setdefault(name, it), it), f"rank {rank} has another {name}"
+    return {"tensors": every, "lines": [*lines, *others]}
+
+
+def run_one(name: str, folder: Path) -> Found:
+    """What a single process finds for a row."""
+    with tempfile.TemporaryDirectory(dir=folder) as directory:
+        return train(ROWS[name], DistributedConfig(), Path(directory) / "run")
+
+
+def main(folder: Path, names: Sequence[str]) -> None:
+    """Run cases in this process, which is one of several."""
+    store, rank, world_size = next(rendezvous("env://"))
+    for number, name in enumerate(names):
+        own = dist.PrefixStore(f"case {number}", store)
+        dist.init_process_group("gloo", store=own, rank=rank, world_size=world_size, timeout=timedelta(minutes=5))
+        result = run_case(name, folder / f"run of {name}")
+        if rank == 0:
+            torch.save(result, folder / f"{name}.pt")
+        dist.destroy_process_group()
+
+
+def run_case(name: str, directory: Path) -> Found:
+    """What the processes find for a case; of one that a mesh does not take, the `error`."""
+    row, column = CASES[name]
+    if name.partition(", ")[2] not in column.without:
+        return train(row, column.config, directory)
+    try:
+        train(row, column.config, directory)
+    except BurnlikeError as error:
+        return {"error": str(error)}
+    return {"error": "none"}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

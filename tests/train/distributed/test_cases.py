@@ -1,0 +1,110 @@
+"""Several processes give the weights, averages, losses and metrics of one with the joined batches: the whole table."""
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from burnlike.cli.main import main
+from burnlike.train.parallel.pairs import WORKS_TOGETHER
+
+from ...processes import launched, wait_for
+from ..samples import write_config
+from .cases import CASES, COLUMNS, ROWS, Found, run_one
+
+QUICK = ["fsdp2, accumulation"]
+EVERY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cases")
+
+
+@pytest.fixture(scope="module")
+def found(request: pytest.FixtureRequest, folder: Path) -> Mapping[str, str | Found]:
+    """What several processes found for each case that is about to be tested, or what they said when they failed."""
+    chosen = [it.callspec.params["case"] for it in request.session.items if "case" in getattr(it, "fixturenames", ())]
+    results: dict[str, str | Found] = {}
+    for processes in sorted({column.processes for _, column in CASES.values()}):
+        pending = [name for name in chosen if CASES[name][1].processes == processes]
+        while pending:
+            logs = [folder / f"log-{rank}" for rank in range(processes)]
+            arguments = ["-X", "faulthandler", "-m", "tests.train.distributed.cases", str(folder), *pending]
+            wait_for(launched(arguments, logs))
+            failed = next((name for name in pending if not (folder / f"{name}.pt").exists()), None)
+            if failed is not None:
+                results[failed] = "\n".join(log.read_text()[-4000:] for log in logs)
+            done = pending if failed is None else pending[: pending.index(failed)]
+            results |= {name: torch.load(folder / f"{name}.pt") for name in done}
+            pending = pending[len(done) + (failed is not None) :]
+    return results
+
+
+@cache
+def expected(row: str, folder: Path) -> Found:
+    return run_one(row, folder)
+
+
+def assert_near(found: Any, expected: Any, tolerance: float, what: str) -> None:
+    found, expected = torch.as_tensor(found, dtype=torch.float64), torch.as_tensor(expected, dtype=torch.float64)
+    assert found.shape == expected.shape, what
+    largest = float(expected.abs().max()) if expected.numel() else 0.0
+    torch.testing.assert_close(
+        found, expected, rtol=0, atol=tolerance * max(largest, 1.0), msg=lambda it: f"{what}: {it}"
+    )
+
+
+@pytest.mark.parametrize("case", EVERY)
+def test_several_processes_train_as_one_does(case: str, found: Mapping[str, Any], folder: Path) -> None:
+    (row, column), name, several = CASES[case], case.partition(", ")[2], found[case]
+    assert not isinstance(several, str), several
+    if name in column.without:
+        assert column.without[name] in several["error"]
+        return
+    one, tolerance = expected(name, folder), row.tolerance
+    assert several["tensors"].keys() == one["tensors"].keys()
+    for name, it in one["tensors"].items():
+        assert_near(several["tensors"][name], it, tolerance, name)
+    assert len(several["lines"]) == len(one["lines"])
+    for line, other in zip(several["lines"], one["lines"], strict=True):
+        assert line.keys() == other.keys()
+        for name, it in other.items():
+            if isinstance(it, float):
+                assert_near(line[name], it, tolerance, f"{name} of {other}")
+            else:
+                assert line[name] == it
+
+
+def test_every_pair_that_works_together_is_trained() -> None:
+    trained = {frozenset(pair) for column in COLUMNS.values() for pair in combinations(column.config.kinds, 2)}
+    assert trained == WORKS_TOGETHER
+
+
+KINDS = ("none", "ddp", "fsdp2", "replicate", "context", "tensor", "pipeline", "expert")
+STRATEGIES = KINDS[:3]
+
+
+def options_of(pair: tuple[str, str]) -> list[str]:
+    strategy = next((it for it in pair if it in STRATEGIES), "fsdp2")
+    sizes = [f"distributed.{it}=2" for it in pair if it not in STRATEGIES]
+    return [it for value in (f"distributed.strategy={strategy}", *sizes) for it in ("--set", value)]
+
+
+def test_every_other_pair_is_refused_by_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path)
+    for pair in combinations(KINDS, 2):
+        if frozenset(pair) in WORKS_TOGETHER or pair == ("ddp", "replicate") or {*pair} <= {*STRATEGIES}:
+            continue
+        assert main(["check", str(config), *options_of(pair)]) == 2, pair
+        said = capsys.readouterr().err
+        assert "distributed." in said and "does not work together with" in said, said
+
+
+def test_every_row_that_a_mesh_does_not_take_is_a_row() -> None:
+    for column in COLUMNS.values():
+        assert column.without.keys() <= ROWS.keys()
