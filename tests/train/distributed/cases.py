@@ -144,7 +144,8 @@ COLUMNS: Mapping[str, Column] = {
     "ddp x context": Column({"strategy": "ddp", "context": 2}, processes=4, without=_NO_SEQUENCE),
     "fsdp2 x context": Column({"strategy": "fsdp2", "context": 2}, without=_NO_SEQUENCE),
     "hsdp x context": Column({"strategy": "fsdp2", "replicate": 2, "context": 2}, processes=4, without=_NO_SEQUENCE),
-    "ddp x pipeline": Column({"strategy": "ddp", "pipeline": 2}),
+    "pipeline": Column({"strategy": "ddp", "pipeline": 2}),
+    "ddp x pipeline": Column({"strategy": "ddp", "pipeline": 2, "schedule": "GPipe"}, processes=4),
 }
 """To add a mesh, add a line."""
 
