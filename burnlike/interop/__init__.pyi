@@ -4,6 +4,7 @@ from .adapters.adding import merge_adapters as merge_adapters
 from .adapters.peft_files import load_adapter as load_adapter, save_adapter as save_adapter
 from .fused.fuse import FuseReport as FuseReport, fuse as fuse, unfuse as unfuse
 from .module_conversion import from_torch as from_torch, to_torch as to_torch
+from .parallel_plans import parallelize as parallelize
 from .quantize import quantize_ as quantize_
 from .registered_classes import register_twin as register_twin
 from .tensor_parallel import (

@@ -30,7 +30,7 @@ _OF_TRANSFORMERS = {
 
 
 def known_words(text: str) -> tuple[tuple[str, ...], str]:
-    """The words of a module, several with spaces between, those of transformers as ours; and what is wrong with them."""
+    """The words of a text, those of transformers as ours; and what is wrong with them."""
     words = tuple(_OF_TRANSFORMERS.get(it, it) for it in text.split())
     for word in words:
         if word not in WORDS:

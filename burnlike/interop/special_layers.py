@@ -74,7 +74,7 @@ class Linear(layers.Linear):
 
     def _own_weight(self) -> Any:
         # The parameter itself: torch.compile need not look for who reads it.
-        own = self._parameters.get("weight")
+        own = self.__dict__.get("weight", self._parameters.get("weight"))
         return self.weight if own is None else own
 
 

@@ -1,116 +1,355 @@
-"""Tensor parallelism of burnlike's layers, by torch's `parallelize_module`.
+"""Tensor and sequence parallelism of single modules: styles for torch's `parallelize_module`.
 
-The styles of torch of these names take `nn.Linear` alone, whose weight is the transpose of burnlike's.
+A style divides parameters of a module (they become DTensors) and has its forward compute with plain tensors, the parts
+of this process: native ops, adapters and fused code run as ever. Hooks exchange what goes in and out. Torch's own
+styles take layers of torch alone, and compute with DTensors.
 """
 
-from typing import Any
+from typing import Any, Self, cast
 
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_module, distribute_tensor
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel as TorchColwise,
-    ParallelStyle,
-    RowwiseParallel as TorchRowwise,
-)
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.distributed.tensor.parallel import ParallelStyle
 
-from ..errors import ArgumentError
+from ..errors import ConfigError, TableIndexError
+from ..module.adapters.layers import Lora
+from ..module.torch_objects.quantized import is_quantized
+from ..module.torch_objects.wrappers import own_class, parametrizations_of
 from ..nn.linear.linear import Linear
+from ..ops import linear
+from ..ops._divided import copied, gathered, logits_of_parts, own_part, summed
+from .own_draws import OwnDraws, draws_in_training
+
+_ABSENT = object()
 
 
-class _OfLinear(ParallelStyle):
-    """Divides a Linear of burnlike; any other module is left to the style of torch."""
+class Stretch:
+    """A stretch of layers in which each process has a part of each sequence, where the length divides evenly."""
 
-    torchs: type[ParallelStyle]
-    weight: Placement
-    bias: Placement
-    input: Placement
-    output: Placement
+    is_divided = False
 
-    def __init__(
-        self,
-        *,
-        input_layouts: Placement | None = None,
-        output_layouts: Placement | None = None,
-        use_local_output: bool = True,
-    ) -> None:
-        """As of torch's style: how input and output are divided, None for the style's own way.
 
-        With `use_local_output` the output is this process's part as a plain tensor.
-        """
+class Style(ParallelStyle):
+    """How one module takes part; a subclass says what is done before and after its forward.
+
+    Attributes:
+        path: of the module, for messages.
+        stretch: the stretch of layers that the module is in.
+        divided: by the id of a whole parameter, it and the divided one, which all modules that have it get.
+        copies: whether gradients of inputs are summed here; a module around it may do that for several.
+    """
+
+    path = ""
+    copies = True
+
+    def __init__(self) -> None:
         super().__init__()
-        self._options = {
-            "input_layouts": input_layouts or self.input,
-            "output_layouts": output_layouts or self.output,
-            "use_local_output": use_local_output,
-        }
+        self.stretch = Stretch()
+        self.divided: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}
+        self._fields: list[tuple[nn.Module, str, bool]] = []
+        self._shown: list[tuple[nn.Module, str, Any]] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
     # The one method that torch's contract of a ParallelStyle has.
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        if not isinstance(module, Linear):
-            style: Any = self.torchs(**self._options)
-            style.src_data_rank = self.src_data_rank
-            return style._apply(module, device_mesh)
-        if "parametrizations" in module._modules:
-            raise ArgumentError(
-                f"{type(self).__name__}: expected a Linear with a plain weight, got a parametrized one (LoRA, weight"
-                " normalization); divide it before it is parametrized, or leave it out of the plan"
-            )
-        enter: Any = self._enter  # torch takes what both return, against their types there
-        leave: Any = self._leave
-        return distribute_module(module, device_mesh, self._divide, enter, leave)
+        self.mesh = device_mesh
+        self.prepare(module)
+        module.register_forward_pre_hook(self._enter, with_kwargs=True)
+        module.register_forward_hook(self._leave, always_call=True)
+        return module
 
-    def _divide(self, name: str, module: nn.Module, device_mesh: DeviceMesh) -> None:
-        for field, placement in (("weight", self.weight), ("bias", self.bias)):
-            found = module._parameters.get(field)
-            if found is not None:
-                divided = distribute_tensor(found, device_mesh, [placement], src_data_rank=self.src_data_rank)
-                setattr(module, field, nn.Parameter(divided, requires_grad=found.requires_grad))
+    def prepare(self, module: nn.Module) -> None:
+        """Divide the parameters."""
 
-    def _enter(self, module: nn.Module, inputs: tuple[Any, ...], device_mesh: DeviceMesh) -> Tensor:
-        (x,) = inputs
-        if not isinstance(x, DTensor):
-            x = DTensor.from_local(x, device_mesh, [self._options["input_layouts"]], run_check=False)
-        return x.redistribute(placements=[self.input])
+    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        """What the forward is given."""
+        return inputs, named
 
-    def _leave(self, module: nn.Module, output: Any, device_mesh: DeviceMesh) -> Tensor:
-        output = output.redistribute(placements=[self._options["output_layouts"]])
-        return output.to_local() if self._options["use_local_output"] else output
+    def leave(self, module: Any, output: Any) -> Any:
+        """What others get of the forward's result."""
+        return output
+
+    def divide(self, holder: nn.Module, name: str, dim: int) -> None:
+        """Divide a parameter along `dim`; a ConfigError with the sizes where it does not come out even."""
+        found = holder._parameters.get(name)
+        if found is None:
+            return
+        if not isinstance(found, DTensor):
+            if id(found) not in self.divided:
+                parts = self.mesh.size()
+                if found.shape[dim] % parts:
+                    raise ConfigError(
+                        f"distributed.tensor: {parts} processes can't share {self.path}.{name}, {list(found.shape)},"
+                        f" equally: {found.shape[dim]} is no multiple of {parts}; choose other sizes, or"
+                        f" `distributed.plan: {{{self.path}: replicated}}`"
+                    )
+                part = distribute_tensor(found, self.mesh, [Shard(dim)], src_data_rank=None)
+                self.divided[id(found)] = found, nn.Parameter(part, requires_grad=found.requires_grad)
+            setattr(holder, name, self.divided[id(found)][1])
+        self._fields.append((holder, name, False))
+
+    def share(self, holder: nn.Module, name: str) -> None:
+        """Leave a parameter whole; its gradients are summed, as each process computes a part with it."""
+        if holder._parameters.get(name) is not None:
+            self._fields.append((holder, name, True))
+
+    def divide_weight(self, module: nn.Module, dim: int, output: int) -> None:
+        """Divide the weight, and what an adapter adds to it, along `dim`; `output` is the dimension of outputs."""
+        lists = parametrizations_of(module)
+        if "weight" not in lists:
+            weight = module._parameters.get("weight")
+            if weight is None or is_quantized(weight):
+                raise self.refused(module, "its weight is missing, or in 8 or 4 bits")
+            self.divide(module, "weight", dim)
+            return
+        lora: Any = lists["weight"]._modules["0"]
+        base = lists["weight"]._parameters.get("original")
+        if not isinstance(lora, Lora) or len(lists["weight"]._modules) > 1 or base is None or is_quantized(base):
+            raise self.refused(module, "its weight is computed in another way than by LoRA, or is in 8 or 4 bits")
+        if lora.magnitude is not None and dim != output:
+            raise self.refused(module, "DoRA needs the norms of whole rows of it")
+        self.divide(lists["weight"], "original", dim)
+        first = dim == (1 if lora.transposed else 0)
+        self.divide(lora, "a" if first else "b", 0 if first else 1)
+        self.share(lora, "b" if first else "a")
+        self.divide(lora, "magnitude", 0)
+
+    def refused(self, module: nn.Module, reason: str) -> ConfigError:
+        return ConfigError(
+            f"distributed.tensor: {self.path} ({own_class(module).__name__}) can't be divided by"
+            f" {type(self).__name__}: {reason}; leave it whole with `distributed.plan: {{{self.path}: replicated}}`"
+        )
+
+    def show(self, holder: nn.Module, name: str, value: Any) -> None:
+        """Let code that reads `holder.name` get a value until the forward ends; the parameter stays where it is."""
+        self._shown.append((holder, name, holder.__dict__.get(name, _ABSENT)))
+        holder.__dict__[name] = value
+
+    def _enter(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+        entered = self.enter(module, inputs, named)
+        self.show_parts()
+        return entered
+
+    def show_parts(self) -> None:
+        """Have code that reads the parameters get plain tensors."""
+        for holder, name, is_shared in self._fields:
+            tensor: Any = holder._parameters[name]
+            self.show(holder, name, copied(tensor, self.mesh) if is_shared else tensor.to_local())
+
+    def show_parameters(self) -> None:
+        """Undo what `show` did."""
+        for holder, name, before in reversed(self._shown):
+            if before is _ABSENT:
+                del holder.__dict__[name]
+            else:
+                holder.__dict__[name] = before
+        self._shown.clear()
+
+    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> Any:
+        self.show_parameters()
+        return None if output is None else self.leave(module, output)  # None where the forward failed
 
 
-class ColwiseParallel(_OfLinear):
-    """Each process computes a part of a layer's outputs.
+def output_dim(style: Style, module: nn.Module) -> int:
+    """Which dimension of the weight of a linear layer is that of the outputs."""
+    if isinstance(module, Linear) or own_class(module).__name__ == "Conv1D":  # the latter of transformers
+        return 1
+    if isinstance(module, nn.Linear):
+        return 0
+    raise style.refused(module, "it is no linear layer")
+
+
+class ColwiseParallel(Style):
+    """Each process computes a part of a linear layer's outputs.
 
     Torch: `torch.distributed.tensor.parallel.ColwiseParallel`, which does the same for layers of torch.
     """
 
-    torchs = TorchColwise
-    weight, bias, input, output = Shard(1), Shard(0), Replicate(), Shard(-1)
+    def __init__(self, *, gathers: bool = False, is_head: bool = False) -> None:
+        """With `gathers` all processes get all outputs; of a head too, but for losses that take divided logits."""
+        super().__init__()
+        self.gathers, self.is_head = gathers, is_head
+
+    def prepare(self, module: nn.Module) -> None:
+        output = output_dim(self, module)
+        self.divide_weight(module, output, output)
+        self.divide(module, "bias", 0)
+
+    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        return (self._whole(inputs[0]), *inputs[1:]) if self.copies else inputs, named
+
+    def _whole(self, x: Tensor) -> Tensor:
+        if self.stretch.is_divided:
+            return gathered(x, self.mesh, 1, summed_gradients=True)
+        return copied(x, self.mesh)
+
+    def leave(self, module: Any, output: Any) -> Any:
+        if self.is_head:
+            return logits_of_parts(output, self.mesh)
+        return gathered(output, self.mesh, -1) if self.gathers else output
 
 
-class RowwiseParallel(_OfLinear):
-    """Each process has a part of a layer's inputs; the outputs are summed.
+class RowwiseParallel(Style):
+    """Each process has a part of a linear layer's inputs; the outputs are summed.
 
     Torch: `torch.distributed.tensor.parallel.RowwiseParallel`, which does the same for layers of torch.
     """
 
-    torchs = TorchRowwise
-    weight, bias, input, output = Shard(0), Replicate(), Shard(-1), Replicate()
+    def __init__(self, *, splits: bool = False) -> None:
+        """With `splits` all processes have all inputs, and take their part."""
+        super().__init__()
+        self.splits = splits
+
+    def prepare(self, module: nn.Module) -> None:
+        output = output_dim(self, module)
+        self.divide_weight(module, 1 - output, output)
+
+    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        self.show(module, "bias", None)
+        return (own_part(inputs[0], self.mesh, -1), *inputs[1:]) if self.splits else inputs, named
+
+    def leave(self, module: Any, output: Any) -> Any:
+        is_divided = self.stretch.is_divided
+        output = summed(output, self.mesh, 1 if is_divided else None)
+        bias = module.bias
+        if bias is None:
+            return output
+        return output + (copied(bias, self.mesh) if is_divided else bias).to(output.dtype)
 
 
-class SummedGradients(ParallelStyle):
+class EmbeddingParallel(Style):
+    """Each process has some rows of a table, such as those of some tokens."""
+
+    def prepare(self, module: nn.Module) -> None:
+        if getattr(module, "max_norm", None) is not None:
+            raise self.refused(module, "it has a max_norm")
+        self.divide_weight(module, 0, 1)
+        module.__dict__["_divided_head"] = self.project
+
+    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        (indices,) = (*inputs, *named.values())
+        rows, first = self._rows(module)
+        if indices.is_cpu and indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < rows:
+            raise TableIndexError(f"{self.path}: expected indices in 0..{rows - 1}, got others")
+        count = rows // self.mesh.size()
+        places = indices - first
+        self._outside = (places < 0) | (places >= count)
+        if isinstance(padding := getattr(module, "padding_idx", None), int):
+            self._padding = padding
+            module.padding_idx = padding - first if first <= padding < first + count else None
+        return (places.masked_fill(self._outside, 0),), {}
+
+    def leave(self, module: Any, output: Any) -> Any:
+        if "_padding" in vars(self):
+            module.padding_idx = vars(self).pop("_padding")
+        return summed(output.masked_fill(self._outside[..., None], 0), self.mesh)
+
+    def project(self, module: nn.Module, x: Tensor, bias: Tensor | None) -> Tensor:
+        """The logits of the rows, for a head that is tied to the table."""
+        own = None if bias is None else own_part(bias, self.mesh, 0)
+        self.show_parts()
+        try:
+            logits = linear(copied(x, self.mesh), cast("Tensor", module.weight), own)
+        finally:
+            self.show_parameters()
+        return logits_of_parts(logits, self.mesh)
+
+    def _rows(self, module: Any) -> tuple[int, int]:
+        lists = parametrizations_of(module)
+        weight = lists["weight"].original if "weight" in lists else module._parameters["weight"]
+        return weight.shape[0], weight.shape[0] // self.mesh.size() * self.mesh.get_local_rank()
+
+
+class SummedGradients(Style):
     """Each process applies a layer to what it has, such as its heads: the gradients of the parameters are summed."""
 
-    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        group = device_mesh.get_group()
+    def prepare(self, module: nn.Module) -> None:
+        for holder in module.modules():
+            for name in holder._parameters:
+                self.share(holder, name)
 
-        def summed(grad: Tensor) -> Tensor:
-            total = grad.clone()
-            dist.all_reduce(total, group=group)
-            return total
 
-        for parameter in module.parameters():
-            if parameter.requires_grad:
-                parameter.register_hook(summed)
-        return module
+class DrawsItsOwn(Style):
+    """A module whose inner values are divided: what it drops is drawn by each process."""
+
+    def prepare(self, module: nn.Module) -> None:
+        self._draws = OwnDraws(self.mesh) if draws_in_training(module) else None
+
+    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        if self._draws is not None and module.training:
+            self._draws.begin((*inputs, *named.values()))
+        return inputs, named
+
+    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> Any:
+        if self._draws is not None:
+            self._draws.end()
+        return super()._leave(module, inputs, output)
+
+
+class InSequence(DrawsItsOwn):
+    """A norm or a dropout, between the layers that are divided, of this process's part of a sequence."""
+
+    def prepare(self, module: nn.Module) -> None:
+        super().prepare(module)
+        SummedGradients.prepare(cast("Any", self), module)
+        self._all = self._fields
+
+    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        self._fields = self._all if self.stretch.is_divided else []
+        return super().enter(module, inputs, named) if self.stretch.is_divided else (inputs, named)
+
+
+class DividedInside(DrawsItsOwn):
+    """A module whose inner values are divided, such as by heads, between column- and row-wise layers.
+
+    It is given whole sequences, and of scores of heads those of its own.
+    """
+
+    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        inputs, named = super().enter(module, inputs, named)
+        known: dict[int, Tensor] = {}
+
+        def given(value: Any, *, is_first: bool = False) -> Any:
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                return value
+            if id(value) not in known:
+                known[id(value)] = self._given(value, getattr(module, "n_heads", 0), is_first)
+            return known[id(value)]
+
+        found = tuple(given(it, is_first=place == 0) for place, it in enumerate(inputs))
+        return found, {name: given(it) for name, it in named.items()}
+
+    def _given(self, value: Tensor, heads: int, is_first: bool) -> Tensor:
+        if is_first and self.stretch.is_divided:
+            return gathered(value, self.mesh, 1, summed_gradients=True)
+        if value.dim() == 4 and heads:
+            return own_part(value, self.mesh, 1) if value.shape[1] == heads else value
+        return copied(value, self.mesh)
+
+    def leave(self, module: Any, output: Any) -> Any:
+        if getattr(output, "weights", None) is None:
+            return output
+        return output._replace(weights=gathered(output.weights, self.mesh, 1))  # of attention
+
+
+class SequenceBegin(Style):
+    """From this module on, each process has a part of each sequence, `[batch, length, ...]`, if the length divides."""
+
+    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        x = inputs[0]
+        self.stretch.is_divided = x.dim() == 3 and x.shape[1] % self.mesh.size() == 0
+        return (own_part(x, self.mesh, 1), *inputs[1:]) if self.stretch.is_divided else inputs, named
+
+
+class SequenceEnd(Style):
+    """After this module, all processes have whole sequences."""
+
+    def leave(self, module: Any, output: Any) -> Any:
+        if not self.stretch.is_divided:
+            return output
+        x = output[0] if isinstance(output, tuple) else output
+        x = gathered(x, self.mesh, 1).clone()  # no view: fully_shard warns of these
+        return (x, *output[1:]) if isinstance(output, tuple) else x

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..config import Config
 from ..config.registry import tag_of
@@ -79,6 +79,16 @@ class ChosenLayer(ModuleEnum):
     def forward(self, x: Tensor) -> Tensor:
         """As the layer that it is."""
         return self.value(x)
+
+
+def divided_sequences(name: str, layers: nn.Module) -> dict[str, str]:
+    """The plan of a stack of layers, a list that is called `name`: between them processes share each sequence."""
+    paths = [f"{name}.{number}" for number in layers._modules]
+    if not paths:
+        return {}
+    if len(paths) == 1:
+        return {paths[0]: "sequence_begin sequence_end"}
+    return {paths[0]: "sequence_begin", paths[-1]: "sequence_end"}
 
 
 def torch_name(name: str, size: int | None = None) -> Any:

@@ -4,6 +4,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from .._torch_compat.transforms import in_forward_mode, transforming
 from ._arguments import check_memory
+from ._divided import are_divided, on_parts
 from ._library import WITHOUT_NATIVE, autograd, fake, op
 
 
@@ -49,6 +51,9 @@ def is_recorded() -> bool:
     return torch.compiler.is_exporting() or torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
 
 
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
 def call(name: str, native: Any, reference: Callable[..., Any], check: Callable[..., None], *arguments: Any) -> Any:
     """Call the native op, or the reference where there is no kernel or `is_transformed()`.
 
@@ -58,15 +63,19 @@ def call(name: str, native: Any, reference: Callable[..., Any], check: Callable[
         reference: the same in plain torch.
         check: raises errors in the user's words for the same arguments. The kernels check the same before they read,
             in fewer words; this is called where they refused, and where none runs.
-        arguments: of the schema; the first is a tensor.
+        arguments: of the schema; the first is a tensor. DTensors are computed with as `on_parts` says.
     """
     x = arguments[0]
+    if type(x) not in _PLAIN and are_divided(*arguments):
+        return on_parts(name, partial(call, name, native, reference, check), arguments)
     if is_transformed() or x.device.type in WITHOUT_NATIVE:
         check(*arguments)
         return reference(*arguments)
     try:
         return native(*arguments)
     except RuntimeError:
+        if are_divided(*arguments):  # besides a plain first one
+            return on_parts(name, partial(call, name, native, reference, check), arguments)
         check(*arguments)
         names = inspect.signature(check).parameters
         tensors = {key: it for key, it in zip(names, arguments, strict=True) if isinstance(it, Tensor)}

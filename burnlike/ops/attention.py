@@ -16,6 +16,7 @@ from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 
 from ..errors import ArgumentError, ShapeError
 from ._arguments import check_shape, check_tensor, for_products
+from ._divided import are_divided, on_parts
 from ._function import call, is_recorded, second_derivative
 from ._library import autograd, fake, flops, op
 
@@ -56,6 +57,10 @@ def attention(
     Raises:
         ArgumentError: there are both a mask and `causal`.
     """
+    if are_divided(query, key, value, mask):
+        # A mask of each head is to be divided with them.
+        name = "attention" if mask is None or mask.dim() < 3 or mask.shape[-3] == 1 else ""
+        return on_parts(name, attention, (query, key, value, mask, causal, scale))
     query, key, value = for_products(query), for_products(key), for_products(value)
     mask = None if mask is None else for_products(mask)
     _check(query, key, value, mask, causal)

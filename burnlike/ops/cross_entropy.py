@@ -9,6 +9,7 @@ from torch import Tensor
 from .._torch_compat.transforms import transforming
 from ..errors import ArgumentError, ShapeError, TargetError
 from ._arguments import autocast_dtype, check_memory, check_tensor
+from ._divided import are_divided, largest, mesh_of_classes, summed, whole
 from ._function import call, second_derivative
 from ._library import autograd, fake, op
 
@@ -75,6 +76,8 @@ def unrounded_loss(
 ) -> Tensor:
     """As `cross_entropy`, in the type that it is computed in: float32 of 16-bit logits."""
     arguments = (logits, targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+    if are_divided(logits) and (mesh := mesh_of_classes(logits)) is not None:
+        return _of_divided(mesh, *arguments)
     result = call("cross_entropy", _cross_entropy, _reference, _check, *arguments)
     return result if isinstance(result, Tensor) else result[0]
 
@@ -120,6 +123,51 @@ def _reference(
         rows = (1 - label_smoothing) * rows + label_smoothing / logits.shape[1] * others
     if z_loss:
         rows = rows + z_loss * values.logsumexp(1).square() * share
+    if reduction == "none":
+        return rows
+    return rows.sum() / share.sum() if reduction == "mean" else rows.sum()
+
+
+def _of_divided(
+    mesh: Any,
+    logits: Any,
+    targets: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+    z_loss: float,
+    soft_cap: float | None,
+    reduction: Reduction,
+) -> Tensor:
+    """The loss of logits of which each process has those of some classes, the same in all: rows' sums are exchanged."""
+    targets, weight = whole(targets), None if weight is None else whole(weight).detach()
+    _check(logits.detach(), targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+    own, classes = logits.to_local(), logits.shape[1]
+    values = own.to(torch.promote_types(own.dtype, torch.float32))
+    ignored = targets == ignore_index
+    values = values.masked_fill(ignored[:, None], 0)
+    if soft_cap is not None:
+        values = soft_cap * torch.tanh(values / soft_cap)
+    most = largest(values.amax(1), mesh)
+    logsumexp = summed((values - most[:, None]).exp().sum(1), mesh).log() + most
+    first = mesh.get_local_rank() * values.shape[1]
+    targets = targets.masked_fill(ignored, 0)
+    places = targets - first
+    is_own = (places >= 0) & (places < values.shape[1])
+    found = values.gather(1, places.masked_fill(~is_own, 0)[:, None])[:, 0]
+    share = (~ignored).to(values.dtype)
+    counted = share
+    if weight is not None:
+        weight = weight.to(values.dtype)
+        share = share * weight[targets]
+    rows = (logsumexp - summed(found.masked_fill(~is_own, 0), mesh)) * share
+    if label_smoothing:
+        part = None if weight is None else weight[first : first + values.shape[1]]
+        total = classes if weight is None else weight.sum()
+        others = total * logsumexp - summed((values if part is None else values * part).sum(1), mesh)
+        rows = (1 - label_smoothing) * rows + label_smoothing / classes * others * counted
+    if z_loss:
+        rows = rows + z_loss * logsumexp.square() * share
     if reduction == "none":
         return rows
     return rows.sum() / share.sum() if reduction == "mean" else rows.sum()

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from .._torch_compat import onednn
 from ._arguments import autocast_dtype
+from ._divided import all_divided, are_divided
 from ._function import is_recorded, is_transformed
 from ._library import flops
 
@@ -38,6 +39,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         `[..., d_output]`.
     """
+    if type(x) not in _TYPES and are_divided(x, weight, bias):
+        return functional.linear(*all_divided(x, weight, bias))
     if not is_faster(x, weight) or (bias is not None and bias.dtype != torch.float32):
         return functional.linear(x, weight, bias)
     return _matrix_product(x.flatten(0, -2), weight, bias).unflatten(0, x.shape[:-1])

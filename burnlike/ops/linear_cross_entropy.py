@@ -5,7 +5,7 @@ pass (Hsu et al. 2024, arXiv:2410.10989, section 3.2). The products are torch's 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,9 +13,10 @@ from torch import Tensor
 
 from ..errors import ArgumentError, AutodiffError, ShapeError
 from ._arguments import autocast_dtype, check_storage, check_tensor
+from ._divided import all_divided, are_divided
 from ._function import is_transformed
 from ._library import WITHOUT_NATIVE, flops, op
-from .cross_entropy import check_options, check_targets, cross_entropy_reference, loss_dtype
+from .cross_entropy import check_options, check_targets, cross_entropy, cross_entropy_reference, loss_dtype
 from .linear import linear
 
 _cross_entropy = op("cross_entropy")
@@ -72,6 +73,11 @@ def linear_cross_entropy(
         hidden, weight, bias = hidden.to(dtype), _in_16_bits(weight, dtype), _in_16_bits(bias, dtype)
     _check(hidden, weight, targets, bias, ignore_index, reduction)
     check_options("linear_cross_entropy", label_smoothing, z_loss, soft_cap)
+    if are_divided(hidden, weight, targets, bias):
+        logits = linear(*all_divided(hidden, weight.to(hidden.dtype), None if bias is None else bias.to(hidden.dtype)))
+        return cross_entropy(
+            logits, targets, None, ignore_index, label_smoothing, z_loss, soft_cap, cast("Any", reduction)
+        )
     options = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
     if is_transformed() or hidden.device.type in WITHOUT_NATIVE:
         return linear_cross_entropy_reference(hidden, weight, targets, bias, *options)

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from ..errors import ShapeError
 from ._arguments import check_shape, for_products
+from ._divided import are_divided, on_parts
 from ._function import is_transformed
 from .linear import linear
 
@@ -41,6 +42,8 @@ def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | 
     Raises:
         ShapeError: the shapes do not fit each other.
     """
+    if are_divided(x, weight, a, b, bias):
+        return on_parts("lora_linear", lora_linear, (x, weight, a, b, bias, scale))
     _check(x, weight, a, b, bias)
     if weight.requires_grad or is_transformed():
         return lora_linear_reference(x, weight, a, b, bias, scale)

@@ -1,6 +1,6 @@
 """A block of the decoder-only language model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -80,6 +80,14 @@ class DecoderBlock(AnyLibrary, Module):
         y, balance = self._fed_forward(self.norm_feed_forward(x))
         x = x + self.dropout(y)
         return (x, balance) if with_balance else x
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some heads and some inner values; what is between is of parts of sequences."""
+        plan = dict.fromkeys(("norm_attention", "norm_feed_forward", "dropout"), "sequence")
+        if self.gated:
+            inner = dict.fromkeys(("gate.linear_inner", "gate.linear_outer"), "colwise")
+            plan |= {"gate": "divided", **inner, "linear": "rowwise"}
+        return plan
 
     def _fed_forward(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         if self.gated:

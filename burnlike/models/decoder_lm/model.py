@@ -1,6 +1,6 @@
 """A decoder-only transformer language model."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, Unpack
 
 import torch
@@ -9,7 +9,6 @@ from torch.nn import functional
 
 from ...errors import ArgumentError, ShapeError
 from ...module import Content, Module
-from ...nn.attention.causal_attention import CausalAttention
 from ...nn.attention.configs import RotaryEncodingConfig
 from ...nn.attention.masks import hidden_keys
 from ...nn.attention.rotary_encoding import RotaryEncoding
@@ -17,11 +16,9 @@ from ...nn.divided_sequence import divided, positions_in
 from ...nn.dropout.configs import DropoutConfig
 from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal
-from ...nn.layer import expect_shape
+from ...nn.layer import divided_sequences, expect_shape
 from ...nn.linear.configs import LinearConfig
 from ...nn.torch_counterpart import AnyLibrary
-from ...nn.transformer.feed_forward import GatedFeedForward, PositionWiseFeedForward
-from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, generate
 from .block import DecoderBlock, DecoderCache, documents_of, norm_config, positions_of
@@ -215,35 +212,24 @@ class DecoderLm(AnyLibrary, Module):
     def _logits(self, x: Tensor) -> Tensor:
         if not self.config.head:
             return x
-        logits = linear(x, self.embedding.weight) if self.config.tied else self.head(x)
+        logits = self.embedding.project(x) if self.config.tied else self.head(x)
         cap = self.config.logit_soft_cap
         return logits if cap is None else (logits / cap).tanh() * cap
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Processes share the tokens' vectors and logits; and each sequence between blocks, which experts lack."""
+        plan = {"embedding": "embedding", "head": "vocab"}
+        return plan if self.has_balance else plan | divided_sequences("blocks", self.blocks)
+
     def tensor_parallel_plan(self) -> dict[str, Any]:
-        """The plan for torch's `parallelize_module`: each process has some heads, and a part of each feed-forward part.
+        """The plan for torch's `parallelize_module`, as of `burnlike.interop.tensor_parallel_plan`.
 
         Example:
             parallelize_module(model, init_device_mesh("cuda", (8,)), model.tensor_parallel_plan())
         """
-        from torch.distributed.tensor import Replicate
+        from ...interop.parallel_plans import tensor_parallel_plan
 
-        from ...interop.tensor_parallel import ColwiseParallel, RowwiseParallel, SummedGradients
-
-        plan: dict[str, Any] = {} if self.config.tied else {"head": ColwiseParallel(output_layouts=Replicate())}
-        for name, module in self.named_modules():
-            if isinstance(module, CausalAttention):
-                columns, row = ("query", "key", "value"), "output"
-                if module.query_key_norm:
-                    plan |= {f"{name}.{norm}": SummedGradients() for norm in ("norm_query", "norm_key")}
-            elif isinstance(module, PositionWiseFeedForward):
-                columns, row = ("linear_inner",), "linear_outer"
-            elif isinstance(module, GatedFeedForward) or (isinstance(module, DecoderBlock) and module.gated):
-                columns, row = ("gate.linear_inner", "gate.linear_outer"), "linear"
-            else:
-                continue
-            plan |= {f"{name}.{column}": ColwiseParallel() for column in columns}
-            plan[f"{name}.{row}"] = RowwiseParallel()
-        return plan
+        return tensor_parallel_plan(self)
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True

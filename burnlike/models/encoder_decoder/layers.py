@@ -1,11 +1,13 @@
 """The layers of encoder-decoders in the layout of T5, without biases."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ...module import Module
-from ...nn.attention.attend import split_heads
+from ...nn.attention.attend import HEADS, split_heads
 from ...nn.attention.multi_head_attention import MhaCache
 from ...nn.dropout.configs import DropoutConfig
 from ...nn.initializers.configs import Normal
@@ -18,6 +20,8 @@ from ...tensor.torch_bridge.torch_function import lift
 from .configs import EncoderDecoderConfig
 
 Device = torch.device | str | None
+_INNER = dict.fromkeys(("linear_gate", "linear_inner", "linear_value"), "colwise")
+_BETWEEN = ("norm_attention", "norm_cross_attention", "norm_feed_forward", "dropout")
 
 
 def linear(d_input: int, d_output: int, std: float, device: Device) -> Linear:
@@ -42,8 +46,12 @@ class UnscaledAttention(Module):
         self.key = linear(size, inner, size**-0.5, device)
         self.value = linear(size, inner, size**-0.5, device)
         self.output = linear(inner, size, inner**-0.5, device)
-        self.n_heads = config.n_heads
+        self.n_heads, self.d_head = config.n_heads, config.d_head
         self.dropout = config.dropout
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some heads."""
+        return HEADS
 
     @lift
     def forward(
@@ -60,10 +68,10 @@ class UnscaledAttention(Module):
         memory = x if memory is None else memory
 
         def key() -> Tensor:
-            return split_heads(self.key(memory), self.n_heads)
+            return split_heads(self.key(memory), self.d_head)
 
         def value() -> Tensor:
-            return split_heads(self.value(memory), self.n_heads)
+            return split_heads(self.value(memory), self.d_head)
 
         if cache is None:
             keys, values = key(), value()
@@ -71,7 +79,7 @@ class UnscaledAttention(Module):
             keys, values = cache.key.append(key(), 2), cache.value.append(value(), 2)
         else:
             keys, values = cache.key.once(key), cache.value.once(value)
-        query = split_heads(self.query(x), self.n_heads)
+        query = split_heads(self.query(x), self.d_head)
         dropout = self.dropout if self.training else 0.0
         context = functional.scaled_dot_product_attention(query, keys, values, bias, dropout, scale=1.0)
         context = context.transpose(1, 2)
@@ -100,6 +108,10 @@ class FeedForward(Module):
             self.linear_value = linear(config.d_model, config.d_ff, std, device)
         self.linear_outer = linear(config.d_ff, config.d_model, config.d_ff**-0.5, device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some inner values."""
+        return {"": "divided", **_INNER, "linear_outer": "rowwise"}
 
     @lift
     def forward(self, x: Tensor) -> Tensor:
@@ -133,6 +145,10 @@ class EncoderDecoderLayer(Module):
         self.norm_feed_forward = norm_of(config, device)
         self.feed_forward = FeedForward(config, device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """What is between its parts is of parts of sequences."""
+        return dict.fromkeys(_BETWEEN, "sequence")
 
     @lift
     def forward(

@@ -1,17 +1,17 @@
 """An encoder-decoder in the layout of T5."""
 
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from ... import ops
 from ...module import Content, Module
 from ...nn.attention.configs import RelativePositionBiasConfig
 from ...nn.dropout.configs import DropoutConfig
 from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal
-from ...nn.layer import expect_shape
+from ...nn.layer import divided_sequences, expect_shape
 from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, gathers_as_forward, generate
 from .configs import EncoderDecoderConfig
@@ -40,6 +40,10 @@ class Encoder(Module):
         self.norm = norm_of(config, device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Between the layers each process has a part of each sequence."""
+        return divided_sequences("layers", self.layers)
+
     @lift
     def forward(self, x: Tensor, hidden: Tensor | None = None) -> Tensor:
         """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; `hidden` is bool `[batch, sequence]`."""
@@ -62,6 +66,10 @@ class Decoder(Module):
         self.layers = nn.ModuleList(EncoderDecoderLayer(config, device, decodes=True) for _ in range(n_layers))
         self.norm = norm_of(config, device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """As of `Encoder`."""
+        return divided_sequences("layers", self.layers)
 
     @lift
     def forward(
@@ -99,6 +107,10 @@ class EncoderDecoder(Module):
         self.decoder = Decoder(config, device)
         size = config.d_model
         self.head = None if config.tied_head else linear(size, config.vocab_size, size**-0.5, device)
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Processes share the tokens' vectors and logits."""
+        return {"embedding": "embedding", "head": "vocab"}
 
     @lift
     def forward(self, tokens: Tensor, decoder_tokens: Tensor, attention_mask: Tensor | None = None) -> Tensor:
@@ -189,7 +201,7 @@ class EncoderDecoder(Module):
         if attention_mask is not None:
             expect_shape(self, attention_mask, *memory.shape[:2], name="attention_mask")
         x = self.decoder(self.embedding(tokens), memory, _hidden(attention_mask), cache)
-        return ops.linear(x * x.shape[-1] ** -0.5, self.embedding.weight) if self.head is None else self.head(x)
+        return self.embedding.project(x * x.shape[-1] ** -0.5) if self.head is None else self.head(x)
 
     def custom_content(self, content: Content) -> Content:
         content = content.add("embedding", self.embedding).add("encoder", self.encoder).add("decoder", self.decoder)

@@ -1,5 +1,6 @@
 """Encoders: of text in the layout of BERT, and vision transformers."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -13,11 +14,10 @@ from ...nn.divided_sequence import positions_in
 from ...nn.dropout.configs import DropoutConfig, DropPathConfig
 from ...nn.embedding.configs import EmbeddingConfig
 from ...nn.initializers.configs import Normal, Zeros
-from ...nn.layer import expect_shape, shape_error
+from ...nn.layer import divided_sequences, expect_shape, shape_error
 from ...nn.linear.configs import LinearConfig
 from ...nn.norm.configs import LayerNormConfig
 from ...nn.padding import each
-from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from .configs import BertClassifierConfig, BertEncoderConfig, BertMaskedLmConfig, VisionTransformerConfig
 
@@ -30,6 +30,9 @@ class BertOutput(NamedTuple):
 
     hidden: Tensor
     pooled: Tensor | None
+
+
+_BETWEEN = dict.fromkeys(("norm_attention", "norm_feed_forward", "dropout"), "sequence")
 
 
 class BertEmbeddings(Module):
@@ -69,6 +72,10 @@ class BertLayer(Module):
         self.norm_feed_forward = norm.init(device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some heads and some inner values."""
+        return {"linear_inner": "colwise", "linear_outer": "rowwise", **_BETWEEN}
+
     @lift
     def forward(self, x: Tensor, mask_pad: Tensor | None = None) -> Tensor:
         """`[batch, sequence, d_model] -> [batch, sequence, d_model]`; `mask_pad` is True where a position is hidden."""
@@ -92,6 +99,10 @@ class BertEncoder(Module):
         self.layers = nn.ModuleList(BertLayer(config, device) for _ in range(config.n_layers))
         pooler = LinearConfig(d_input=config.d_model, d_output=config.d_model, initializer=INITIALIZER)
         self.pooler = pooler.init(device) if config.pooler else None
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Between the layers each process has a part of each sequence."""
+        return {"embeddings.token": "embedding", **divided_sequences("layers", self.layers)}
 
     @lift
     def forward(
@@ -144,7 +155,7 @@ class BertMaskedLm(Module):
         """The arguments of `BertEncoder` `-> [batch, sequence, vocab_size]` logits; the same errors."""
         hidden = self.encoder(tokens, attention_mask, token_types).hidden
         hidden = self.norm(self.activation(self.linear(hidden)))
-        return linear(hidden, self.encoder.embeddings.token.weight, self.bias)
+        return self.encoder.embeddings.token.project(hidden, self.bias)
 
     def custom_content(self, content: Content) -> Content:
         return content.add("encoder", self.encoder).add("linear", self.linear).add("norm", self.norm)
@@ -191,6 +202,10 @@ class VisionTransformerBlock(Module):
         self.dropout = DropoutConfig(prob=config.dropout).init()
         self.drop_path = DropPathConfig(prob=drop_path).init()
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """As of `BertLayer`."""
+        return {"linear_inner": "colwise", "linear_outer": "rowwise", **_BETWEEN}
+
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, length, d_model] -> [batch, length, d_model]`."""
@@ -227,6 +242,10 @@ class VisionTransformer(Module):
             head = LinearConfig(d_input=config.d_model, d_output=config.num_classes, initializer=INITIALIZER)
             self.head = head.init(device)
         self.image_shape = (config.channels, *each(config.image_size, 2))
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Between the layers each process has a part of each sequence."""
+        return divided_sequences("blocks", self.blocks)
 
     @lift
     def forward(self, x: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """A recurrent language model."""
 
+from collections.abc import Mapping
 from typing import NamedTuple, Unpack
 
 import torch
@@ -13,7 +14,6 @@ from ...nn.layer import expect_shape
 from ...nn.linear.configs import LinearConfig
 from ...nn.recurrent.configs import LstmConfig
 from ...nn.recurrent.states import LstmState
-from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, gathers_as_forward, generate
 from .configs import LstmLmConfig
@@ -47,6 +47,10 @@ class LstmLm(Module):
         self.dropout = DropoutConfig(prob=config.dropout).init()
         head = LinearConfig(d_input=config.d_hidden, d_output=config.vocab_size)
         self.head = None if config.tied_head else head.init(device)
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Processes share the tokens' vectors and logits; each has the whole LSTM."""
+        return {"embedding": "embedding", "head": "vocab"}
 
     @lift
     def forward(self, tokens: Tensor) -> Tensor:
@@ -93,7 +97,7 @@ class LstmLm(Module):
         # Torch's kernel has time first in memory. Of values in another order than their shape's, torch makes a copy in
         # any case, and then adds the bias in a pass of its own.
         x = x.contiguous()
-        return linear(x, self.embedding.weight) if self.head is None else self.head(x)
+        return self.embedding.project(x) if self.head is None else self.head(x)
 
     def custom_content(self, content: Content) -> Content:
         content = content.add("embedding", self.embedding).add("layers", self.layers).add("dropout", self.dropout)

@@ -1,11 +1,13 @@
 """Multi-layer perceptrons."""
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from ...module import Module
+from ...nn.containers.containers import paired
 from ...nn.dropout.configs import DropoutConfig
 from ...nn.layer import expect_shape
 from ...nn.linear.configs import LinearConfig
@@ -29,6 +31,11 @@ class Mlp(Module):
         self.dropout = DropoutConfig(prob=config.dropout).init()
         self.d_input = config.sizes[0]
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Of two layers processes share the values between, or the weights of the first, if a norm needs all values."""
+        hidden = dict.fromkeys((f"layers.{number}" for number in range(len(self.norms))), "colwise_gather_output")
+        return hidden | paired(self._in_order())
+
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[batch, ..., d_input] -> [batch, ..., d_output]`: the first and the last of the sizes."""
@@ -37,3 +44,10 @@ class Mlp(Module):
         for layer, norm, activation in zip(hidden, self.norms, self.activations, strict=True):
             x = self.dropout(activation(norm(layer(x))))
         return last(x)
+
+    def _in_order(self) -> Iterator[tuple[str, nn.Module]]:
+        for number, layer in enumerate(self.layers):
+            yield f"layers.{number}", layer
+            if number < len(self.norms):
+                yield f"norms.{number}", self.norms[number]
+                yield f"activations.{number}", self.activations[number]

@@ -11,6 +11,9 @@ from ...ops import attention, masked_softmax, masked_softmax_reference
 from ..dropout.dropout import Dropout
 from ..layer import exports_to_onnx
 
+HEADS = {"": "divided", **dict.fromkeys(("query", "key", "value"), "colwise"), "output": "rowwise"}
+"""The plan of attention by which processes share it: each has some heads."""
+
 FUSED_BELOW = -1e3
 """Of a `min_float` up to this, exp(min_float - s) is 0 in every float type for scores s of a usual size."""
 
@@ -23,9 +26,9 @@ class Rules(Protocol):
     dropout: Dropout
 
 
-def split_heads(x: Tensor, n_heads: int) -> Tensor:
-    """`[batch, length, n_heads * d_head] -> [batch, n_heads, length, d_head]`."""
-    return x.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+def split_heads(x: Tensor, d_head: int) -> Tensor:
+    """`[batch, length, heads * d_head] -> [batch, heads, length, d_head]`, for as many heads as this process has."""
+    return x.unflatten(-1, (x.shape[-1] // d_head, d_head)).transpose(1, 2)
 
 
 def attend(

@@ -1,5 +1,7 @@
 """Causal self-attention of decoders: rotary positions, grouped queries, a sliding window, cached keys and values."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -13,7 +15,7 @@ from ..divided_sequence import divided
 from ..layer import expect_shape
 from ..linear.configs import LinearConfig
 from ..norm.configs import RmsNormConfig
-from .attend import KeyValueCache, attend_visible, split_heads
+from .attend import HEADS, KeyValueCache, attend_visible, split_heads
 from .attend_divided import attend_parts
 from .configs import CausalAttentionConfig
 from .masks import causally_visible, hidden_keys
@@ -127,6 +129,10 @@ class CausalAttention(KeepsType, Module):
         key, value = (torch.zeros(shape, dtype=weight.dtype, device=weight.device) for _ in range(2))
         return KeyValueCache(key, value)
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some heads."""
+        return {**HEADS, "norm_query": "summed", "norm_key": "summed"}
+
     @property
     def _own_heads_kv(self) -> int:
         """How many heads of keys and values this process has: some of them under tensor parallelism."""
@@ -134,11 +140,10 @@ class CausalAttention(KeepsType, Module):
 
     def _heads(self, x: Tensor) -> Tensor:
         """`[batch, sequence, heads * d_head] -> [batch, heads, sequence, d_head]`, for as many heads as there are."""
-        heads, rest = divmod(x.shape[-1], self.d_head)
-        if rest:
+        if x.shape[-1] % self.d_head:
             heads = f"{self.n_heads} heads and {self.n_heads_kv} of keys and values"
             raise ShapeError(f"CausalAttention: expected so many processes that each has whole heads, of {heads}")
-        return split_heads(x, heads)
+        return split_heads(x, self.d_head)
 
     def _visible(
         self,

@@ -1,5 +1,6 @@
 """Multi-head attention, and attention from one sequence to another with fewer heads of keys and values."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
 
@@ -15,7 +16,7 @@ from ..dropout.configs import DropoutConfig
 from ..initializers.configs import KaimingUniform
 from ..layer import Layer, expect_shape, shape_error
 from ..linear.configs import LinearConfig
-from .attend import TensorCache, attend, split_heads
+from .attend import HEADS, TensorCache, attend, split_heads
 from .attend_divided import whole_keys
 from .configs import CrossAttentionConfig, MultiHeadAttentionConfig
 from .masks import hidden_keys
@@ -173,17 +174,17 @@ class MultiHeadAttention(Layer):
     ) -> tuple[Tensor | None, Tensor]:
         """Weights and context of the queries, over the cached and the new keys."""
         if cache.grows:
-            keys = cache.key.append(split_heads(self.key(key), self.n_heads), 2)
-            values = cache.value.append(split_heads(self.value(value), self.n_heads), 2)
+            keys = cache.key.append(split_heads(self.key(key), self.d_k), 2)
+            values = cache.value.append(split_heads(self.value(value), self.d_k), 2)
         else:
-            keys = cache.key.once(lambda: split_heads(self.key(key), self.n_heads))
-            values = cache.value.once(lambda: split_heads(self.value(value), self.n_heads))
+            keys = cache.key.once(lambda: split_heads(self.key(key), self.d_k))
+            values = cache.value.once(lambda: split_heads(self.value(value), self.d_k))
         if (sequence := divided(self)) is not None:
             self._expect_own(query is key, masks, sequence)
             keys, values = whole_keys(keys, values, sequence)
             masks = sequence.hidden, None
         hidden = hidden_keys(self, *masks, query.shape[0], query.shape[1], keys.shape[2])
-        queries = split_heads(self.query(query), self.n_heads)
+        queries = split_heads(self.query(query), self.d_k)
         return attend(queries, keys, values, hidden, self, need_weights=need_weights)
 
     def _expect_own(self, is_own: bool, masks: Masks, sequence: DividedSequence) -> None:
@@ -202,6 +203,10 @@ class MultiHeadAttention(Layer):
         if value is not None:
             expect_shape(self, value, query.shape[0], key.shape[1], self.d_model, name="value")
         return key, key if value is None else value
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some heads."""
+        return HEADS
 
     def custom_content(self, content: Content) -> Content:
         content = content.add("d_model", self.d_model).add("n_heads", self.n_heads).add("d_k", self.d_k)
@@ -264,11 +269,15 @@ class CrossAttention(KeepsType, Module):
         """
         return self._attend(query, context, mask, cache)
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some heads."""
+        return HEADS
+
     def _attend(self, query: Tensor, context: Tensor, mask: Tensor | None, cache: CrossAttentionCache) -> Tensor:
         expect_shape(self, query, "batch", "queries", self.query.weight.shape[0], name="query")
         expect_shape(self, context, query.shape[0], "keys", self.key.weight.shape[0], name="context")
-        keys = cache.k.once(lambda: split_heads(self.key(context), self.n_heads_kv))
-        values = cache.v.once(lambda: split_heads(self.value(context), self.n_heads_kv))
+        keys = cache.k.once(lambda: split_heads(self.key(context), self.d_head))
+        values = cache.v.once(lambda: split_heads(self.value(context), self.d_head))
         hidden = hidden_keys(self, mask, None, query.shape[0], query.shape[1], keys.shape[2])
-        queries = split_heads(self.query(query), self.n_heads)
+        queries = split_heads(self.query(query), self.d_head)
         return self.output(attend(queries, keys, values, hidden, self, need_weights=False)[1])

@@ -1,5 +1,6 @@
 """Layers in a row: different ones, one several times, and with a connection around them; and graphs of layers."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -9,7 +10,10 @@ from ...errors import ArgumentError
 from ...module import Module
 from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
-from ..layer import expect_shape, shape_error
+from ..activation.elementwise import Gelu
+from ..dropout.dropout import Dropout
+from ..layer import OfEachElement, expect_shape, shape_error
+from ..linear.linear import Identity, Linear
 from ..torch_counterpart import AnyLibrary
 from .configs import GraphConfig, RepeatConfig, ResidualConfig, SequentialConfig, named_parts
 from .graph_problems import item_path, places_of
@@ -23,10 +27,28 @@ class Sequential(AnyLibrary, Module):
         for name, layer in named_parts(config.layers).items():
             self.add_module(name, layer.init(device))
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Of two linear layers with only functions of each element between them, processes share the inner values."""
+        return paired(self.named_children())
+
     @lift
     def forward(self, x: Any) -> Any:
         """What the first layer takes `->` what the last one gives."""
         return run(self, x)
+
+
+def paired(layers: Iterable[tuple[str, nn.Module]]) -> dict[str, str]:
+    """The plan of layers in a row, by name: of two linear ones each process has some of the values in between."""
+    plan: dict[str, str] = {}
+    first = None
+    for name, layer in layers:
+        if isinstance(layer, Linear):
+            if first is not None:
+                plan |= {first: "colwise", name: "rowwise"}
+            first = name if first is None else None
+        elif not isinstance(layer, OfEachElement | Gelu | Dropout | Identity):
+            first = None
+    return plan
 
 
 def run(layers: nn.Module, x: Any, *others: Any, **named: Any) -> Any:

@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from ...errors import TableIndexError
 from ...module import Content
+from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import EmbedsIndices
 from ..layer import Layer, torch_name
@@ -34,6 +35,14 @@ class Embedding(EmbedsIndices, Layer):
             raise TableIndexError(
                 f"Embedding: expected indices in 0..{self.weight.shape[0] - 1}, got others"
             ) from error
+
+    def project(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """x @ weight.T + bias: the logits of a head that is tied to the table, `[..., d_model] -> [..., n_embedding]`.
+
+        A model whose head is tied calls this, so that it goes on where several processes share the table.
+        """
+        head = self.__dict__.get("_divided_head")
+        return linear(x, self.weight, bias) if head is None else head(self, x, bias)
 
     def custom_content(self, content: Content) -> Content:
         n_embedding, d_model = content.shape("weight")

@@ -1,5 +1,6 @@
 """The feed-forward parts of transformers: with and without a gate, and mixtures of several."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -38,6 +39,10 @@ class PositionWiseFeedForward(KeepsType, Layer):
         expect_shape(self, x, "...", self.linear_inner.weight.shape[0])
         return self.linear_outer(self.dropout(self.activation(self.linear_inner(x))))
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some of the inner values."""
+        return {"": "divided", "linear_inner": "colwise", "linear_outer": "rowwise"}
+
     def custom_content(self, content: Content) -> Content:
         d_model, d_ff = content.shape("linear_inner.weight")
         return content.add("d_model", d_model).add("d_ff", d_ff).add("prob", self.dropout.prob)
@@ -58,6 +63,10 @@ class GatedFeedForward(KeepsType, Layer):
         """`[..., d_model] -> [..., d_model]`. Raises ShapeError if the last dimension of x is not `d_model`."""
         expect_shape(self, x, "...", self.linear.weight.shape[1])
         return self.linear(self.gate(x))
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Each process has some of the inner values."""
+        return {"gate": "divided", "gate.linear_inner": "colwise", "gate.linear_outer": "colwise", "linear": "rowwise"}
 
     def custom_content(self, content: Content) -> Content:
         d_ff, d_model = content.shape("linear.weight")

@@ -1,5 +1,6 @@
 """Transformer encoder and decoder: stacks of layers."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -11,7 +12,7 @@ from ..attention.attend import TensorCache
 from ..attention.multi_head_attention import MhaCache
 from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
-from ..layer import Layer, expect_shape, shape_error
+from ..layer import Layer, divided_sequences, expect_shape, shape_error
 from .caches import (
     TransformerDecoderAutoregressiveCache,
     TransformerDecoderLayerAutoregressiveCache,
@@ -43,6 +44,10 @@ class _Stack(KeepsType, Layer):
         for name in _SIZES:
             setattr(self, name, getattr(config, name))
 
+    def parallel_plan(self) -> Mapping[str, str]:
+        """Between the layers each process has a part of each sequence."""
+        return divided_sequences("layers", self.layers)
+
     def custom_content(self, content: Content) -> Content:
         for name in _SIZES:
             content = content.add(name, getattr(self, name))
@@ -72,6 +77,10 @@ class TransformerEncoderLayer(KeepsType, Module):
         self.norm_2 = config.norm.init(device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
         self.norm_first = config.norm_first
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """What is between its parts is of parts of sequences."""
+        return dict.fromkeys(("norm_1", "norm_2", "dropout"), "sequence")
 
     @lift
     def forward(self, x: Tensor, mask_pad: Tensor | None = None, mask_attn: Tensor | None = None) -> Tensor:
@@ -166,6 +175,10 @@ class TransformerDecoderLayer(KeepsType, Module):
         self.norm_3 = config.norm.init(device)
         self.dropout = DropoutConfig(prob=config.dropout).init()
         self.norm_first = config.norm_first
+
+    def parallel_plan(self) -> Mapping[str, str]:
+        """What is between its parts is of parts of sequences."""
+        return dict.fromkeys(("norm_1", "norm_2", "norm_3", "dropout"), "sequence")
 
     @lift
     def forward(

@@ -57,13 +57,14 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
                 if getattr(loader, "is_padding", False):
                     continue
                 losses.add(output.loss, output.size, output.parts)
-                update_metrics(learner.metrics, output)
+                if learner.parallel.has_predictions:
+                    update_metrics(learner.metrics, output)
         total, size = learner.parallel.sums(losses.sums())
         parts = part_means(losses, learner.parallel)
         return {
             "loss": total / size if size else math.nan,
             **parts,
-            **values_of(learner.metrics, learner.parallel.data_group),
+            **values_of(learner.metrics, learner.parallel),
         }
     finally:
         for metric in learner.metrics.values():
@@ -85,18 +86,18 @@ def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
         metric.update(predictions, output.targets, **known)
 
 
-def values_of(metrics: Mapping[str, Metric], group: Any = None) -> dict[str, float]:
-    """The values of all metrics over a group of processes; one that has several gives `name.part` for each."""
+def values_of(metrics: Mapping[str, Metric], parallel: "SingleProcess") -> dict[str, float]:
+    """The values of all metrics over all processes; one that has several gives `name.part` for each."""
     values: dict[str, float] = {}
-    for name, metric in metrics.items():
-        with _counted_over(group, metric):
+    for name, metric in metrics.items() if parallel.has_predictions else ():
+        with _counted_over(parallel.data_group, metric):
             value = metric.compute()
         parts = {f"{name}.{part}": it for part, it in value.items()} if isinstance(value, Mapping) else {name: value}
         for key, it in parts.items():
             numbers = torch.as_tensor(it).double().flatten().tolist()
             one = len(numbers) == 1
             values |= {key if one else f"{key}.{place}": number for place, number in enumerate(numbers)}
-    return values
+    return parallel.with_predictions(values) if metrics else values
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from ...errors import ConfigError
 from ...models.generation import stream
 from ...module.torch_objects.wrappers import unwrap
 from ...nn.divided_sequence import divided
+from ...ops._divided import divided_logits
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from .configs import LanguageModelConfig
@@ -128,7 +129,8 @@ def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
         model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.
         batch: see `token_batches`.
     """
-    logits, targets, balance = predicted(model, batch)
+    with divided_logits():
+        logits, targets, balance = predicted(model, batch)
     loss = unrounded_loss(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
     loss = loss if balance is None else loss + balance
     counts_all = (isinstance(batch, Tensor) and divided(unwrap(model)) is None) or targets.is_meta

@@ -8,10 +8,11 @@ from torch.nn import functional
 
 from ...data.configs import NO_TARGET
 from ...errors import ShapeError
+from ...ops._divided import whole as whole_of_parts
 from ..learner.steps import StepOutput
 from ..metrics.logits import with_both_classes
 from .configs import ClassificationConfig, ModelLossConfig, RegressionConfig, SegmentationConfig
-from .task import PaddedTask, SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
+from .task import PaddedTask, SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
 from .weighing import PLAIN, Weighing, first_weighing, weighing_of, whole
 
 
@@ -36,7 +37,7 @@ class Classification(PaddedTask, SmoothedTask):
 
     def step(self, model: nn.Module, batch: Any, smoothing: float, weighing: Weighing = PLAIN) -> StepOutput:
         inputs, targets = inputs_and_targets(batch)
-        logits = logits_of(call(model, inputs))
+        logits = logits_for_loss(model, inputs)
         several = self.config.multi_label
         scores = logits if several or logits.dim() != 2 else with_both_classes(logits)
         are_shares = not several and targets.is_floating_point() and targets.shape == scores.shape
@@ -46,6 +47,8 @@ class Classification(PaddedTask, SmoothedTask):
                 f"Classification: expected [n, classes] logits and {kind} for targets, got logits of"
                 f" {list(logits.shape)} and targets of {list(targets.shape)}"
             )
+        if several or are_shares:
+            logits, scores = whole_of_parts(logits), whole_of_parts(scores)
         if several:
             goal = targets.to(whole(logits).dtype) * (1 - smoothing) + smoothing / 2
             loss, size = weighing.labels(logits, goal), len(targets)

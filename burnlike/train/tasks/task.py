@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ...errors import ConfigError, DataError
 from ...module import apply_lora, materialize, valid
 from ...module.torch_objects.wrappers import own_class
+from ...ops._divided import divided_logits
 from ..learner.steps import StepOutput
 from .configs import LoraFineTuningConfig
 
@@ -184,6 +185,12 @@ def _parameters(kind: type[nn.Module]) -> frozenset[str]:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, tuple | list) and bool(value) and all(isinstance(it, str) for it in value)
+
+
+def logits_for_loss(model: nn.Module, inputs: Any) -> Tensor:
+    """The logits of a model, a DTensor where processes share its head: for losses, which need not gather them."""
+    with divided_logits():
+        return logits_of(call(model, inputs))
 
 
 def logits_of(output: Any) -> Tensor:

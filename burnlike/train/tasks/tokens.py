@@ -18,7 +18,7 @@ from ..learner.steps import StepOutput
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
 from .divided_batches import own_parts_of
 from .supervised import class_names
-from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_of
+from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
 
 
 def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 0.0) -> StepOutput:
@@ -52,7 +52,7 @@ class TokenClassification(SmoothedTask):
     def step(self, model: nn.Module, batch: Any, smoothing: float) -> StepOutput:
         inputs, labels = inputs_and_targets(batch)
         inputs, labels = own_parts_of(model, inputs, labels, lambda it: logits_of(call(model, it)))
-        return _token_output(logits_of(call(model, inputs)), labels, "TokenClassification", smoothing)
+        return _token_output(logits_for_loss(model, inputs), labels, "TokenClassification", smoothing)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The `tags` of each item, one for each of its words, and its `spans` of labels with the places of their words.
@@ -119,7 +119,7 @@ class MaskedLanguageModel(Task):
         hidden, labels = self._hidden(tokens, named, draws, model)
         shown = {**named, "input_ids": hidden} if isinstance(batch, Mapping) else hidden
         shown, labels = own_parts_of(model, shown, labels, lambda it: logits_of(call(model, it)))
-        return _token_output(logits_of(call(model, shown)), labels, "MaskedLanguageModel")
+        return _token_output(logits_for_loss(model, shown), labels, "MaskedLanguageModel")
 
     def _hidden(
         self, tokens: Tensor, named: Mapping[str, Any], draws: Tensor, model: nn.Module
@@ -213,7 +213,7 @@ class SequenceToSequence(SmoothedTask):
         inputs, labels = inputs_and_targets(batch)
         before = labels.roll(1, 1).masked_fill(labels.roll(1, 1) == NO_TARGET, self._token(model, "pad") or 0)
         before[:, 0] = self._token(model, "start") or 0
-        logits = logits_of(call(model, {**_named(inputs), "decoder_input_ids": before}))
+        logits = logits_for_loss(model, {**_named(inputs), "decoder_input_ids": before})
         return _token_output(logits, labels, "SequenceToSequence", smoothing)
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:

@@ -1,0 +1,254 @@
+"""Plans of tensor and sequence parallelism: which module takes part in which way, by words.
+
+Models and layers say theirs by `parallel_plan()`, models of transformers by their `tp_plan`; a program may say it by a
+dict. The words are those of `parallel_words.py`.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
+
+from ..errors import ConfigError, nearest
+from ..module import Module
+from ..module.torch_objects.wrappers import base_tensor, own_class, unwrap
+from ..nn.embedding.embedding import Embedding
+from ..nn.linear.linear import Linear
+from .parallel_words import known_words
+from .tensor_parallel import (
+    ColwiseParallel,
+    DividedInside,
+    DrawsItsOwn,
+    EmbeddingParallel,
+    InSequence,
+    RowwiseParallel,
+    SequenceBegin,
+    SequenceEnd,
+    Stretch,
+    Style,
+    SummedGradients,
+)
+
+_STYLES: Mapping[str, Callable[[], Style] | None] = {
+    "colwise": ColwiseParallel,
+    "rowwise": RowwiseParallel,
+    "colwise_gather_output": lambda: ColwiseParallel(gathers=True),
+    "rowwise_split_input": lambda: RowwiseParallel(splits=True),
+    "embedding": EmbeddingParallel,
+    "vocab": lambda: ColwiseParallel(is_head=True),
+    "summed": SummedGradients,
+    "divided": DividedInside,
+    "draws": DrawsItsOwn,
+    "sequence": InSequence,
+    "sequence_begin": SequenceBegin,
+    "sequence_end": SequenceEnd,
+    "replicated": None,
+}
+_WHOLE_IF_ODD = ("embedding", "vocab", "colwise_gather_output")
+"""What a vocabulary that does not divide leaves whole: nobody sees the difference."""
+_HEADS = ("n_heads", "n_heads_kv", "num_heads", "num_attention_heads", "num_key_value_heads")
+
+
+Plan = dict[str, tuple[str, ...]]
+"""By the path of a module, its words."""
+
+
+def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, str] | None = None) -> nn.Module:
+    """Divide the layers of a model among the processes of a mesh of one dimension, in place; returns the model.
+
+    All processes have the same weights and give the model the same inputs. Its results are whole in each.
+
+    Args:
+        model: on any device, also `meta`, before `fully_shard`.
+        mesh: such as `init_device_mesh("cuda", (8,))`.
+        plan: words by path, in which `*` stands for one part of a path; they go before what the model says.
+
+    Raises:
+        ConfigError: a word or a path is unknown, no layer has a plan, or sizes do not divide; the message says which.
+    """
+    model = unwrap(model)
+    found = plan_of(model, plan or {})
+    expect_whole_heads(model, found, mesh.size())
+    for path, style in _styles(model, found, mesh.size()).items():
+        parallelize_module(model.get_submodule(path), mesh, style)
+    return model
+
+
+def tensor_parallel_plan(model: nn.Module) -> dict[str, ParallelStyle]:
+    """The model's own plan, for torch's `parallelize_module`."""
+    return _styles(model, plan_of(model, {}), 1)
+
+
+def plan_of(model: nn.Module, given: Mapping[str, str]) -> Plan:
+    """What is said of each module: by the program, then by the modules around it, then by itself."""
+    modules = dict(model.named_modules())
+    found: Plan = {}
+    for pattern, words in given.items():
+        matching = [path for path in modules if _matches(path, pattern)]
+        if not matching:
+            hint = nearest(pattern, [*modules]) or f"; it has {', '.join(filter(None, modules))}"[:300]
+            raise ConfigError(f"distributed.plan.{pattern}: the model has no such module{hint}")
+        found |= dict.fromkeys(matching, _known(words, f"distributed.plan.{pattern}"))
+    covered: list[str] = []
+    for owner, module in modules.items():
+        own = _own_plan(module)
+        if own is None or (not isinstance(module, Module) and any(_is_in(owner, it) for it in covered)):
+            continue
+        covered.append(owner)
+        where = f"the plan of {own_class(module).__name__}"
+        for pattern, words in own.items():
+            known = _known(words, f"{where}, {pattern}")
+            for path in modules:
+                if _is_in(path, owner) and _matches(path[len(owner) :].lstrip("."), pattern):
+                    found.setdefault(path, known)
+    _tie(modules, found)
+    _expect_plans(modules, found, covered, has_own=bool(given))
+    return found
+
+
+def _own_plan(module: nn.Module) -> Mapping[str, str] | None:
+    if callable(getattr(type(module), "parallel_plan", None)):
+        return cast("Any", module).parallel_plan()
+    library = sys.modules.get("transformers.modeling_utils")
+    if library is None or not isinstance(module, library.PreTrainedModel):
+        return None
+    own = dict(getattr(module, "tp_plan", None) or {})
+    if not own:
+        return None
+    head = cast("Any", module).get_output_embeddings()
+    names = {id(it): path for path, it in module.named_modules()}
+    if head is not None and own.get(names.get(id(head), "")) in ("colwise_rep", "colwise_gather_output"):
+        own[names[id(head)]] = "vocab"
+    parents = {path.rpartition(".")[0] for path, words in own.items() if words == "rowwise"}
+    return own | dict.fromkeys(sorted(parents - {*own, ""}), "draws")
+
+
+def _known(text: str, where: str) -> tuple[str, ...]:
+    words, problem = known_words(text)
+    if problem:
+        raise ConfigError(f"{where}: {problem}")
+    return words
+
+
+def _matches(path: str, pattern: str) -> bool:
+    parts, wanted = path.split("."), pattern.split(".")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def _is_in(path: str, owner: str) -> bool:
+    return not owner or path == owner or path.startswith(f"{owner}.")
+
+
+def _tie(modules: Mapping[str, nn.Module], found: Plan) -> None:
+    """An embedding that a divided head is tied to is divided as it is, and the other way round."""
+    tables = {path: base_tensor(it, "weight") for path, it in modules.items() if _kind_of(it)}
+    for path, table in tables.items():
+        for other, its in tables.items():
+            if path in found or other not in found or its is not table or table is None:
+                continue
+            if {"embedding", "vocab", "colwise_gather_output"} & {*found[other]}:
+                word = "embedding" if _kind_of(modules[path]) == "embedding" else "vocab"
+                found[path] = (word,)
+
+
+def _kind_of(module: nn.Module) -> str:
+    if isinstance(module, nn.Embedding | Embedding):
+        return "embedding"
+    return "linear" if isinstance(module, nn.Linear) else ""
+
+
+def _expect_plans(modules: Mapping[str, nn.Module], found: Plan, covered: list[str], *, has_own: bool) -> None:
+    """Refuse a model of which no layer is divided, and one with modules of the program's own that say nothing."""
+    divides = any(it not in ("replicated", "sequence", "summed") for words in found.values() for it in words)
+    holders = [path for path, it in modules.items() if any(True for _ in it.parameters(recurse=False))]
+    unsaid = [path for path in holders if path not in found and not any(_is_in(path, it) for it in covered)]
+    if divides and not has_own:
+        unsaid = [path for path in unsaid if not modules[path].__module__.startswith(("torch.nn.", "burnlike."))]
+    if (divides and has_own) or (divides and not unsaid):
+        return
+    some = ", ".join(it or "the model itself" for it in unsaid[:20]) + (", ..." if len(unsaid) > 20 else "")
+    raise ConfigError(
+        f"distributed.tensor: nothing says how processes share these modules: {some}; say it by `distributed.plan:"
+        " {PATH: WORD}` (such as colwise for a linear layer, rowwise for the one after it, replicated), or by a"
+        " `parallel_plan()` of the model"
+    )
+
+
+def expect_whole_heads(model: nn.Module, plan: Plan, size: int) -> None:
+    """Refuse attention whose heads several processes can't share equally, with the numbers."""
+    parents = {path.rpartition(".")[0] for path, it in plan.items() if "colwise" in it}
+    for path in sorted(parents):
+        module: Any = model.get_submodule(path)
+        for name in _HEADS:
+            found = (getattr(holder, name, None) for holder in (module, getattr(module, "config", None)))
+            count = next((it for it in found if isinstance(it, int)), 0)
+            if count % size:
+                raise ConfigError(
+                    f"distributed.tensor: {size} processes can't share the {count} heads of {path or 'the model'}"
+                    f" ({name}) equally; tensor has to be a divisor of {count}"
+                )
+
+
+class _Several(ParallelStyle):
+    def __init__(self, styles: Iterable[Style]) -> None:
+        super().__init__()
+        self.styles = [*styles]
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        for style in self.styles:
+            style._apply(module, device_mesh)
+        return module
+
+
+def _styles(model: nn.Module, plan: Plan, size: int) -> dict[str, ParallelStyle]:
+    stretches = _stretches(model, plan)
+    inside = [path for path, it in plan.items() if "divided" in it]
+    divided: dict[int, Any] = {}
+    found: dict[str, ParallelStyle] = {}
+    for path, words in plan.items():
+        module = model.get_submodule(path)
+        styles: list[Style] = []
+        for word in words:
+            make = _STYLES[word]
+            if make is None or (word in _WHOLE_IF_ODD and _rows(module) % size):
+                continue
+            style = make()
+            style.path, style.divided = path, divided
+            style.stretch = stretches.get(path, style.stretch)
+            if isinstance(style, ColwiseParallel):
+                style.copies = not any(_is_in(path, it) for it in inside)
+            styles.append(style)
+        if styles:
+            found[path] = styles[0] if len(styles) == 1 else _Several(styles)
+    return found
+
+
+def _stretches(model: nn.Module, plan: Plan) -> dict[str, Stretch]:
+    """The stretch of each module that lies in one: from one with `sequence_begin` up to one with `sequence_end`."""
+    found: dict[str, Stretch] = {}
+    current, begin, end = None, "", None
+    for path, _ in model.named_modules():
+        words = plan.get(path, ())
+        if end is not None and not _is_in(path, end):
+            current = end = None
+        if "sequence_begin" in words:
+            current, begin = Stretch(), path
+        if "sequence_end" in words:
+            end = path
+        if current is not None:
+            found[path] = current
+    if current is not None and end is None:
+        raise ConfigError(f"distributed.plan.{begin}: sequence_begin without a sequence_end after it")
+    return found
+
+
+def _rows(module: nn.Module) -> int:
+    """How many tokens or classes a table or a head has."""
+    weight = base_tensor(module, "weight")
+    if weight is None:
+        return 0
+    return weight.shape[1] if isinstance(module, Linear) else weight.shape[0]
