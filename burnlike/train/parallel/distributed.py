@@ -33,7 +33,7 @@ from ..view.callback import Callback
 from ...optim.core.sharded import whole
 from ...record import Record
 from .checkpoint_files import CheckpointFiles
-from .configs import DistributedConfig
+from .configs import DdpConfig, DistributedConfig, Fsdp2Config
 from .context import divide_sequences
 from .mesh import Mesh
 from .single_process import Pass, SingleProcess
@@ -125,6 +125,10 @@ class SeveralProcesses(SingleProcess):
         join(model, self._joint)
         if self._sequence is not None:
             divide_sequences(model, self._sequence)
+        if self.mesh.tensor is not None:
+            from .tensor_plans import apply_tensor_plan  # DTensors take time to import
+
+            apply_tensor_plan(model, self.mesh, self.config.plan)
 
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
@@ -267,7 +271,10 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
             dist.init_process_group(backend, store=own, rank=rank, world_size=world_size, timeout=timeout)
         except (RuntimeError, ValueError) as error:
             raise ArgumentError(f"the processes of the job can't find each other: {error}") from error
-    parallel = config.chosen.init(device, store)
+    kind = config.chosen
+    if config.tensor > 1 and isinstance(kind, DdpConfig):
+        kind = Fsdp2Config()  # on a mesh whose shards are whole: torch's DDP takes no divided parameters
+    parallel = kind.init(device, store)
     if isinstance(parallel, SeveralProcesses):
         parallel.take(config)
         if store is not None and parallel.world_size > 1:
