@@ -8,6 +8,9 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
         frozenset,
         [
             ("fsdp2", "replicate"),
+            ("fsdp2", "tensor"),
+            ("ddp", "tensor"),
+            ("replicate", "tensor"),
             ("ddp", "pipeline"),
             ("ddp", "context"),
             ("fsdp2", "context"),
@@ -20,10 +23,6 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
 _NONE = "a single process trains, so no size can be above 1; expected the strategy fsdp2"
 REASONS: dict[frozenset[str], str] = {
     **{frozenset(("none", it)): _NONE for it in ("replicate", "context", "tensor", "pipeline", "expert")},
-    frozenset(("ddp", "tensor")): (
-        "torch's DistributedDataParallel takes no divided parameters; fsdp2 with replicate: -1 and shard: 1 trains"
-        " copies of the model in the same way, with layers that are divided"
-    ),
     frozenset(("ddp", "expert")): (
         "experts are divided among the processes of `shard`, of which ddp has none; expected the strategy fsdp2"
     ),
