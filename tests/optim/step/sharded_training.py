@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 from burnlike import optim
@@ -55,8 +58,20 @@ CLIPPINGS: Mapping[str, optim.GradientClipping | None] = {
     "norm": optim.ClipByNorm(threshold=0.05),
     "global norm": optim.ClipByGlobalNorm(threshold=0.1),
 }
+OF_LARGER = ("no clipping", "global norm")
 LINE_SEARCHES = (None, "StrongWolfe")
-WRAPPINGS = ("fsdp", "ddp")
+MESHES: Mapping[str, Mapping[str, int]] = {
+    "fsdp": {"shard": 2},
+    "ddp": {"replicate": 2},
+    "tensor": {"tensor": 2},
+    "hsdp": {"replicate": 2, "shard": 2},
+    "fsdp x tensor": {"shard": 2, "tensor": 2},
+    "hsdp x tensor": {"replicate": 2, "shard": 1, "tensor": 2},
+}
+"""The processes of each way to train, by what they divide."""
+WRAPPINGS, LARGER = (
+    tuple(name for name, sizes in MESHES.items() if math.prod(sizes.values()) == count) for count in (2, 4)
+)
 STEPS = (0, 1, 2, 3)
 SPOILED = 1
 """The step whose gradients on one rank are not finite, where one is to be skipped."""
@@ -85,28 +100,46 @@ class Net(nn.Module):
         return (y[..., None, None] * self.kernel).sin().sum((2, 3)) * self.scale
 
 
+PLAN = {
+    "first": ColwiseParallel(output_layouts=Replicate()),
+    "second": RowwiseParallel(input_layouts=Replicate()),
+}
+
+
+@cache
+def mesh_of(wrapping: str) -> DeviceMesh:
+    sizes = MESHES[wrapping]
+    return init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+
+
 def wrapped(wrapping: str | None) -> nn.Module:
     """The net, as it is or for the processes of this job."""
     model = Net()
-    if wrapping == "fsdp":
-        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-        fully_shard(model.first, mesh=mesh)
-        fully_shard(model, mesh=mesh)
+    if wrapping is None:
+        return model
+    mesh = mesh_of(wrapping)
+    names = mesh.mesh_dim_names or ()
+    if "tensor" in names:
+        parallelize_module(model, mesh["tensor"], PLAN)
+    if "shard" in names:
+        data = mesh["replicate", "shard"] if "replicate" in names else mesh["shard"]
+        fully_shard(model.first, mesh=data)
+        fully_shard(model, mesh=data)
     elif wrapping == "ddp":
         model = DistributedDataParallel(model)
-    if wrapping is not None:
-        agree_ids(model)
+    agree_ids(model)
     return model
 
 
 def loss_of(model: nn.Module, step: int, wrapping: str | None) -> Tensor:
-    """The mean over a batch of 10, or over this rank's half: processes average their gradients."""
+    """The mean over a batch of 20, or over this rank's part: processes average their gradients."""
     generator = torch.Generator().manual_seed(step)
-    x = torch.randn(10, 5, generator=generator, dtype=torch.float64)
-    target = torch.randn(10, 3, generator=generator, dtype=torch.float64)
+    x = torch.randn(20, 5, generator=generator, dtype=torch.float64)
+    target = torch.randn(20, 3, generator=generator, dtype=torch.float64)
     if wrapping is not None:
-        rank = dist.get_rank()
-        x, target = x[5 * rank : 5 * rank + 5], target[5 * rank : 5 * rank + 5]
+        tensor = MESHES[wrapping].get("tensor", 1)
+        count, place = dist.get_world_size() // tensor, dist.get_rank() // tensor
+        x, target = x.chunk(count)[place], target.chunk(count)[place]
     return (model(x) - target).square().mean()
 
 

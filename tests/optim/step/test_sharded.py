@@ -1,7 +1,8 @@
-"""Two processes, under FSDP2 and DDP, give the weights of one: every rule with every clipping, in float64."""
+"""Two and four processes give the weights of one on each mesh: every rule with every clipping, in float64."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,10 @@ from burnlike.record import DistributedRecorder, Record
 from ...processes import assert_succeed, launched
 from .sharded_training import (
     CLIPPINGS,
+    DEFAULTS,
+    LARGER,
     LINE_SEARCHES,
+    OF_LARGER,
     RULES,
     SAVED,
     STEPS,
@@ -39,13 +43,39 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Found]:
         train(model, optimizer, None, STEPS[:2])
         DistributedRecorder().save(Record.from_module(model), folder / "one" / f"{rule} model")
         DistributedRecorder().save(optimizer.to_record(), folder / "one" / f"{rule} optimizer")
-    logs = [folder / f"{rank}.log" for rank in range(2)]
+    return folder, run(folder, 2)
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Found]:
+    """What four processes found."""
+    folder = tmp_path_factory.mktemp("larger")
+    return folder, run(folder, 4)
+
+
+def rules_in(config: Any) -> set[str]:
+    groups = getattr(config, "groups", ())
+    return {type(config).__name__}.union(*(rules_in(group.optimizer) for group in groups))
+
+
+def test_every_rule_that_there_is_is_among_them() -> None:
+    there = {type(it).__name__ for it in DEFAULTS.values() if not hasattr(it, "groups")} | {"MuonConfig"}
+    assert there <= set[str]().union(*map(rules_in, RULES.values()))
+
+
+def run(folder: Path, processes: int) -> Found:
+    logs = [folder / f"{rank}.log" for rank in range(processes)]
     workers = launched(["-m", "tests.optim.step.sharded_worker", str(folder)], logs)
     assert_succeed(workers, logs)
-    return folder, [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(2)]
+    return [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(processes)]
 
 
 Job = tuple[Path, Found]
+CHECKS = [
+    *(f"lbfgs {search}" for search in LINE_SEARCHES),
+    *(f"{rule} {what}" for rule in ("adamw", "lamb", "groups") for what in ("skips", "scaled")),
+    "weights to evaluate",
+]
 
 
 def assert_near(job: Job, name: str) -> None:
@@ -62,31 +92,29 @@ def test_two_processes_give_the_weights_of_one(job: Job, rule: str, clipping: st
     assert_near(job, f"{rule}, {clipping}, {wrapping}")
 
 
-@pytest.mark.parametrize("wrapping", WRAPPINGS)
-@pytest.mark.parametrize("search", LINE_SEARCHES)
-def test_lbfgs_gives_the_weights_of_one_process(job: Job, search: str | None, wrapping: str) -> None:
-    assert_near(job, f"lbfgs {search}, {wrapping}")
+@pytest.mark.parametrize("wrapping", LARGER)
+@pytest.mark.parametrize("clipping", OF_LARGER)
+@pytest.mark.parametrize("rule", RULES)
+def test_four_processes_give_the_weights_of_one(larger: Job, rule: str, clipping: str, wrapping: str) -> None:
+    """Also where parts of one parameter are divided twice, along one dimension or two."""
+    assert_near(larger, f"{rule}, {clipping}, {wrapping}")
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
-@pytest.mark.parametrize("rule", ["adamw", "lamb", "groups"])
-def test_all_ranks_skip_what_is_not_finite_on_one(job: Job, rule: str, wrapping: str) -> None:
-    assert_near(job, f"{rule} skips, {wrapping}")
+@pytest.mark.parametrize("check", CHECKS)
+def test_other_steps_are_those_of_one_process(job: Job, check: str, wrapping: str) -> None:
+    """L-BFGS; steps that all ranks skip as one has NaN; of a scaled loss; and with weights to evaluate between them."""
+    assert_near(job, f"{check}, {wrapping}")
+
+
+@pytest.mark.parametrize("wrapping", LARGER)
+@pytest.mark.parametrize("check", CHECKS)
+def test_other_steps_of_four_are_those_of_one_process(larger: Job, check: str, wrapping: str) -> None:
+    assert_near(larger, f"{check}, {wrapping}")
 
 
 def test_a_nan_in_the_part_of_one_rank_is_seen_by_all(job: Job) -> None:
     assert [found["nan in a part"] for found in job[1]] == [0.0, 0.0]
-
-
-@pytest.mark.parametrize("wrapping", WRAPPINGS)
-@pytest.mark.parametrize("rule", ["adamw", "lamb", "groups"])
-def test_a_scaled_loss_makes_the_same_steps(job: Job, rule: str, wrapping: str) -> None:
-    assert_near(job, f"{rule} scaled, {wrapping}")
-
-
-@pytest.mark.parametrize("wrapping", WRAPPINGS)
-def test_weights_to_evaluate_are_those_of_one_process(job: Job, wrapping: str) -> None:
-    assert_near(job, f"weights to evaluate, {wrapping}")
 
 
 @pytest.mark.parametrize("rule", SAVED)
