@@ -17,7 +17,7 @@ from ..errors import ConfigError, nearest
 from ..module import Module
 from ..module.torch_objects.wrappers import base_tensor, own_class, unwrap
 from ..nn.embedding.embedding import Embedding
-from ..nn.linear.linear import Linear
+from .parallel_style import Stretch, Style
 from .parallel_words import known_words
 from .tensor_parallel import (
     ColwiseParallel,
@@ -28,8 +28,6 @@ from .tensor_parallel import (
     RowwiseParallel,
     SequenceBegin,
     SequenceEnd,
-    Stretch,
-    Style,
     SummedGradients,
 )
 
@@ -48,8 +46,6 @@ _STYLES: Mapping[str, Callable[[], Style] | None] = {
     "sequence_end": SequenceEnd,
     "replicated": None,
 }
-_WHOLE_IF_ODD = ("embedding", "vocab", "colwise_gather_output")
-"""What a vocabulary that does not divide leaves whole: nobody sees the difference."""
 _HEADS = ("n_heads", "n_heads_kv", "num_heads", "num_attention_heads", "num_key_value_heads")
 
 
@@ -73,14 +69,14 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, str] | No
     model = unwrap(model)
     found = plan_of(model, plan or {})
     expect_whole_heads(model, found, mesh.size())
-    for path, style in _styles(model, found, mesh.size()).items():
+    for path, style in _styles(model, found).items():
         parallelize_module(model.get_submodule(path), mesh, style)
     return model
 
 
 def tensor_parallel_plan(model: nn.Module) -> dict[str, ParallelStyle]:
     """The model's own plan, for torch's `parallelize_module`."""
-    return _styles(model, plan_of(model, {}), 1)
+    return _styles(model, plan_of(model, {}))
 
 
 def plan_of(model: nn.Module, given: Mapping[str, str]) -> Plan:
@@ -204,17 +200,16 @@ class _Several(ParallelStyle):
         return module
 
 
-def _styles(model: nn.Module, plan: Plan, size: int) -> dict[str, ParallelStyle]:
+def _styles(model: nn.Module, plan: Plan) -> dict[str, ParallelStyle]:
     stretches = _stretches(model, plan)
     inside = [path for path, it in plan.items() if "divided" in it]
     divided: dict[int, Any] = {}
     found: dict[str, ParallelStyle] = {}
     for path, words in plan.items():
-        module = model.get_submodule(path)
         styles: list[Style] = []
         for word in words:
             make = _STYLES[word]
-            if make is None or (word in _WHOLE_IF_ODD and _rows(module) % size):
+            if make is None:
                 continue
             style = make()
             style.path, style.divided = path, divided
@@ -244,11 +239,3 @@ def _stretches(model: nn.Module, plan: Plan) -> dict[str, Stretch]:
     if current is not None and end is None:
         raise ConfigError(f"distributed.plan.{begin}: sequence_begin without a sequence_end after it")
     return found
-
-
-def _rows(module: nn.Module) -> int:
-    """How many tokens or classes a table or a head has."""
-    weight = base_tensor(module, "weight")
-    if weight is None:
-        return 0
-    return weight.shape[1] if isinstance(module, Linear) else weight.shape[0]

@@ -5,161 +5,16 @@ of this process: native ops, adapters and fused code run as ever. Hooks exchange
 styles take layers of torch alone, and compute with DTensors.
 """
 
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import ParallelStyle
 
-from ..errors import ConfigError, TableIndexError
-from ..module.adapters.layers import Lora
-from ..module.torch_objects.quantized import is_quantized
-from ..module.torch_objects.wrappers import own_class, parametrizations_of
-from ..nn.linear.linear import Linear
+from ..errors import TableIndexError
+from ..module.torch_objects.wrappers import parametrizations_of
 from ..ops import linear
 from ..ops._divided import copied, gathered, logits_of_parts, own_part, summed
 from .own_draws import OwnDraws, draws_in_training
-
-_ABSENT = object()
-
-
-class Stretch:
-    """A stretch of layers in which each process has a part of each sequence, where the length divides evenly."""
-
-    is_divided = False
-
-
-class Style(ParallelStyle):
-    """How one module takes part; a subclass says what is done before and after its forward.
-
-    Attributes:
-        path: of the module, for messages.
-        stretch: the stretch of layers that the module is in.
-        divided: by the id of a whole parameter, it and the divided one, which all modules that have it get.
-        copies: whether gradients of inputs are summed here; a module around it may do that for several.
-    """
-
-    path = ""
-    copies = True
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stretch = Stretch()
-        self.divided: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}
-        self._fields: list[tuple[nn.Module, str, bool]] = []
-        self._shown: list[tuple[nn.Module, str, Any]] = []
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-    # The one method that torch's contract of a ParallelStyle has.
-    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        self.mesh = device_mesh
-        self.prepare(module)
-        module.register_forward_pre_hook(self._enter, with_kwargs=True)
-        module.register_forward_hook(self._leave, always_call=True)
-        return module
-
-    def prepare(self, module: nn.Module) -> None:
-        """Divide the parameters."""
-
-    def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
-        """What the forward is given."""
-        return inputs, named
-
-    def leave(self, module: Any, output: Any) -> Any:
-        """What others get of the forward's result."""
-        return output
-
-    def divide(self, holder: nn.Module, name: str, dim: int) -> None:
-        """Divide a parameter along `dim`; a ConfigError with the sizes where it does not come out even."""
-        found = holder._parameters.get(name)
-        if found is None:
-            return
-        if not isinstance(found, DTensor):
-            if id(found) not in self.divided:
-                parts = self.mesh.size()
-                if found.shape[dim] % parts:
-                    raise ConfigError(
-                        f"distributed.tensor: {parts} processes can't share {self.path}.{name}, {list(found.shape)},"
-                        f" equally: {found.shape[dim]} is no multiple of {parts}; choose other sizes, or"
-                        f" `distributed.plan: {{{self.path}: replicated}}`"
-                    )
-                part = distribute_tensor(found, self.mesh, [Shard(dim)], src_data_rank=None)
-                self.divided[id(found)] = found, nn.Parameter(part, requires_grad=found.requires_grad)
-            setattr(holder, name, self.divided[id(found)][1])
-        self._fields.append((holder, name, False))
-
-    def share(self, holder: nn.Module, name: str) -> None:
-        """Leave a parameter whole; its gradients are summed, as each process computes a part with it."""
-        if holder._parameters.get(name) is not None:
-            self._fields.append((holder, name, True))
-
-    def divide_weight(self, module: nn.Module, dim: int, output: int) -> None:
-        """Divide the weight, and what an adapter adds to it, along `dim`; `output` is the dimension of outputs."""
-        lists = parametrizations_of(module)
-        if "weight" not in lists:
-            weight = module._parameters.get("weight")
-            if weight is None or is_quantized(weight):
-                raise self.refused(module, "its weight is missing, or in 8 or 4 bits")
-            self.divide(module, "weight", dim)
-            return
-        lora: Any = lists["weight"]._modules["0"]
-        base = lists["weight"]._parameters.get("original")
-        if not isinstance(lora, Lora) or len(lists["weight"]._modules) > 1 or base is None or is_quantized(base):
-            raise self.refused(module, "its weight is computed in another way than by LoRA, or is in 8 or 4 bits")
-        if lora.magnitude is not None and dim != output:
-            raise self.refused(module, "DoRA needs the norms of whole rows of it")
-        self.divide(lists["weight"], "original", dim)
-        first = dim == (1 if lora.transposed else 0)
-        self.divide(lora, "a" if first else "b", 0 if first else 1)
-        self.share(lora, "b" if first else "a")
-        self.divide(lora, "magnitude", 0)
-
-    def refused(self, module: nn.Module, reason: str) -> ConfigError:
-        return ConfigError(
-            f"distributed.tensor: {self.path} ({own_class(module).__name__}) can't be divided by"
-            f" {type(self).__name__}: {reason}; leave it whole with `distributed.plan: {{{self.path}: replicated}}`"
-        )
-
-    def show(self, holder: nn.Module, name: str, value: Any) -> None:
-        """Let code that reads `holder.name` get a value until the forward ends; the parameter stays where it is."""
-        self._shown.append((holder, name, holder.__dict__.get(name, _ABSENT)))
-        holder.__dict__[name] = value
-
-    def _enter(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-        entered = self.enter(module, inputs, named)
-        self.show_parts()
-        return entered
-
-    def show_parts(self) -> None:
-        """Have code that reads the parameters get plain tensors."""
-        for holder, name, is_shared in self._fields:
-            tensor: Any = holder._parameters[name]
-            self.show(holder, name, copied(tensor, self.mesh) if is_shared else tensor.to_local())
-
-    def show_parameters(self) -> None:
-        """Undo what `show` did."""
-        for holder, name, before in reversed(self._shown):
-            if before is _ABSENT:
-                del holder.__dict__[name]
-            else:
-                holder.__dict__[name] = before
-        self._shown.clear()
-
-    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> Any:
-        self.show_parameters()
-        return None if output is None else self.leave(module, output)  # None where the forward failed
-
-
-def output_dim(style: Style, module: nn.Module) -> int:
-    """Which dimension of the weight of a linear layer is that of the outputs."""
-    if isinstance(module, Linear) or own_class(module).__name__ == "Conv1D":  # the latter of transformers
-        return 1
-    if isinstance(module, nn.Linear):
-        return 0
-    raise style.refused(module, "it is no linear layer")
+from .parallel_style import Style, output_dim
 
 
 class ColwiseParallel(Style):
@@ -172,6 +27,7 @@ class ColwiseParallel(Style):
         """With `gathers` all processes get all outputs; of a head too, but for losses that take divided logits."""
         super().__init__()
         self.gathers, self.is_head = gathers, is_head
+        self.may_stay_whole = gathers or is_head
 
     def prepare(self, module: nn.Module) -> None:
         output = output_dim(self, module)
@@ -222,6 +78,8 @@ class RowwiseParallel(Style):
 
 class EmbeddingParallel(Style):
     """Each process has some rows of a table, such as those of some tokens."""
+
+    may_stay_whole = True
 
     def prepare(self, module: nn.Module) -> None:
         if getattr(module, "max_norm", None) is not None:

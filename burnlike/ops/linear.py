@@ -39,7 +39,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         `[..., d_output]`.
     """
-    if type(x) not in _TYPES and are_divided(x, weight, bias):
+    if any(it is not None and type(it) not in _TYPES for it in (x, weight, bias)) and are_divided(x, weight, bias):
         return functional.linear(*all_divided(x, weight, bias))
     if not is_faster(x, weight) or (bias is not None and bias.dtype != torch.float32):
         return functional.linear(x, weight, bias)
