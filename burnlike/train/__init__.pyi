@@ -13,6 +13,7 @@ from .job.loaded_run import LoadedRun as LoadedRun, load_run as load_run
 from .learner.configs import (
     BestMetricConfig as BestMetricConfig,
     EarlyStoppingConfig as EarlyStoppingConfig,
+    CheckpointingConfig as CheckpointingConfig,
     EmaConfig as EmaConfig,
     TrainingConfig as TrainingConfig,
 )

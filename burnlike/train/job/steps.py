@@ -13,7 +13,7 @@ import torch
 from ..._env import number_of_ranks
 from ..._memory import available_memory
 from ...errors import ArgumentError
-from ..learner.updates import checkpointed
+from ..learner.checkpointing import checkpointed
 from .configs import TrainConfig
 from .job import Job
 
@@ -32,8 +32,8 @@ def training(job: Job) -> Iterator[None]:
     with ExitStack() as stack:
         if options.compile:
             job.model.compile()
-        if options.activation_checkpointing:
-            stack.enter_context(checkpointed(job.model))
+        if options.checkpointing is not None:
+            stack.enter_context(checkpointed(job.model, options.checkpointing))
         job.model.train()
         yield
 

@@ -1,5 +1,6 @@
 """TrainingConfig: how long a Learner trains, in what steps, and what it keeps."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -88,6 +89,43 @@ class EarlyStoppingConfig(BestMetricConfig):
     min_delta: NotNegative = 0.0
 
 
+SAVED_OPS: Mapping[str, frozenset[str]] = {
+    "mm": frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "burnlike::matrix_product")),
+    "sdpa": frozenset(
+        f"aten::_scaled_dot_product_{kind}"
+        for kind in ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention")
+    )
+    | frozenset(("aten::_scaled_dot_product_fused_attention_overrideable", "burnlike::attention")),
+    "collectives": frozenset(
+        f"_c10d_functional::{kind}"
+        for kind in ("all_gather_into_tensor", "all_reduce", "all_to_all_single", "reduce_scatter_tensor")
+    ),
+}
+"""Ops whose results activation checkpointing can keep, as torch calls them, by names for YAML."""
+
+
+class CheckpointingConfig(Config):
+    """Which activations of a model's blocks are computed again in the backward pass.
+
+    Attributes:
+        every: of the first block of so many; 1: of all.
+        save: ops whose results are kept: `mm` (matrix products), `sdpa` (attention), `collectives` (what other
+            processes sent), or ones of torch.ops, such as `aten.mm`. Everything else is computed again.
+    """
+
+    every: Count = 1
+    save: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+
+    def validate(self) -> Iterable[tuple[str, str]]:
+        for place, name in enumerate(self.save):
+            if name not in SAVED_OPS and not re.fullmatch(r"\w+\.\w+", name):
+                known = ", ".join(SAVED_OPS)
+                yield (
+                    f"save.{place}",
+                    f"expected {known}, or an op of torch.ops such as aten.mm, got {name}{nearest(name, [*SAVED_OPS])}",
+                )
+
+
 class TrainingConfig(Config):
     """The length and the steps of a training.
 
@@ -110,7 +148,8 @@ class TrainingConfig(Config):
             loss, and skips steps whose gradients overflow.
         compile: run the model through `torch.compile`.
         activation_checkpointing: compute the activations of the model's blocks again in the backward pass, which takes
-            a third more time and much less memory.
+            a third more time and much less memory. `true` or `full`: of all blocks; or a CheckpointingConfig, such as
+            `{every: 2}` or `{save: [mm, sdpa]}`.
         ema: an average of the weights; None for none.
         early_stopping: when to end before `epochs`; None for never.
         checkpoint_every_steps: write a checkpoint every so many steps; None for none but those of epochs.
@@ -136,7 +175,7 @@ class TrainingConfig(Config):
     on_bad_item: Literal["raise", "skip"] = "raise"
     precision: AutocastDtype = "float32"
     compile: bool = False
-    activation_checkpointing: bool = False
+    activation_checkpointing: bool | Literal["full"] | CheckpointingConfig = False
     ema: EmaConfig | None = None
     early_stopping: EarlyStoppingConfig | None = None
     checkpoint_every_steps: Count | None = None
@@ -156,6 +195,14 @@ class TrainingConfig(Config):
                 "early_stopping.warmup_epochs",
                 f"expected less than the {self.epochs} epochs of the training, got {self.early_stopping.warmup_epochs}",
             )
+
+    @property
+    def checkpointing(self) -> CheckpointingConfig | None:
+        """What `activation_checkpointing` says; None for no."""
+        given = self.activation_checkpointing
+        if isinstance(given, CheckpointingConfig):
+            return given
+        return CheckpointingConfig() if given else None
 
     @property
     def items_per_step(self) -> int:

@@ -15,12 +15,12 @@ from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
 from ..view.callback import Callback, Callbacks, RunLog
 from ..view.renderers import Renderer, renderer_of
+from .checkpointing import checkpointed
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .measuring import detached, part_means, put_states, states_of, update_metrics, values_of
 from .saving import Saving, not_finite
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
-from .updates import checkpointed
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -115,8 +115,8 @@ class FitLoop:
             if training.compile:
                 quote_paths()
                 learner.model.compile()
-            if training.activation_checkpointing:
-                stack.enter_context(checkpointed(learner.model))
+            if training.checkpointing is not None:
+                stack.enter_context(checkpointed(learner.model, training.checkpointing))
             try:
                 self.callbacks.call("on_fit_start", learner)
                 for note in self._notes:
@@ -180,7 +180,7 @@ class FitLoop:
             # By the position: a run that goes on does so at the end of a step.
             is_last = is_over or train.position % training.accumulation_steps == 0
             output = learner.backward(batch, is_last=is_last, counts=not getattr(train, "is_padding", False))
-            if training.train_metrics:
+            if training.train_metrics and learner.parallel.has_predictions:
                 update_metrics(self.train_metrics, detached(output))
             if not is_last:
                 continue
@@ -221,7 +221,7 @@ class FitLoop:
         line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, **parts, "lr": lr}
         line[f"{unit}_per_s"] = rate
         if is_over and self.training.train_metrics:
-            line |= values_of(self.train_metrics, learner.parallel.data_group)
+            line |= values_of(self.train_metrics, learner.parallel)
             for metric in self.train_metrics.values():
                 metric.reset()
         return line

@@ -1,20 +1,19 @@
 """The gradients of a step, and the optimizer step with them: of any optimizer, with any schedule."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from torch.utils.checkpoint import checkpoint
 
 from ... import optim
 from ..._torch_compat import foreach
 from ...errors import ConfigError
 from ...interop.torch_module_optimizer import TorchModuleOptimizer
-from ...optim.core.sharded import local
-from ..parallel.fsdp2 import blocks_of
+from ...module import params
+from ...optim.core.sharded import OtherStages, local
+from ...optim.gradients.clipping import clip
 from ..parallel.single_process import SingleProcess
 
 
@@ -70,7 +69,7 @@ class AdaptorUpdate:
         self, model: nn.Module, optimizer: optim.OptimizerAdaptor[Any], schedule: optim.AnyLrScheduler[Any]
     ) -> None:
         optimizer.check(model)
-        if isinstance(schedule, optim.ModuleLrScheduler):
+        if isinstance(schedule, optim.ModuleLrScheduler) and optimizer.other_stages is None:
             schedule.check(model)
         self._model = model
         self._optimizer = optimizer
@@ -102,7 +101,10 @@ class TorchUpdate:
         optimizer: torch.optim.Optimizer,
         schedule: optim.AnyLrScheduler[Any] | LRScheduler | None,
         clipping: optim.GradientClipping | None,
+        model: nn.Module,
+        other_stages: OtherStages | None,
     ) -> None:
+        self._model, self._other_stages = model, other_stages
         self._optimizer = optimizer
         self._schedule = schedule
         self._clipping = clipping
@@ -135,18 +137,26 @@ class TorchUpdate:
 
     @torch.no_grad()
     def _change_gradients(self, divisor: float) -> None:
-        found = [it.grad for group in self._optimizer.param_groups for it in group["params"]]
-        grads: Sequence[Tensor] = [grad for grad in found if grad is not None]
+        found = [it for group in self._optimizer.param_groups for it in group["params"] if it.grad is not None]
+        grads: Sequence[Tensor] = [it.grad for it in found]
         if divisor != 1.0 and grads:
             foreach.mul_(grads, 1.0 / divisor)
-        if self._clipping is not None and grads:
+        if self._clipping is not None and self._other_stages is not None:
+            known = {id(it.tensor): it.id for it in params(self._model)}
+            clipped = clip(self._clipping, grads, self._other_stages, [known.get(id(it)) for it in found])
+            foreach.copy_([local(grad) for grad in grads], clipped)
+        elif self._clipping is not None and grads:
             foreach.copy_([local(grad) for grad in grads], optim.clip(self._clipping, grads))
 
 
 def make_update(
-    model: nn.Module, optimizer: AnyOptimizer, schedule: Schedule, clipping: optim.GradientClipping | None
+    model: nn.Module,
+    optimizer: AnyOptimizer,
+    schedule: Schedule,
+    clipping: optim.GradientClipping | None,
+    other_stages: OtherStages | None = None,
 ) -> tuple[AdaptorUpdate | TorchUpdate, optim.AnyLrScheduler[Any] | LRScheduler | None]:
-    """The update of an optimizer, and the schedule, made where a rate was given."""
+    """The update of an optimizer, and the schedule, made where a rate was given; of a model or some stages of it."""
     if isinstance(schedule, int | float):
         schedule = optim.ConstantLrConfig(lr=float(schedule)).init()
     if isinstance(optimizer, optim.Lbfgs):
@@ -160,7 +170,8 @@ def make_update(
         if not isinstance(optimizer, optim.OptimizerAdaptor):
             if isinstance(schedule, optim.ModuleLrScheduler):
                 raise ConfigError("lr_scheduler: rates of groups are for an OptimizerAdaptor, which has groups")
-            return TorchUpdate(TorchModuleOptimizer(model, optimizer, 0.0), schedule, clipping), schedule
+            stepped = TorchModuleOptimizer(model, optimizer, 0.0)
+            return TorchUpdate(stepped, schedule, clipping, model, other_stages), schedule
         if clipping is not None:
             raise ConfigError("grad_clipping: an optimizer of burnlike has its own; set it in the optimizer's config")
         return AdaptorUpdate(model, optimizer, schedule), schedule
@@ -176,14 +187,16 @@ def make_update(
             "strategy='fsdp2'), device), which divides states and parameters"
         )
     own = {id(it) for it in model.parameters()}
-    if not any(id(it) in own for group in optimizer.param_groups for it in group["params"]):  # of more, it may train
+    if other_stages is None and not any(
+        id(it) in own for group in optimizer.param_groups for it in group["params"]
+    ):  # of more, it may train
         raise ConfigError(
             f"optimizer: none of the parameters of this {type(optimizer).__name__} is one of the model, a"
             f" {type(model).__name__}: they are of another model, or of this one before its parameters were replaced;"
             " make it from the parameters of the model that is trained"
         )
     _check_schedule(optimizer, schedule)
-    return TorchUpdate(optimizer, schedule, clipping), schedule
+    return TorchUpdate(optimizer, schedule, clipping, model, other_stages), schedule
 
 
 def _check_schedule(optimizer: torch.optim.Optimizer, schedule: Any) -> None:
@@ -204,37 +217,3 @@ def _check_schedule(optimizer: torch.optim.Optimizer, schedule: Any) -> None:
         )
     if getattr(schedule, "optimizer", optimizer) is not optimizer:
         raise ConfigError(f"lr_scheduler: this {type(schedule).__name__} is of another optimizer; make it of this one")
-
-
-class CheckpointedForward:
-    """The forward of one block, whose activations are computed again in the backward pass."""
-
-    def __init__(self, forward: Any, block: nn.Module) -> None:
-        self._forward = forward
-        self._block = block
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        if self._block.training and torch.is_grad_enabled():
-            return checkpoint(self._forward, *arguments, use_reentrant=False, **keywords)
-        return self._forward(*arguments, **keywords)
-
-
-@contextmanager
-def checkpointed(model: nn.Module) -> Iterator[None]:
-    """Checkpoint the blocks of a model within the `with` block."""
-    blocks = blocks_of(model)
-    if not blocks:
-        raise ConfigError(
-            "training.activation_checkpointing: the model has no blocks, which are modules of one class in a list, with"
-            " modules in them; leave it out, or call torch.utils.checkpoint in the model's forward"
-        )
-    before = [vars(block).get("forward") for block in blocks]
-    for block in blocks:
-        vars(block)["forward"] = CheckpointedForward(block.forward, block)
-    try:
-        yield
-    finally:
-        for block, own in zip(blocks, before, strict=True):
-            vars(block).pop("forward", None)
-            if own is not None:
-                vars(block)["forward"] = own

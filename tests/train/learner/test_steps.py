@@ -1,6 +1,8 @@
 """The Learner's pieces: what it is given, autocast, scaling, activation checkpointing, compilation, callbacks."""
 
 import io
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,22 @@ import torch
 import torchmetrics
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from burnlike.errors import ArgumentError, ConfigError, DataError
 from burnlike.models import DecoderLmConfig
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm, CosineAnnealingConfig, ModuleLrSchedulerConfig, SgdConfig
-from burnlike.train import Callback, Learner, MetricsLog, PlainRenderer, StepOutput, TrainingConfig, next_token_loss
-from burnlike.train.learner.updates import blocks_of
+from burnlike.train import (
+    Callback,
+    CheckpointingConfig,
+    Learner,
+    MetricsLog,
+    PlainRenderer,
+    StepOutput,
+    TrainingConfig,
+    next_token_loss,
+)
+from burnlike.train.parallel.fsdp2 import blocks_of
 
 ROWS = torch.randn(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
@@ -130,16 +142,16 @@ def test_bfloat16_computes_in_bfloat16_and_keeps_the_weights() -> None:
     assert model.weight.dtype == torch.float32
 
 
-def decoder() -> nn.Module:
+def decoder(dropout: float = 0.2) -> nn.Module:
     torch.manual_seed(4)
     return DecoderLmConfig(
-        vocab_size=32, max_sequence_length=8, d_model=16, n_layers=3, n_heads=2, d_ff=24, dropout=0.2
+        vocab_size=32, max_sequence_length=8, d_model=16, n_layers=3, n_heads=2, d_ff=24, dropout=dropout
     ).init()
 
 
-def trained_decoder(**training: Any) -> Learner[Tensor]:
+def trained_decoder(dropout: float = 0.2, **training: Any) -> Learner[Tensor]:
     tokens = torch.randint(32, (4, 9), generator=torch.Generator().manual_seed(5))
-    model = decoder()
+    model = decoder(dropout)
     learner = Learner(model, AdamWConfig().init(), 1e-2, loss=next_token_loss)
     torch.manual_seed(6)
     learner.fit([tokens], training=TrainingConfig(epochs=3, **training), renderer=quiet())
@@ -147,7 +159,7 @@ def trained_decoder(**training: Any) -> Learner[Tensor]:
 
 
 def test_activation_checkpointing_computes_again_and_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from burnlike.train.learner import updates as activation_checkpointing
+    from burnlike.train.learner import checkpointing as activation_checkpointing
 
     calls = []
     real = activation_checkpointing.checkpoint
@@ -162,6 +174,65 @@ def test_activation_checkpointing_computes_again_and_changes_no_bit(monkeypatch:
     for a, b in zip(plain.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(a, b)
     assert all("forward" not in vars(module) for module in again.model.modules())
+
+
+class Counted(TorchDispatchMode):
+    """How often each op was computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.counts[function.name()] += 1
+        return function(*args, **(kwargs or {}))
+
+
+ATTENTION, SWIGLU = "aten::_scaled_dot_product_flash_attention_for_cpu", "burnlike::swiglu"
+
+
+SOME = {"every": 2, "save": ["mm"]}
+RECOMPUTED: Any = [  # of 7 linear layers in each block; without dropout nothing needs the result of the last
+    (SOME, 0.2, {"aten::mm": 0, "aten::bmm": 0, SWIGLU: 2}),
+    ("full", 0.2, {"aten::mm": 21, "aten::bmm": 6, SWIGLU: 3}),
+    ({"every": 2}, 0.0, {"aten::mm": 12, ATTENTION: 2, SWIGLU: 2}),
+    ({"save": ["mm"]}, 0.0, {"aten::mm": 0, ATTENTION: 3, SWIGLU: 3}),
+    ({"save": ["sdpa"]}, 0.0, {"aten::mm": 18, ATTENTION: 0, SWIGLU: 3}),
+    ({"every": 3, "save": ["burnlike.swiglu"]}, 0.0, {"aten::mm": 6, ATTENTION: 1, SWIGLU: 0}),
+]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "dropout", "again"),
+    [it if it[0] is SOME else pytest.param(*it, marks=pytest.mark.slow) for it in RECOMPUTED],
+)
+def test_what_is_not_saved_is_computed_again_and_no_bit_changes(
+    chosen: Any, dropout: float, again: Mapping[str, int]
+) -> None:
+    options = TrainingConfig.from_dict({"activation_checkpointing": chosen})
+    found = []
+    for checkpointing in (False, options.activation_checkpointing):
+        with Counted() as mode:
+            learner = trained_decoder(dropout, activation_checkpointing=checkpointing)
+        found.append((mode.counts, [*learner.model.parameters()]))
+    (plain, weights), (counts, others) = found
+    assert {op: counts[op] - plain[op] for op in again} == {op: 3 * count for op, count in again.items()}  # 3 steps
+    assert all(map(torch.equal, weights, others))
+
+
+@pytest.mark.parametrize(
+    ("save", "message"),
+    [("sdp", r"save\.0: expected mm, sdpa, collectives, or an op .* got sdp; did you mean 'sdpa'\?"), ("aten.mmm", "")],
+)
+def test_an_op_that_there_is_not_is_refused(save: str, message: str) -> None:
+    if message:
+        with pytest.raises(ConfigError, match=message):
+            CheckpointingConfig(save=(save,))
+        return
+    with pytest.raises(
+        ConfigError, match=r"save\.0: torch has no op aten\.mmm; expected mm, sdpa, collectives, or one"
+    ):
+        trained_decoder(activation_checkpointing=CheckpointingConfig(save=(save,)))
 
 
 def test_the_blocks_are_the_modules_side_by_side_that_have_the_most_parameters() -> None:
