@@ -18,7 +18,7 @@ from ..module import Module
 from ..module.torch_objects.wrappers import base_tensor, own_class, unwrap
 from ..nn.embedding.embedding import Embedding
 from .parallel_style import Stretch, Style
-from .parallel_words import known_words
+from .parallel_words import HEADS, known_words
 from .tensor_parallel import (
     ColwiseParallel,
     DividedInside,
@@ -46,8 +46,6 @@ _STYLES: Mapping[str, Callable[[], Style] | None] = {
     "sequence_end": SequenceEnd,
     "replicated": None,
 }
-_HEADS = ("n_heads", "n_heads_kv", "num_heads", "num_attention_heads", "num_key_value_heads")
-
 
 Plan = dict[str, tuple[str, ...]]
 """By the path of a module, its words."""
@@ -179,7 +177,7 @@ def expect_whole_heads(model: nn.Module, plan: Plan, size: int) -> None:
     parents = {path.rpartition(".")[0] for path, it in plan.items() if "colwise" in it}
     for path in sorted(parents):
         module: Any = model.get_submodule(path)
-        for name in _HEADS:
+        for name in HEADS:
             found = (getattr(holder, name, None) for holder in (module, getattr(module, "config", None)))
             count = next((it for it in found if isinstance(it, int)), 0)
             if count % size:

@@ -1,7 +1,9 @@
 """The words of plans of tensor and sequence parallelism; torch is not loaded for them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+from ..config import Config
 from ..errors import nearest
 
 WORDS: Mapping[str, str] = {
@@ -37,3 +39,23 @@ def known_words(text: str) -> tuple[tuple[str, ...], str]:
             hint = nearest(word, [*WORDS]) or f"; there are {', '.join(WORDS)}"
             return (), f"expected a way to divide a layer, got '{word}'{hint}"
     return words, "" if words else "expected a way to divide a layer, got nothing"
+
+
+HEADS = ("n_heads", "n_heads_kv", "num_heads", "num_attention_heads", "num_key_value_heads")
+"""What attention calls the number of its heads, of which each process has as many."""
+
+
+def undivided_heads(config: Any, size: int, path: str = "") -> Iterator[tuple[str, str]]:
+    """Where a config, or one in it, says a number of heads that so many processes can't share equally, and why."""
+    parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(config, Mapping):
+        parts = config.items()
+    elif isinstance(config, list | tuple):
+        parts = enumerate(config)
+    elif isinstance(config, Config):
+        parts = ((name, getattr(config, name)) for name in config.__struct_fields__)
+    for name, value in parts:
+        place = f"{path}.{name}" if path else str(name)
+        if name in HEADS and isinstance(value, int) and value % size:
+            yield place, f"{size} processes (distributed.tensor) can't share {value} heads equally"
+        yield from undivided_heads(value, size, place)

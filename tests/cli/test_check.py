@@ -306,6 +306,7 @@ def test_processes_of_a_mesh_are_a_table(capsys):
         ("{strategy: ddp, precision: {params: bfloat16}}", "distributed.precision.params: ddp has no such option"),
         ("{strategy: ddp, shard: 4}", "distributed.shard: ddp divides no parameters"),
         ("{strategy: fsdp2, plan: {a: colwise}}", "distributed.plan: says how `tensor` processes share layers"),
+        ("{strategy: fsdp2, tensor: 3}", "model.n_heads: 3 processes (distributed.tensor) can't share 4 heads"),
         ("{strategy: ddp, tensor: 2, plan: {a: column}}", "distributed.plan.a: expected a way to divide a layer"),
         ("{replicate: 2}", "distributed.replicate: replicate does not work together with none: a single process"),
         ("{strategy: fsdp2, replicate: -1}", "distributed.replicate: is -1 as `shard` is"),

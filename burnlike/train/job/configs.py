@@ -22,6 +22,7 @@ from ...config.bounds import at_most
 from ...config.file_paths import FilePath
 from ...config.registry import tag_of
 from ...errors import nearest
+from ...interop.parallel_words import undivided_heads
 from ...module.groups.param_matchers import pattern_problem
 from ...optim.lbfgs.configs import LbfgsConfig
 from ..checkpoint.configs import CheckpointConfig
@@ -143,6 +144,8 @@ class TrainConfig(Config):
             yield "output.weights", "expected training.ema, which says what the average is: {decay: 0.999}"
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
+        if not self.distributed.plan:  # which may leave attention whole
+            yield from undivided_heads(self.model, self.distributed.tensor, "model")
         yield from self._validate_metrics()
         if self.training.steps_per_epoch is not None:
             steps = self.training.epochs * self.training.steps_per_epoch
