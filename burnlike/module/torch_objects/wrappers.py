@@ -144,6 +144,11 @@ def base_name(list_of: nn.Module) -> str:
     return max(tensors, key=lambda key: (0 if (it := tensors[key]) is None else it.numel(), key))
 
 
+def note_base_name(list_of: nn.Module) -> None:
+    """Note it before tensors are taken out."""
+    list_of.__dict__["_base_name"] = base_name(list_of)
+
+
 def parts_of(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
     """Each place of a module in the tree, as torch has them, after what holds it; with the prefix of the paths in it.
 

@@ -31,6 +31,11 @@ class OtherStages:
     summed: Callable[[Tensor], Tensor]
     counted_elsewhere: frozenset[ParamId]
 
+    def own_sum(self, squares: Tensor, ids: Sequence[ParamId | None]) -> Tensor:
+        """The sum of what this process counts, float64 `[1]`, of the sums of squares of its gradients."""
+        counts = torch.tensor([it not in self.counted_elsewhere for it in ids], device=squares.device, dtype=torch.bool)
+        return squares.where(counts, 0.0).sum(0, keepdim=True)
+
 
 def local_state(state: Any, tensor: Tensor) -> Any:
     """The state of a parameter with this rank's part of each tensor that is whole or a DTensor."""

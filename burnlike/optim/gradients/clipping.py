@@ -6,21 +6,31 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError
+from ...module import ParamId
 from ...module.torch_objects.wrappers import distributed_type, is_distributed
 from ...ops import StepOptions, gradient_squares_, gradient_squares_reference
 from ..core.gradient_transform import transformed
-from ..core.sharded import added_up, local, summed_over_ranks
+from ..core.sharded import OtherStages, added_up, local, summed_over_ranks
 from .configs import ClipByGlobalNorm, ClipByNorm, ClipByValue, GradientClipping
 
 
-def clip(rule: GradientClipping, grads: Sequence[Tensor]) -> list[Tensor]:
+def clip(
+    rule: GradientClipping,
+    grads: Sequence[Tensor],
+    other_stages: OtherStages | None = None,
+    ids: Sequence[ParamId | None] = (),
+) -> list[Tensor]:
     """Clip gradients by `rule`; the arguments are not changed. Of a sharded gradient it returns this rank's part.
+
+    With `other_stages` of a model a global norm is over all of them; `ids` are those of the parameters, in order.
 
     A norm is of the whole, in float64, and the factor is min(1, threshold / (norm + tiny)): below the threshold a
     gradient is multiplied by exactly 1 (burn-optim 0.22.1, grad_clipping/base.rs).
     """
     grads = added_up(grads)
     squares = squares_of(grads) if needs_norms(rule) else None
+    if other_stages is not None and squares is not None and isinstance(rule, ClipByGlobalNorm):
+        squares = other_stages.summed(other_stages.own_sum(squares, ids))
     clip_value, factors = limits(rule, squares)
     return transformed([local(grad) for grad in grads], StepOptions(clip_value=clip_value, factors=factors))
 

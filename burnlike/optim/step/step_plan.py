@@ -86,11 +86,9 @@ def totals_over_stages(
     sums = torch.zeros(len(keys), dtype=torch.float64, device=device)
     for batch, its_squares in zip(batches, squares, strict=True):
         if its_squares is not None:
-            own = [param.id not in stages.counted_elsewhere for param in batch.params]
             of_batch = rules.norm(batch.group)
             counts = torch.tensor([float(key in (None, of_batch)) for key in keys], dtype=torch.float64)
-            own_sum = its_squares.where(torch.tensor(own, device=its_squares.device), 0.0).sum()
-            sums += counts.to(device) * own_sum.to(device)
+            sums += counts.to(device) * stages.own_sum(its_squares, [it.id for it in batch.params]).to(device)
     return dict(zip(keys, stages.summed(sums).split(1), strict=True))
 
 

@@ -105,7 +105,9 @@ class Learner(Generic[Batch]):
         self.parallel.prepare(model, optimizer)
         self.model = model
         self.optimizer = optimizer
-        self.update, self.lr_scheduler = make_update(model, optimizer, lr_scheduler, grad_clipping)
+        self.update, self.lr_scheduler = make_update(
+            model, optimizer, lr_scheduler, grad_clipping, self.parallel.other_stages
+        )
         self.task = task_of(model, loss, task)
         self.metrics = dict(metrics or {})
         first = next(model.parameters(), None)

@@ -30,7 +30,7 @@ from ...nn.divided_sequence import DividedSequence
 from ...nn.joint_batch import JointBatch, join
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..view.callback import Callback
-from ...optim.core.sharded import whole
+from ...optim.core.sharded import OtherStages, whole
 from ...record import Record
 from .checkpoint_files import CheckpointFiles
 from .configs import DdpConfig, DistributedConfig, Fsdp2Config
@@ -172,6 +172,17 @@ class SeveralProcesses(SingleProcess):
                     f" The last checkpoint is whole: start the job again with --resume ({text.splitlines()[0]})"
                 ) from error
             raise
+
+    @property
+    def other_stages(self) -> OtherStages | None:
+        return None if self.pipeline is None else self.pipeline.other_stages
+
+    @property
+    def has_predictions(self) -> bool:
+        return self.pipeline is None or self.pipeline.has_last
+
+    def with_predictions(self, value: Any) -> Any:
+        return value if self.pipeline is None else self.pipeline.from_last(value)
 
     def whole(self, record: Record) -> Record:
         record = replace(record, tensors={name: whole(it) for name, it in record.tensors.items()})

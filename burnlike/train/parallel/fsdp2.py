@@ -1,6 +1,6 @@
 """FSDP2: each process has a part of each parameter (`torch.distributed.fsdp.fully_shard`)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from ...errors import ConfigError
-from ...module.torch_objects.wrappers import is_distributed, part_of
+from ...module.torch_objects.wrappers import is_distributed, own_class, part_of
 from .configs import DistributedConfig
 from .distributed import SeveralProcesses
+from .stage import Stage
 
 
 class Fsdp2(SeveralProcesses):
@@ -24,14 +25,17 @@ class Fsdp2(SeveralProcesses):
 
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
         super().prepare(model, optimizer)
-        for part in (*blocks_of(model), model):
+        for part in self._roots(model):
+            blocks = part.blocks if isinstance(part, Stage) else blocks_of(part)
+            for block in (it for it in blocks if any(True for _ in it.parameters())):
+                fully_shard(block, mesh=self.mesh.fsdp, **_options(self.config, is_whole=False))
             fully_shard(part, mesh=self.mesh.fsdp, **_options(self.config, is_whole=part is model))
         if isinstance(optimizer, torch.optim.Optimizer):
             sharded = dict(model.named_parameters(remove_duplicate=False))
             _replace_parameters(
                 optimizer, {address: sharded[name] for name, address in before.items() if name in sharded}
             )
-        for name in ("train_step", "valid_step"):
+        for name in ("train_step", "valid_step") if self.pipeline is None else ():
             if callable(getattr(type(model), name, None)):
                 register_fsdp_forward_method(model, name)
 
@@ -39,15 +43,20 @@ class Fsdp2(SeveralProcesses):
         """Without a backward pass the outermost module keeps them, and blocks where they are not resharded before."""
         from torch.distributed.fsdp import FSDPModule
 
-        for module in model.modules():
+        for module in (it for root in self._roots(model) for it in root.modules()):
             if isinstance(module, FSDPModule):
                 module.reshard()
 
+    def _roots(self, model: nn.Module) -> Sequence[nn.Module]:
+        """The outermost modules whose forward is called: the model, or the stages of it that this process has."""
+        return [model] if self.pipeline is None else self.pipeline.stages
+
     @contextmanager
     def accumulating(self, model: Any, is_last: bool, counts: bool) -> Iterator[None]:
-        model.set_requires_gradient_sync(is_last)
-        if self.config.reshard_after_backward is False:
-            model.set_reshard_after_backward(is_last)
+        if self.pipeline is None:  # whose schedule does this
+            model.set_requires_gradient_sync(is_last)
+            if self.config.reshard_after_backward is False:
+                model.set_reshard_after_backward(is_last)
         with super().accumulating(model, is_last, counts):
             yield
 
@@ -59,9 +68,9 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
     """
     groups: list[list[nn.Module]] = []
     for module in model.modules():
-        by_class: dict[type[nn.Module], list[nn.Module]] = {}
+        by_class: dict[type, list[nn.Module]] = {}
         for child in module.children():
-            by_class.setdefault(type(child), []).append(child)
+            by_class.setdefault(own_class(child), []).append(child)
         groups += [it for it in by_class.values() if len(it) > 1 or isinstance(module, nn.ModuleList)]
     called = [it for it in groups if type(it[0]).forward is not nn.Module.forward]  # a ModuleList is no block
     found = [it for it in called if any(True for block in it for _ in block.children())]

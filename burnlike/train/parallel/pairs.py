@@ -12,9 +12,15 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
             ("ddp", "tensor"),
             ("replicate", "tensor"),
             ("ddp", "pipeline"),
+            ("fsdp2", "pipeline"),
+            ("replicate", "pipeline"),
             ("ddp", "context"),
             ("fsdp2", "context"),
             ("replicate", "context"),
+            ("fsdp2", "expert"),
+            ("ddp", "expert"),
+            ("replicate", "expert"),
+            ("context", "expert"),
         ],
     )
 )
@@ -23,9 +29,6 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
 _NONE = "a single process trains, so no size can be above 1; expected the strategy fsdp2"
 REASONS: dict[frozenset[str], str] = {
     **{frozenset(("none", it)): _NONE for it in ("replicate", "context", "tensor", "pipeline", "expert")},
-    frozenset(("ddp", "expert")): (
-        "experts are divided among the processes of `shard`, of which ddp has none; expected the strategy fsdp2"
-    ),
 }
 """Why a pair is refused."""
 

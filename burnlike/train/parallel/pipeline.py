@@ -86,9 +86,10 @@ class Pipeline:
         self.plan = plan_of(model, len(self.rank_of), config.stages)
         self._model, self._names = model, [path for it in params(model) for path in (it.path, *it.aliases)]
         self._tied = TiedGradients(model, self.plan, self.rank_of, mesh)
+        self.other_stages = OtherStages(self._summed, self._tied.counted_elsewhere)
         if isinstance(optimizer, OptimizerAdaptor):
             optimizer.check(model)
-            optimizer.other_stages = OtherStages(self._summed, self._tied.counted_elsewhere)
+            optimizer.other_stages = self.other_stages
         numbers = [stage for stage, owner in enumerate(self.rank_of) if owner == rank]
         self._course, self.stages = cut(model, self.plan, numbers)
         note_elsewhere(model, {*self._names} - {it.path for it in params(model)})
@@ -248,15 +249,20 @@ class Pipeline:
         dist.all_reduce(total, group=self._group)
         return total
 
+    def from_last(self, value: Any) -> Any:
+        """The value of the process with the last stage; plain values."""
+        own = [value]
+        dist.broadcast_object_list(own, group=self._group, group_src=self.rank_of[-1])
+        return own[0]
+
     def _shared(self, output: StepOutput | None) -> StepOutput:
         """The result that the process with the last stage has; the others get no predictions."""
-        own: list[Any] = [None]
+        facts: Any = None
         if output is not None:
-            own = [(output.loss.item(), output.size, {name: it.item() for name, it in output.parts.items()})]
-        dist.broadcast_object_list(own, group=self._group, group_src=self.rank_of[-1])
+            facts = (output.loss.item(), output.size, {name: it.item() for name, it in output.parts.items()})
+        loss, size, parts = self.from_last(facts)
         if output is not None:
             return output
-        loss, size, parts = own[0]
         return StepOutput(_number(loss), size, parts={name: _number(it) for name, it in parts.items()})
 
 

@@ -11,11 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import ParametrizationList
 
 from ..._torch_compat.fake_tensors import fake_of, is_fake, new_mode
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ConfigError
+from ...module.torch_objects.wrappers import note_base_name
 from .pipeline_plan import Plan
+from .stage import Stage
 
 
 class StageEndError(BaseException):
@@ -120,25 +123,6 @@ class PartOfPipeline:
         return kind._course.call(kind._number, self, forward, args, named)
 
 
-class Stage(nn.Module):
-    """One stage, as torch's PipelineStage takes it: its modules, and a forward that runs a step of a task on them."""
-
-    def __init__(self, number: int, parts: Sequence[nn.Module], units: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.number = number
-        self.parts = nn.ModuleList(parts)
-        self.blocks = tuple(units)
-        self.run: Callable[[int, Tensor | None, int], Tensor] = _not_begun
-
-    def forward(self, received: Tensor, number: Tensor) -> Tensor:
-        """What the stage sends on of a micro-batch, by its number, for what it received; of the last, the loss."""
-        return self.run(self.number, received if self.number else None, int(number))
-
-
-def _not_begun(*_: Any) -> Tensor:
-    raise RuntimeError("a stage runs within a step of the pipeline")
-
-
 def cut(model: nn.Module, plan: Plan, own: Sequence[int]) -> tuple[Course, list[Stage]]:
     """Take the parameters of other stages out of a model, in place, and give the stages of this process.
 
@@ -159,6 +143,8 @@ def cut(model: nn.Module, plan: Plan, own: Sequence[int]) -> tuple[Course, list[
             continue
         found = dict(module.named_parameters(recurse=False))
         gone = {name: it for name, it in found.items() if id(it) not in kept}
+        if gone and isinstance(module, ParametrizationList):
+            note_base_name(module)
         for name in gone:
             del module._parameters[name]
         changing = found if len(own) > 1 else gone

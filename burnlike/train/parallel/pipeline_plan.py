@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ...errors import ConfigError, nearest
+from ...nn.joint_batch import JointLayer
 from .fsdp2 import blocks_of
+
+_OF_BATCHES = (JointLayer, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+"""Layers whose output for an item depends on the other items."""
 
 EACH, BOTH = "each", "both"
 
@@ -47,6 +51,7 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
     Raises:
         ConfigError: it can't be cut, or not into so many.
     """
+    _refuse_joint_layers(model)
     units, both = cuts_of(model) if not starts else _with_starts(model, starts)
     if len(units) < n_stages:
         found = f"the {len(units)} of {units[0]} to {units[-1]}" if units else "none"
@@ -57,6 +62,15 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
         )
     begins = _starts(units, n_stages, starts) if starts else _balanced(_costs(model, units, both), n_stages)
     return Plan(units, begins, dict(_stages_of(model, units, begins, both)))
+
+
+def _refuse_joint_layers(model: nn.Module) -> None:
+    found = [path for path, module in model.named_modules() if isinstance(module, _OF_BATCHES)]
+    if found:
+        raise ConfigError(
+            "distributed.pipeline: a pipeline computes a batch in parts, and what a layer gives depends on the whole"
+            f" batch: {', '.join(found[:5])}; expected other layers, such as GroupNorm in place of BatchNorm"
+        )
 
 
 def cuts_of(model: nn.Module) -> Cuts:

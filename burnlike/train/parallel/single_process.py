@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
+from ...optim.core.sharded import OtherStages
 from ...record import Record
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..view.callback import Callback
@@ -109,6 +110,20 @@ class SingleProcess:
 
     def release_whole(self, model: nn.Module) -> None:
         """Forget whole parameters that a forward pass has gathered from sharded ones, before these are replaced."""
+
+    @property
+    def other_stages(self) -> OtherStages | None:
+        """What steps need of the other stages of the model, where this process has some of them."""
+        return None
+
+    @property
+    def has_predictions(self) -> bool:
+        """Whether this process has the predictions of its batches, as the last stage of a pipeline has."""
+        return True
+
+    def with_predictions(self, value: Any) -> Any:
+        """The value of the process that has the predictions of this one's batches."""
+        return value
 
     def whole(self, record: Record) -> Record:
         """The record of the whole model, on the process that writes it; all ask for it."""

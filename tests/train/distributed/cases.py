@@ -132,6 +132,7 @@ class Column:
 
 
 _NO_SEQUENCE = {"batch norm": "expected"}
+_NO_PARTS = dict.fromkeys(("batch norm", "experts"), "depends on the whole batch")
 
 COLUMNS: Mapping[str, Column] = {
     "ddp": Column({"strategy": "ddp"}),
@@ -144,8 +145,14 @@ COLUMNS: Mapping[str, Column] = {
     "ddp x context": Column({"strategy": "ddp", "context": 2}, processes=4, without=_NO_SEQUENCE),
     "fsdp2 x context": Column({"strategy": "fsdp2", "context": 2}, without=_NO_SEQUENCE),
     "hsdp x context": Column({"strategy": "fsdp2", "replicate": 2, "context": 2}, processes=4, without=_NO_SEQUENCE),
-    "pipeline": Column({"strategy": "ddp", "pipeline": 2}),
-    "ddp x pipeline": Column({"strategy": "ddp", "pipeline": 2, "schedule": "GPipe"}, processes=4),
+    "pipeline": Column({"strategy": "ddp", "pipeline": 2}, without=_NO_PARTS),
+    "ddp x pipeline": Column(
+        {"strategy": "ddp", "pipeline": 2, "schedule": "GPipe", "microbatches": 2}, processes=4, without=_NO_PARTS
+    ),
+    "fsdp2 x pipeline": Column({"strategy": "fsdp2", "pipeline": 2}, processes=4, without=_NO_PARTS),
+    "hsdp x pipeline": Column(
+        {"strategy": "fsdp2", "replicate": 2, "shard": 1, "pipeline": 2}, processes=4, without=_NO_PARTS
+    ),
 }
 """To add a mesh, add a line."""
 
