@@ -61,19 +61,24 @@ def _fits(param: Param, scheme: str) -> bool:
 def _scheme(name: str) -> Callable[[Tensor], Tensor]:
     if name not in ("int8", "nf4"):
         raise ArgumentError(f"quantize: expected int8 or nf4, got {name!r}")
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # of libraries that torchao looks for
-    try:
-        torchao: Any = importlib.import_module("torchao.quantization")
-    except ImportError as error:
-        raise ConfigError("quantize needs the package torchao: pip install 'burnlike[quantize]'") from error
-    finally:
-        logging.disable(before)
+    torchao = import_torchao("torchao.quantization", "quantize")
     if name == "int8":
         rows = importlib.import_module("torchao.quantization.granularity").PerRow()
         return lambda weight: torchao.Int8Tensor.from_hp(_single(weight).contiguous(), rows)
     _clone_in_parts()
     return lambda weight: torchao.to_nf4(weight.contiguous(), _BLOCK, gcd(weight.numel() // _BLOCK, _MOST_BLOCKS))
+
+
+def import_torchao(name: str, what: str) -> Any:
+    """A module of torchao; a ConfigError, which says what needs it, where it is not installed."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # of libraries that torchao looks for
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(f"{what} needs the package torchao: pip install 'burnlike[quantize]'") from error
+    finally:
+        logging.disable(before)
 
 
 def _clone_in_parts() -> None:

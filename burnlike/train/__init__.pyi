@@ -15,6 +15,7 @@ from .learner.configs import (
     EarlyStoppingConfig as EarlyStoppingConfig,
     CheckpointingConfig as CheckpointingConfig,
     EmaConfig as EmaConfig,
+    Float8Config as Float8Config,
     TrainingConfig as TrainingConfig,
 )
 from .learner.ema import Ema as Ema

@@ -4,7 +4,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from ..._env import number_of_ranks
 from ..._memory import available_memory
 from ...errors import ArgumentError
-from ..learner.checkpointing import checkpointed
+from ..learner.computing import computing
 from .configs import TrainConfig
 from .job import Job
 
@@ -27,13 +27,8 @@ def job_to_measure(config: TrainConfig, command: str) -> Job:
 
 @contextmanager
 def training(job: Job) -> Iterator[None]:
-    """The model in training mode, compiled and with checkpointed blocks as the config says."""
-    options = job.config.training
-    with ExitStack() as stack:
-        if options.compile:
-            job.model.compile()
-        if options.checkpointing is not None:
-            stack.enter_context(checkpointed(job.model, options.checkpointing))
+    """The model in training mode, computing as the config says."""
+    with computing(job.model, job.config.training, job.device):
         job.model.train()
         yield
 

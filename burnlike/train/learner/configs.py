@@ -126,6 +126,19 @@ class CheckpointingConfig(Config):
                 )
 
 
+class Float8Config(Config):
+    """Linear layers of the model's blocks that compute in 8 bits, by torchao; weights keep their type.
+
+    Attributes:
+        recipe: what shares a scale: `tensorwise`, a tensor; `rowwise`, a row; `rowwise_with_gw_hp`, a row, with the
+            gradients of weights not in 8 bits.
+        emulate: round in the same way and compute in the usual types, on any device, to try it.
+    """
+
+    recipe: Literal["tensorwise", "rowwise", "rowwise_with_gw_hp"] = "tensorwise"
+    emulate: bool = False
+
+
 class TrainingConfig(Config):
     """The length and the steps of a training.
 
@@ -146,6 +159,7 @@ class TrainingConfig(Config):
         on_bad_item: `raise`: an item that can't be read ends the training. `skip`: it is left out and counted.
         precision: float32 computes in the types of the weights; bfloat16 and float16 by autocast. float16 scales the
             loss, and skips steps whose gradients overflow.
+        float8: compute the products of the blocks' linear layers in 8 bits, on GPUs that can; None doesn't.
         compile: run the model through `torch.compile`.
         activation_checkpointing: compute the activations of the model's blocks again in the backward pass, which takes
             a third more time and much less memory. `true` or `full`: of all blocks; or a CheckpointingConfig, such as
@@ -174,6 +188,7 @@ class TrainingConfig(Config):
     num_workers: Annotated[int, Meta(ge=0, le=256)] = 0
     on_bad_item: Literal["raise", "skip"] = "raise"
     precision: AutocastDtype = "float32"
+    float8: Float8Config | None = None
     compile: bool = False
     activation_checkpointing: bool | Literal["full"] | CheckpointingConfig = False
     ema: EmaConfig | None = None

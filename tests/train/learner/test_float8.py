@@ -1,0 +1,76 @@
+"""Training in 8 bits by torchao, emulated: what is rounded, that it learns, and what is refused."""
+
+import io
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from burnlike.errors import ConfigError
+from burnlike.models import DecoderLmConfig
+from burnlike.optim import AdamWConfig
+from burnlike.train import Float8Config, Learner, PlainRenderer, TrainingConfig, next_token_loss
+
+torchao = pytest.importorskip("torchao")
+TOKENS = torch.randint(32, (8, 9), generator=torch.Generator().manual_seed(5))
+
+
+def decoder(d_ff: int = 32) -> nn.Module:
+    torch.manual_seed(4)
+    return DecoderLmConfig(
+        vocab_size=32, max_sequence_length=8, d_model=16, n_layers=2, n_heads=2, d_ff=d_ff, attention_bias=True
+    ).init()
+
+
+def trained(model: nn.Module, **options: Any) -> tuple[Learner[Tensor], str]:
+    said = io.StringIO()
+    learner = Learner(model, AdamWConfig().init(), 1e-2, loss=next_token_loss)
+    learner.fit([TOKENS], training=TrainingConfig(epochs=30, **options), renderer=PlainRenderer(said))
+    return learner, said.getvalue()
+
+
+def test_blocks_compute_in_8_bits_and_learn_nearly_the_same() -> None:
+    plain, _ = trained(decoder())
+    learner, said = trained(decoder(), float8=Float8Config(emulate=True))
+    assert (
+        "float8    14 linear layers, tensorwise" in said
+    )  # 4 of attention and 3 of the feed-forward part, in 2 blocks
+    assert plain.last["train"] is not None
+    assert learner.last["train"] == pytest.approx(plain.last["train"], rel=0.2)
+    assert learner.last["train"] != plain.last["train"]
+    assert [*dict(learner.model.named_parameters())] == [*dict(plain.model.named_parameters())]
+    assert all("forward" not in vars(module) for module in learner.model.modules())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["tensorwise", "rowwise"])
+def test_a_layer_gives_what_torchaos_gives(recipe: Any) -> None:
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+
+    from burnlike.train.learner.float8 import in_float8
+
+    model = nn.ModuleList(nn.Sequential(nn.Linear(16, 32), nn.Linear(32, 16)) for _ in range(2))
+    x = torch.randn(4, 16, requires_grad=True)
+    config = Float8LinearConfig.from_recipe_name(recipe)
+    object.__setattr__(config, "emulate", True)
+    theirs = convert_to_float8_training(nn.Sequential(nn.Linear(16, 32), nn.Linear(32, 16)), config=config)
+    theirs.load_state_dict(model[1].state_dict())
+    with in_float8(model, Float8Config(recipe=recipe, emulate=True), torch.device("cpu")):
+        found = model[1](x)
+        found.square().sum().backward()
+    expected = theirs(x)
+    expected.square().sum().backward()
+    assert torch.equal(found, expected)
+    for ours, other in zip(model[1].parameters(), theirs.parameters(), strict=True):
+        assert ours.grad is not None
+        assert other.grad is not None
+        assert torch.equal(ours.grad, other.grad)
+
+
+def test_a_device_without_float8_and_a_model_without_layers_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"cpu has no matrix products in 8 bits.*emulate: true"):
+        trained(decoder(), float8=Float8Config())
+    small = nn.ModuleList(nn.Sequential(nn.Linear(3, 3)) for _ in range(2))
+    with pytest.raises(ConfigError, match="no linear layer whose sizes are multiples of 16"):
+        trained(small, float8=Float8Config(emulate=True))
