@@ -8,14 +8,13 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._torch_compat.inductor import quote_paths
 from ...errors import ConfigError
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
 from ..view.callback import Callback, Callbacks, RunLog
 from ..view.renderers import Renderer, renderer_of
-from .checkpointing import checkpointed
+from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .measuring import detached, part_means, put_states, states_of, update_metrics, values_of
@@ -112,11 +111,7 @@ class FitLoop:
             learner.epochs, learner.epoch = training.epochs, train.epoch
             learner.total_steps = training.epochs * training.steps_of(len(train))
             stack.push(self._end)
-            if training.compile:
-                quote_paths()
-                learner.model.compile()
-            if training.checkpointing is not None:
-                stack.enter_context(checkpointed(learner.model, training.checkpointing))
+            self._notes += stack.enter_context(computing(learner.model, training, learner.device))
             try:
                 self.callbacks.call("on_fit_start", learner)
                 for note in self._notes:
