@@ -32,3 +32,21 @@ def cpu_mesh(mesh: Any) -> Any:
     from torch.distributed.device_mesh import DeviceMesh
 
     return DeviceMesh("cpu", mesh.mesh, mesh_dim_names=mesh.mesh_dim_names, _init_backend=False)
+
+
+def arrivals(after_ns: int) -> dict[str, int]:
+    """When this process began the exchanges since a moment, in nanoseconds of the clock, by group and number.
+
+    They are those of torch's flight recorder, which notes every exchange of gloo and NCCL anyway. Without it there are
+    none: what processes wait for one another is not known then. Sends to one process are left out.
+    """
+    import pickle
+
+    from torch._C import _distributed_c10d as c10d
+
+    dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace", None)
+    if dump is None:
+        return {}
+    found = pickle.loads(dump(includeCollectives=True, includeStackTraces=False, onlyActive=False))
+    late = [it for it in found.get("entries", ()) if it["time_created_ns"] > after_ns and not it["is_p2p"]]
+    return {f"{it['process_group'][0]} {it['collective_seq_id']}": it["time_created_ns"] for it in late}

@@ -1,5 +1,6 @@
 """Where ranks meet."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,15 @@ def test_meeting_place(group: None, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     torch.distributed.destroy_process_group()
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
     assert distributed.meeting_place() == f"{tmp_path}/meet"
+
+
+def test_arrivals(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = time.time_ns()
+    for _ in range(2):
+        torch.distributed.all_reduce(torch.zeros(1))
+    first, second = distributed.arrivals(before).values()
+    assert before < first < second < time.time_ns()
+    assert distributed.arrivals(first).keys() == {[*distributed.arrivals(before)][1]}
+    monkeypatch.delattr(torch._C._distributed_c10d, "_dump_fr_trace")
+    monkeypatch.delattr(torch._C._distributed_c10d, "_dump_nccl_trace", raising=False)
+    assert distributed.arrivals(before) == {}

@@ -51,12 +51,15 @@ def metrics_of(run: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in line.items() if key not in ("time", "tokens_per_s")} for line in lines]
 
 
+_OF_THE_CLOCK = ("metrics.jsonl", "ranks.jsonl", "run.lock", "environment.json", "log.txt")
+
+
 def files_of(run: Path) -> dict[str, bytes]:
     """Every file of a run that the clock and the process leave alone, by name."""
     return {
         path.relative_to(run).as_posix(): path.read_bytes()
         for path in sorted(run.rglob("*"))
-        if path.is_file() and path.name not in ("metrics.jsonl", "run.lock", "environment.json", "log.txt")
+        if path.is_file() and path.name not in _OF_THE_CLOCK and path.parent.name != "logs"
     }
 
 

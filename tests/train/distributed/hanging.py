@@ -28,7 +28,7 @@ class Hang(Callback):
 
     def on_batch_start(self, learner: Learner[Any], batch: Any) -> None:
         if self.how == "slow":
-            time.sleep(0.05)
+            time.sleep(0.15)
         elif learner.step + 1 == STEP:
             self.hang_here()
 
@@ -43,11 +43,12 @@ def train(how: str, strategy: str, out: Path) -> None:
     parallel = make_parallel(DistributedConfig(strategy=strategy, timeout_minutes=timeout), torch.device("cpu"))
     model = normed()
     learner = Learner(model, torch.optim.SGD(model.parameters(), lr=0.1), parallel=parallel)
-    loader = DataLoader(TensorDataset(ROWS), batch_size=2, seed=3, rank=parallel.rank, world_size=parallel.world_size)
+    ranks = {"rank": parallel.rank, "world_size": parallel.world_size}
+    loader = DataLoader(TensorDataset(ROWS), batch_size=2, seed=3, drop_last=True, **ranks)
     hangs = parallel.rank == parallel.world_size - 1
     learner.fit(
         loader,
-        training=TrainingConfig(epochs=5, log_every_steps=4),
+        training=TrainingConfig(epochs=4, log_every_steps=4),
         directory=out / "run",
         callbacks=[Hang(how)] if hangs else [],
     )

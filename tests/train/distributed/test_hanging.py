@@ -1,5 +1,6 @@
 """A process that hangs is named by those that wait for it, and one that is slow by rank 0."""
 
+import json
 import os
 from pathlib import Path
 
@@ -18,8 +19,9 @@ def run(how: str, strategy: str, place: Path) -> tuple[list[str], int]:
     workers = launched(["-m", "tests.train.distributed.hanging", how, strategy, str(place)], logs)
     for worker in workers[:2]:
         worker.wait(timeout=HANGS_S)
-    workers[2].kill()
-    workers[2].wait()
+    if how != "slow":
+        workers[2].kill()
+    workers[2].wait(timeout=HANGS_S)
     return [log.read_text() for log in logs], workers[2].pid
 
 
@@ -34,3 +36,11 @@ def test_a_process_that_hangs_is_named_with_its_step_and_prints_its_stack(
     if how == "asleep":
         assert "hanging.py:" in texts[0]
         assert " in hang_here" in texts[2]
+
+
+def test_a_slow_process_is_named_and_what_each_does_is_kept(tmp_path: Path) -> None:
+    run("slow", "fsdp2", tmp_path)
+    assert f"rank 2 on {os.uname().nodename} is slow" in (tmp_path / "run" / "log.txt").read_text()
+    first, *_ = (json.loads(line) for line in (tmp_path / "run" / "ranks.jsonl").read_text().splitlines())
+    assert len(first["items_per_s"]) == len(first["waiting"]) == 3
+    assert first["waiting"][2] < min(first["waiting"][:2])
