@@ -38,6 +38,7 @@ from .context import divide_sequences
 from .mesh import Mesh
 from .single_process import Pass, SingleProcess
 from .sizes import MeshSizes
+from .timing import Timing
 from .watch import Progress, Watch
 from .step_output import items_of
 
@@ -156,7 +157,12 @@ class SeveralProcesses(SingleProcess):
         self._watch = watch
 
     def callbacks(self) -> list[Callback]:
-        return [] if self._watch is None else [Progress(self._watch)]
+        self._timing = Timing(self)
+        return [self._timing, *([] if self._watch is None else [Progress(self._watch)])]
+
+    def notes(self) -> list[str]:
+        found, self._timing.notes = self._timing.notes, []
+        return found
 
     @contextmanager
     def others_alive(self) -> Iterator[None]:
