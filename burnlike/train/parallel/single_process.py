@@ -103,6 +103,10 @@ class SingleProcess:
         """What follows a training, beside what its program gives."""
         return []
 
+    def notes(self) -> list[str]:
+        """What is to be said of the processes, and was not said before."""
+        return []
+
     @contextmanager
     def others_alive(self) -> Iterator[None]:
         """Say it clearly where what is done within the `with` block fails because another process is gone."""
