@@ -186,6 +186,8 @@ class FitLoop:
             values: dict[str, float] = {}
             if is_over or learner.step % training.log_every_steps == 0:
                 self._log(self._train_line(lr, is_over))
+                for note in learner.parallel.notes():
+                    self._note(note)
             if is_over and valid is not None:
                 values = self._validate(valid)
                 learner.window.restart_clock()
