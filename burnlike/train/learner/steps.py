@@ -112,13 +112,18 @@ def _ranges(batch: Any) -> str:
 
 
 class LossWindow:
-    """Collects losses without waiting for the device that they are on, until their mean is asked for."""
+    """Collects losses without waiting for the device that they are on, until their mean is asked for.
+
+    Attributes:
+        rate: values per second of this process, when the window was closed last.
+    """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
         self._device = device
         self._means: list[Tensor] = []
         self._sizes: list[float] = []
         self.parts: dict[str, LossWindow] = {}
+        self.rate = 0.0
         self.restart_clock()
 
     def restart_clock(self) -> None:
@@ -145,10 +150,10 @@ class LossWindow:
     def close(self) -> tuple[float, float, float]:
         """The sums, and the values per second; the window is empty afterwards."""
         total, size = self.sums()
-        rate = self._timed_size / (time.perf_counter() - self._started_at)
+        self.rate = self._timed_size / (time.perf_counter() - self._started_at)
         self.clear()
         self.restart_clock()
-        return total, size, rate
+        return total, size, self.rate
 
     def clear(self) -> None:
         self._means, self._sizes, self.parts = [], [], {}
