@@ -37,9 +37,11 @@ test-slow: build .cache/families/.installed
 test-families: build .cache/families/.installed
 	$(python) -m pytest $(PARALLEL) -m families
 
-# Fifty kills of a run of two processes, and of one that reads a mixed and packed stream; some minutes.
+# Fifty kills of a run of two processes, twenty of one of two machines, which is replaced, and fifty of a run that reads
+# a mixed and packed stream; some minutes.
 test-kills: build
 	$(python) -m tests.train.distributed.kills 50
+	$(python) -m tests.train.distributed.machines 20
 	$(python) -m tests.data.streams.kills 50
 
 test-cuda: build

@@ -28,6 +28,12 @@ def started(
         )
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 def launched(
     arguments: list[str], logs: list[Path], folders: Sequence[Path | None] = ()
 ) -> list[subprocess.Popen[bytes]]:
@@ -38,9 +44,7 @@ def launched(
         logs: what each writes to.
         folders: in which each works; without, that of this process.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     count = str(len(logs))
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
     return [

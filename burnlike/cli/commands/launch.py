@@ -72,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     command = ["-m", "burnlike", "train", *([str(args.file)] if args.file else []), "--resume", str(run), *options]
     # torch is loaded only now, so that a wrong file is told at once
     from burnlike.train.job.agent import Agent, Machines
+    from burnlike.train.learner.stopping import Interrupted
 
     is_range = args.nproc.is_range or args.nnodes.is_range
     restarts = args.max_restarts
@@ -85,7 +86,11 @@ def run(args: argparse.Namespace) -> int:
         local_address=args.local_addr if machines else "localhost",
         options=args.rdzv_conf,
     )
-    Agent(command, run / LOGS_NAME, place).run(args.nproc, counts, restarts)
+    try:
+        Agent(command, run / LOGS_NAME, place).run(args.nproc, counts, restarts)
+    except Interrupted as stop:  # before there was a training to stop, or for the third time
+        say(f"stopped by {stop}")
+        return 128 + stop.signal
     end = read_log(run / LOG_NAME)
     if end.ending != STOPPED:
         return 0

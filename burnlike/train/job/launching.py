@@ -109,8 +109,9 @@ def run_of(resumed: str | None, place: str | None, root: Path, name: str, *, is_
     if is_shared:
         path = Path(resumed or place or "")
         path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()) and not any((path / it).exists() for it in (LOCK_NAME, LOGS_NAME)):
+        if any(path.iterdir()) and not (path / LOCK_NAME).exists():
             raise ArgumentError(f"--run-dir {path}: holds other files; choose a new directory for the run")
+        (path / LOCK_NAME).touch()  # rank 0 locks it
         return path
     if resumed is None and (begun := begun_run(place, root, name)):
         resumed = str(begun)
