@@ -1,7 +1,7 @@
 """The feed-forward parts of transformers: with and without a gate, and mixtures of several."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from ..joint_batch import JointLayer
 from ..layer import Layer, expect_shape
 from ..linear.configs import LinearConfig
 from .configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
+from .divided_experts import DividedExperts, outputs_of
 
 
 class PositionWiseFeedForward(KeepsType, Layer):
@@ -91,7 +92,8 @@ class MixtureOfExperts(KeepsType, JointLayer, Module):
 
     Eager code computes the chosen experts only. Which those are is in the data, so compiled and exported code,
     torch.func's transforms and the meta device compute all experts for all positions, with a weight of 0 for those that
-    were not chosen: the same numbers, for `n_experts / n_selected` times the work.
+    were not chosen: the same numbers, for `n_experts / n_selected` times the work. Where processes share the experts
+    (`distributed.expert`), only the chosen ones are computed.
 
     Torch: -.
     """
@@ -112,6 +114,11 @@ class MixtureOfExperts(KeepsType, JointLayer, Module):
         self.n_selected = config.n_selected
         self.normalized = config.normalized
 
+    @property
+    def _divided(self) -> DividedExperts | None:
+        """What the processes that share the experts exchange rows by; None where each has all."""
+        return self.__dict__.get(DividedExperts.NAME)
+
     @lift
     def forward(self, x: Tensor) -> Tensor:
         """`[..., d_model] -> [..., d_model]`. Raises ShapeError if the last dimension of x is not `d_model`."""
@@ -131,9 +138,13 @@ class MixtureOfExperts(KeepsType, JointLayer, Module):
         if self.normalized:
             weights = weights / weights.sum(-1, keepdim=True)
         fractions, means = self._means(torch.zeros_like(probabilities).scatter(-1, chosen, 1.0), probabilities)
-        balance = len(self.experts) * (fractions * means).sum()
+        balance = probabilities.shape[-1] * (fractions * means).sum()
         known = not (torch.compiler.is_compiling() or transforming() or x.is_meta)
-        mixed = (self._of_chosen if known else self._of_all)(flat, chosen, weights.to(x.dtype))
+        if self._divided is not None:
+            of_chosen: Any = torch.compiler.disable(self._of_chosen)  # what is sent where is in the data
+            mixed = of_chosen(flat, chosen, weights.to(x.dtype))
+        else:
+            mixed = (self._of_chosen if known else self._of_all)(flat, chosen, weights.to(x.dtype))
         return MixtureOutput(mixed.unflatten(0, x.shape[:-1]), balance)
 
     def _of_chosen(self, x: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -141,9 +152,12 @@ class MixtureOfExperts(KeepsType, JointLayer, Module):
         # of their weights. CUDA is waited for once, for the counts.
         expert_of = chosen.flatten()
         order = expert_of.argsort(stable=True)
-        counts = expert_of.bincount(minlength=len(self.experts)).tolist()
-        rows = x.index_select(0, order.div(self.n_selected, rounding_mode="floor")).split(counts)
-        outputs = torch.cat([expert(part) for expert, part in zip(self.experts, rows, strict=True)])
+        counts = expert_of.bincount(minlength=self.router.weight.shape[1])
+        rows = x.index_select(0, order.div(self.n_selected, rounding_mode="floor"))
+        divided = self._divided
+        outputs = (
+            outputs_of(self.experts, rows, counts) if divided is None else divided.outputs(self.experts, rows, counts)
+        )
         by_position = outputs.index_select(0, order.argsort()).unflatten(0, chosen.shape)
         return (by_position * weights[..., None]).sum(1).to(x.dtype)
 

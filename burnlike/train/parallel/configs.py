@@ -83,7 +83,8 @@ class DistributedConfig(Config):
         context: processes that a sequence is divided among.
         tensor: processes that each layer is divided among.
         pipeline: stages of the model, each with some of its layers.
-        expert: processes that the experts of a layer are divided among; they are some of `shard`.
+        expert: processes that the experts of a layer are divided among; they are some of `shard`,
+            of `ddp` of `replicate`.
         schedule: of a pipeline, as torch names it: `1F1B`, `GPipe`, `Interleaved1F1B` and so on.
         microbatches: parts of a batch, which go through the stages one after the other; None: twice as many as
             `pipeline`.
@@ -209,9 +210,10 @@ class DistributedConfig(Config):
             tensor=self.tensor,
             expert=self.expert,
         )
-        if found.shard % found.expert:
+        name, size = ("shard", found.shard) if found.shard > 1 else ("replicate", found.replicate)
+        if size % found.expert:
             raise ConfigError(
-                f"distributed.expert: expected a divisor of shard, which is {found.shard} here, got {found.expert}"
+                f"distributed.expert: expected a divisor of {name}, which is {size} here, got {found.expert}"
             )
         reshard = self.reshard_after_forward
         if not isinstance(reshard, bool | None) and (found.shard * found.context) % reshard:

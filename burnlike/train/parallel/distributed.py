@@ -28,21 +28,22 @@ from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
 from ...nn.divided_sequence import DividedSequence
 from ...nn.joint_batch import JointBatch, join
-from ..checkpoint.checkpointer import Checkpoint, Checkpointer
-from ..view.callback import Callback
 from ...optim.core.sharded import OtherStages, whole
 from ...record import Record
+from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..view.callback import Callback
 from .checkpoint_files import CheckpointFiles
 from .configs import DdpConfig, DistributedConfig, Fsdp2Config
 from .context import divide_sequences
 from .mesh import Mesh
 from .single_process import Pass, SingleProcess
 from .sizes import MeshSizes
+from .step_output import items_of
 from .timing import Timing
 from .watch import Progress, Watch
-from .step_output import items_of
 
 if TYPE_CHECKING:
+    from .experts import Experts
     from .pipeline import Pipeline
 
 _GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair closure", "NCCL", "imed out")
@@ -76,10 +77,11 @@ class SeveralProcesses(SingleProcess):
         self._watch: Watch | None = None
         self._reference = 0
         self._joint = JointBatch()
-        self.pipeline: Pipeline | None = None
-        self._is_last = True
         self._sequence: DividedSequence | None = None
         self.config = DistributedConfig()
+        self.pipeline: Pipeline | None = None
+        self._is_last = True
+        self.experts: Experts | None = None
 
     def take(self, config: DistributedConfig) -> None:
         """Stand where the sizes of the config say; a ConfigError where they do not fit the number of processes."""
@@ -123,6 +125,10 @@ class SeveralProcesses(SingleProcess):
             from .pipeline import Pipeline  # a second, which few jobs need
 
             self.pipeline = Pipeline(model, optimizer, self.config, self.mesh, self.device)
+        if self.mesh.expert is not None:
+            from .experts import Experts  # layers take time to import
+
+            self.experts = Experts(model, optimizer, self.mesh, self.device)
         join(model, self._joint)
         if self._sequence is not None:
             divide_sequences(model, self._sequence)
@@ -137,9 +143,6 @@ class SeveralProcesses(SingleProcess):
         with self._joint.part(counts), self._dividing():
             yield
 
-    def _dividing(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._sequence is None else self._sequence.step()
-
     def backward(self, step: Pass, batch: Any) -> Any:
         if self.pipeline is None:
             return super().backward(step, batch)
@@ -151,6 +154,9 @@ class SeveralProcesses(SingleProcess):
             return self.pipeline.measure(compute, batch)
         with self._dividing():
             return super().measure(compute, batch)
+
+    def _dividing(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._sequence is None else self._sequence.step()
 
     def watch(self, watch: Watch) -> None:
         """Let a process that hangs be found by its own words and those of others."""
@@ -181,7 +187,8 @@ class SeveralProcesses(SingleProcess):
 
     @property
     def other_stages(self) -> OtherStages | None:
-        return None if self.pipeline is None else self.pipeline.other_stages
+        parts = self.pipeline or self.experts
+        return None if parts is None else parts.other_stages
 
     @property
     def has_predictions(self) -> bool:
@@ -192,7 +199,8 @@ class SeveralProcesses(SingleProcess):
 
     def whole(self, record: Record) -> Record:
         record = replace(record, tensors={name: whole(it) for name, it in record.tensors.items()})
-        return record if self.pipeline is None else self.pipeline.whole(record)
+        parts = self.pipeline or self.experts
+        return record if parts is None else parts.whole(record)
 
     def share_buffers(self, model: nn.Module) -> None:
         for buffer in model.buffers():
@@ -289,8 +297,8 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
         except (RuntimeError, ValueError) as error:
             raise ArgumentError(f"the processes of the job can't find each other: {error}") from error
     kind = config.chosen
-    if config.tensor > 1 and isinstance(kind, DdpConfig):
-        kind = Fsdp2Config()  # on a mesh whose shards are whole: torch's DDP takes no divided parameters
+    if config.tensor * config.expert > 1 and isinstance(kind, DdpConfig):
+        kind = Fsdp2Config()  # on a mesh whose shards are whole: torch's DDP takes the same parameters everywhere
     parallel = kind.init(device, store)
     if isinstance(parallel, SeveralProcesses):
         parallel.take(config)

@@ -21,13 +21,17 @@ class Fsdp2(SeveralProcesses):
 
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Shard the model's blocks and the rest; its `train_step` and `valid_step` may be called as `forward`."""
-        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+        from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
         super().prepare(model, optimizer)
+        for experts in () if self.experts is None else self.experts.layers:
+            fully_shard(experts, mesh=self.mesh.same_experts, **_options(self.config, is_whole=False))
         for part in self._roots(model):
             blocks = part.blocks if isinstance(part, Stage) else blocks_of(part)
             for block in (it for it in blocks if any(True for _ in it.parameters())):
+                if isinstance(block, FSDPModule):  # experts, where they are the only blocks
+                    continue
                 fully_shard(block, mesh=self.mesh.fsdp, **_options(self.config, is_whole=False))
             fully_shard(part, mesh=self.mesh.fsdp, **_options(self.config, is_whole=part is model))
         if isinstance(optimizer, torch.optim.Optimizer):

@@ -19,6 +19,7 @@ class Mesh:
             Its `shard` has the processes of `shard` and of `context`, as parameters are divided among both.
         context: the processes that share a sequence, one dimension; None for one.
         expert: the processes that share the experts of a layer, one dimension; None for one.
+        same_experts: the processes with the same experts, which divide these as `fsdp` does the rest; or None.
         coordinates: the number of this process in each dimension of `sizes`.
         data_group: the processes with other items or another part of a sequence; None: all.
     """
@@ -38,8 +39,9 @@ class Mesh:
         place = (ranks == dist.get_rank()).nonzero()[0].tolist()
         self.coordinates: dict[str, int] = dict(zip(before, place, strict=True))
         self.context = None if sizes.context == 1 else _row(device, ranks.movedim(3, -1))
-        experts = ranks.reshape(sizes.pipeline, sizes.replicate, -1, sizes.expert, sizes.context, sizes.tensor)
-        self.expert = None if sizes.expert == 1 else _row(device, experts.movedim(3, -1))
+        self.expert = self.same_experts = None
+        if sizes.expert > 1:
+            self.expert, self.same_experts = _of_experts(device, ranks, sizes)
         self.data_group: Any = None  # torch says that a group may be an int
         if sizes.mean < sizes.world:
             groups = ranks.permute(0, 4, 1, 2, 3).reshape(-1, sizes.mean)
@@ -70,6 +72,15 @@ class Mesh:
         """The processes with the stages of the model; None for one."""
         return self._below("pipeline") if self.sizes.pipeline > 1 else None
 
+    def names_of_groups(self) -> dict[tuple[int, ...], str]:
+        """What the processes of this one's groups share, by their ranks."""
+        found = {tuple(range(self.sizes.world)): "all"}
+        if self.data_group is not None:
+            found[tuple(dist.get_process_group_ranks(self.data_group))] = "data"
+        meshes = [("context", self.context), ("expert", self.expert)]
+        meshes += [(name, self._below(name)) for name in self.root.mesh_dim_names or ()]
+        return found | {tuple(it.mesh.tolist()): name for name, it in meshes if it is not None}
+
     def group_of_stages(self, places: Sequence[int]) -> Any:
         """The processes of this one's pipeline with these places; None where it has none. All of the job make it."""
         ranks = torch.arange(self.sizes.world).view(self.sizes[:-1]).movedim(0, -1).reshape(-1, self.sizes.pipeline)
@@ -78,6 +89,18 @@ class Mesh:
 
     def _below(self, *names: str) -> DeviceMesh:
         return self.root if self.root.mesh_dim_names == names else self.root[names]
+
+
+def _of_experts(device: torch.device, ranks: Any, sizes: MeshSizes) -> tuple[DeviceMesh, DeviceMesh]:
+    """The processes that share experts, neighbours among those with items of their own; and those with the same."""
+    of_data = ranks.reshape(sizes.pipeline, -1, sizes.expert, sizes.context, sizes.tensor)
+    replicate = sizes.replicate if sizes.shard > 1 else sizes.replicate // sizes.expert
+    same = of_data.unflatten(1, (replicate, -1)).permute(0, 3, 5, 1, 2, 4).flatten(4)
+    expert = _row(device, of_data.movedim(2, -1))
+    if replicate == 1:
+        return expert, _row(device, same)
+    names = ("other", "replicate", "shard")
+    return expert, DeviceMesh(device.type, same.flatten(0, 2), mesh_dim_names=names)["replicate", "shard"]
 
 
 def _row(device: torch.device, ranks: Any) -> DeviceMesh:

@@ -5,7 +5,7 @@ batches, so only what a stage gives is sent. The gradient of a batch is that of 
 micro-batches, as it is over the batches of a step.
 """
 
-from collections import ChainMap, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ from .pipeline_ties import TiedGradients
 from .schedules import SCHEDULES, Schedule
 from .single_process import Pass
 from .step_output import StepOutput
+from .whole_record import joined_record
 
 _KEPT_SHAPES = 4
 """Shapes of batches whose buffers are kept."""
@@ -213,36 +214,8 @@ class Pipeline:
         return sent
 
     def whole(self, record: Record) -> Record:
-        """The record of the whole model, from the records of the stages, on the first process of the pipeline."""
-        rank, own = dist.get_rank(self._group), {name: (it.shape, it.dtype) for name, it in record.tensors.items()}
-        found: list[Any] = [None] * dist.get_world_size(self._group)
-        dist.all_gather_object(found, (own, record.values, record.ids, record.aliases, record.states), self._group)
-        tensors = dict(record.tensors) if rank == 0 else {}
-        known = {*found[0][0]}
-        for sender, (theirs, *_) in enumerate(found[1:], 1):
-            for name, (shape, dtype) in theirs.items():
-                if name in known:
-                    continue
-                known.add(name)
-                if rank == sender:
-                    dist.send(
-                        record.tensors[name].detach().contiguous().to(self._device), group=self._group, group_dst=0
-                    )
-                elif rank == 0:
-                    tensors[name] = torch.empty(shape, dtype=dtype, device=self._device)
-                    dist.recv(tensors[name], group=self._group, group_src=sender)
-        if rank:
-            return record
-        _, values, ids, aliases, states = ([it[place] for it in found] for place in range(5))
-        place = {name: number for number, name in enumerate(self._names)}
-        return Record(
-            tensors={name: tensors[name] for name in sorted(tensors, key=lambda it: place.get(it, len(place)))},
-            values=dict(ChainMap(*map(dict, values))),
-            ids=dict(ChainMap(*map(dict, ids))),
-            aliases={name: it for name, it in ChainMap(*map(dict, aliases)).items() if name not in tensors},
-            source=record.source,
-            states=frozenset().union(*states),
-        )
+        """The record of the whole model, on the first process of the pipeline."""
+        return joined_record(record, self._group, self._names, self._device)
 
     def _summed(self, values: Tensor) -> Tensor:
         total = values.to(self._device)

@@ -13,7 +13,8 @@ class MeshSizes(NamedTuple):
         shard: parts of each parameter, each of which reads items of its own.
         context: parts of each sequence.
         tensor: parts of each layer.
-        expert: parts of the experts of a layer, among the processes of `shard`; no factor of the product.
+        expert: parts of the experts of a layer, among the processes of `shard`, of `replicate` where
+            that is 1; no factor of the product.
     """
 
     pipeline: int = 1

@@ -55,6 +55,7 @@ FEATURES = torch.randn(21, 6, generator=_generator, dtype=torch.float64)
 CLASSES = torch.randint(3, (21,), generator=_generator)
 
 DECODER = DecoderLmConfig(vocab_size=32, max_sequence_length=8, d_model=16, n_layers=2, n_heads=4, d_ff=32, tied=False)
+EXPERTS = DECODER.replace(feed_forward=ExpertsPart(n_experts=4, n_selected=2))
 BATCH_NORM = MlpConfig(sizes=(6, 8, 8, 3), norm=BatchNormConfig(num_features=8))
 
 
@@ -109,8 +110,20 @@ ROWS: Mapping[str, Row] = {
     "ema": Row(learner={"ema": EmaConfig(decay=0.9)}, options={"accumulation_steps": 2}, items=21),
     "checkpointing": Row(options={"activation_checkpointing": True}),
     "resumed": Row(learner={"ema": EmaConfig(decay=0.9)}, items=21, stop=3),
-    "experts": Row(DECODER.replace(feed_forward=ExpertsPart(n_experts=4, n_selected=2))),
+    "experts": Row(EXPERTS),
 }
+EXPERT_ROWS: Mapping[str, Row] = {
+    "experts": Row(EXPERTS),
+    "experts, clip norm": Row(EXPERTS, clipping=ClipByGlobalNorm(threshold=0.05)),
+    "experts, torch": Row(
+        EXPERTS,
+        optimizer=lambda model, _: torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-3),
+        learner={"grad_clipping": ClipByGlobalNorm(threshold=0.05)},
+    ),
+    "experts, resumed": Row(EXPERTS, learner={"ema": EmaConfig(decay=0.9)}, items=21, stop=3),
+    "experts, checkpointing": Row(EXPERTS, options={"activation_checkpointing": True, "accumulation_steps": 2}),
+}
+"""Of meshes that divide experts, in place of the others."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +143,12 @@ class Column:
     def config(self) -> DistributedConfig:
         return DistributedConfig(**self.options)
 
+    @property
+    def rows(self) -> Mapping[str, Row]:
+        return EXPERT_ROWS if self.config.expert > 1 else ROWS
 
-_NO_SEQUENCE = {"batch norm": "expected"}
+
+_NO_SEQUENCE = {"batch norm": "distributed.context: the loss did not divide its sequences"}
 _NO_PARTS = dict.fromkeys(("batch norm", "experts"), "depends on the whole batch")
 
 COLUMNS: Mapping[str, Column] = {
@@ -145,6 +162,11 @@ COLUMNS: Mapping[str, Column] = {
     "ddp x context": Column({"strategy": "ddp", "context": 2}, processes=4, without=_NO_SEQUENCE),
     "fsdp2 x context": Column({"strategy": "fsdp2", "context": 2}, without=_NO_SEQUENCE),
     "hsdp x context": Column({"strategy": "fsdp2", "replicate": 2, "context": 2}, processes=4, without=_NO_SEQUENCE),
+    "expert": Column({"strategy": "fsdp2", "expert": 2}),
+    "fsdp2 x expert": Column({"strategy": "fsdp2", "expert": 2}, processes=4),
+    "ddp x expert": Column({"strategy": "ddp", "expert": 2}, processes=4),
+    "hsdp x expert": Column({"strategy": "fsdp2", "replicate": 2, "expert": 2}, processes=4),
+    "context x expert": Column({"strategy": "fsdp2", "context": 2, "expert": 2}, processes=4),
     "pipeline": Column({"strategy": "ddp", "pipeline": 2}, without=_NO_PARTS),
     "ddp x pipeline": Column(
         {"strategy": "ddp", "pipeline": 2, "schedule": "GPipe", "microbatches": 2}, processes=4, without=_NO_PARTS
@@ -157,7 +179,7 @@ COLUMNS: Mapping[str, Column] = {
 """To add a mesh, add a line."""
 
 CASES: Mapping[str, tuple[Row, Column]] = {
-    f"{column}, {row}": (ROWS[row], COLUMNS[column]) for column in COLUMNS for row in ROWS
+    f"{name}, {row}": (column.rows[row], column) for name, column in COLUMNS.items() for row in column.rows
 }
 
 Found = dict[str, Any]
@@ -239,7 +261,7 @@ def train(row: Row, config: DistributedConfig, directory: Path) -> Found:
 def run_one(name: str, folder: Path) -> Found:
     """What a single process finds for a row."""
     with tempfile.TemporaryDirectory(dir=folder) as directory:
-        return train(ROWS[name], DistributedConfig(), Path(directory) / "run")
+        return train({**ROWS, **EXPERT_ROWS}[name], DistributedConfig(), Path(directory) / "run")
 
 
 def main(folder: Path, names: Sequence[str]) -> None:

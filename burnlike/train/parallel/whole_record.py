@@ -1,0 +1,48 @@
+"""The record of a whole model, where processes have some of its parameters each."""
+
+from collections import ChainMap
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ...record import Record
+
+
+def joined_record(record: Record, group: Any, names: Sequence[str], device: torch.device) -> Record:
+    """The record of the whole model, from the records of its parts, on the first process of a group.
+
+    Args:
+        record: of the part that this process has; what several have is taken from the first.
+        group: of the processes that have all parts together; all call it.
+        names: of the tensors, in the order of the whole model.
+        device: that tensors are sent by.
+    """
+    rank, own = dist.get_rank(group), {name: (it.shape, it.dtype) for name, it in record.tensors.items()}
+    found: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, (own, record.values, record.ids, record.aliases, record.states), group)
+    tensors = dict(record.tensors) if rank == 0 else {}
+    known = {*found[0][0]}
+    for sender, (theirs, *_) in enumerate(found[1:], 1):
+        for name, (shape, dtype) in theirs.items():
+            if name in known:
+                continue
+            known.add(name)
+            if rank == sender:
+                dist.send(record.tensors[name].detach().contiguous().to(device), group=group, group_dst=0)
+            elif rank == 0:
+                tensors[name] = torch.empty(shape, dtype=dtype, device=device)
+                dist.recv(tensors[name], group=group, group_src=sender)
+    if rank:
+        return record
+    _, values, ids, aliases, states = ([it[place] for it in found] for place in range(5))
+    place = {name: number for number, name in enumerate(names)}
+    return Record(
+        tensors={name: tensors[name] for name in sorted(tensors, key=lambda it: place.get(it, len(place)))},
+        values=dict(ChainMap(*map(dict, values))),
+        ids=dict(ChainMap(*map(dict, ids))),
+        aliases={name: it for name, it in ChainMap(*map(dict, aliases)).items() if name not in tensors},
+        source=record.source,
+        states=frozenset().union(*states),
+    )
