@@ -17,14 +17,12 @@ from statistics import median_low
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._torch_compat.distributed import arrivals
-from ..runs.logs import MetricsLog
+from ..runs.logs import RANKS_NAME, MetricsLog
 from ..view.callback import Callback
 
 if TYPE_CHECKING:
     from .single_process import SingleProcess
 
-RANKS_NAME = "ranks.jsonl"
-"""The file of a run with a line for each look: what each process did since the one before."""
 _SHARE = 200
 _MOST_STEPS, _MOST_EXCHANGES = 20, 512
 """Of one look."""
@@ -67,7 +65,8 @@ class Timing(Callback):
         if self._parallel.is_main and learner.run is not None:
             self._log = MetricsLog(learner.run.path / RANKS_NAME)
             self._log.cut_back(learner.step)
-        self._parallel.gather(None)
+        with self._parallel.others_alive():
+            self._parallel.gather(None)
         self._synced_ns = time.time_ns()
         self._ends.clear()
 

@@ -86,6 +86,8 @@ def read_log(path: Path) -> LogSummary:
 
 
 RESULTS_NAME = "results.json"
+RANKS_NAME = "ranks.jsonl"
+"""What each of several processes did, a line for each time that they were compared."""
 
 
 class MetricsLog:

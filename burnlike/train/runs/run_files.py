@@ -4,6 +4,7 @@ import fcntl
 import json
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from ..._regular_file import open_regular, read_regular
 from ...config.document import parse_plain
 from ...errors import ConfigError, RunDirError
 from .environment import ENVIRONMENT_NAME
-from .logs import DONE, FAILED, LOG_NAME, RESULTS_NAME, STOPPED, MetricLines, read_log, read_metrics
+from .logs import DONE, FAILED, LOG_NAME, RANKS_NAME, RESULTS_NAME, STOPPED, MetricLines, read_log, read_metrics
 from .run_dir import CONFIG_NAME, LOCK_NAME
 
 RUNNING = "running"
@@ -43,6 +44,7 @@ class RunFiles(NamedTuple):
         said: what the task said of the model at the end.
         evaluations: those of `burnlike evaluate`, the first first.
         problems: what could not be read.
+        ranks: of several processes, what each did, a line for each look.
     """
 
     path: Path
@@ -59,6 +61,7 @@ class RunFiles(NamedTuple):
     checkpoints: list[SavedCheckpoint]
     evaluations: list[dict[str, Any]]
     problems: list[str]
+    ranks: Sequence[dict[str, Any]] = ()
 
     @property
     def steps(self) -> int:
@@ -117,7 +120,28 @@ def read_run(path: Path) -> RunFiles:
         checkpoints=_checkpoints(path / "checkpoints"),
         evaluations=_evaluations(path / EVALUATIONS, problems),
         problems=problems,
+        ranks=_ranks(path / RANKS_NAME),
     )
+
+
+def _ranks(path: Path) -> list[dict[str, Any]]:
+    """The lines about each process that can be used: lists, of numbers but for the names of hosts."""
+    try:
+        rows = read_regular(path, _MOST_BYTES, path.parent).splitlines()
+    except OSError:
+        return []
+    found = []
+    for row in rows:
+        with suppress(ValueError, RecursionError):
+            line = json.loads(row)
+            if isinstance(line, dict):
+                found.append({name: it for name, it in line.items() if isinstance(it, list) and _are_usable(name, it)})
+    return [line for line in found if line]
+
+
+def _are_usable(name: str, values: list[Any]) -> bool:
+    kinds = (str,) if name == "host" else (int, float, type(None))
+    return all(isinstance(it, kinds) for it in values)
 
 
 def flattened(value: Any, path: str = "") -> dict[str, Any]:

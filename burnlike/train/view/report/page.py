@@ -4,7 +4,9 @@ import base64
 import hashlib
 import json
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from ..formats import RATE, format_bytes, format_elapsed, format_value, is_quali
 from ..summary import LearnerSummary, MetricSummary
 from .chart import COLORS, Axis, Html, Names, chart, chart_data, grid, split_name, tag
 from .curves import curves_of
+from .processes import Work, processes
 
 _LONGEST_TEXT = 50_000
 _MOST_IMAGES, _LARGEST_IMAGE = 24, 4_000_000
@@ -206,8 +209,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}\n... ({len(text):,} characters)"
 
 
-def report_page(runs: list[RunFiles]) -> str:
-    """A page about one run, or about several beside one another.
+def report_page(runs: list[RunFiles], works: Sequence[Work | None] = ()) -> str:
+    """A page about one run, or about several beside one another; `works` say what each computes for one value.
 
     It loads nothing, and its policy lets a browser run no script but its own: text of a run can't become one.
     """
@@ -222,6 +225,7 @@ def report_page(runs: list[RunFiles]) -> str:
         tiles(summaries[0]) if is_single else comparison(runs, names, summaries),
         section("Curves", charts, id_="curves"),
         *_per_run("Values", runs, names, [[*filter(None, [values(*it)])] for it in zip(runs, summaries, strict=True)]),
+        *_per_run("Processes", runs, names, [processes(*it) for it in zip_longest(runs, works)]),
         *_per_run("Evaluations", runs, names, [[*filter(None, [evaluations(run)])] for run in runs]),
         *_per_run("Samples", runs, names, [samples(run) for run in runs]),
         section("Config", *configs(runs, names), id_="config"),
