@@ -17,6 +17,7 @@ from ..errors import ConfigError, nearest
 from ..module import Module
 from ..module.torch_objects.wrappers import base_tensor, own_class, unwrap
 from ..nn.embedding.embedding import Embedding
+from .own_draws import OwnDraws
 from .parallel_style import Stretch, Style
 from .parallel_words import HEADS, known_words
 from .tensor_parallel import (
@@ -201,7 +202,7 @@ class _Several(ParallelStyle):
 def _styles(model: nn.Module, plan: Plan) -> dict[str, ParallelStyle]:
     stretches = _stretches(model, plan)
     inside = [path for path, it in plan.items() if "divided" in it]
-    divided: dict[int, Any] = {}
+    divided, draws = dict[int, Any](), OwnDraws()
     found: dict[str, ParallelStyle] = {}
     for path, words in plan.items():
         styles: list[Style] = []
@@ -210,7 +211,7 @@ def _styles(model: nn.Module, plan: Plan) -> dict[str, ParallelStyle]:
             if make is None:
                 continue
             style = make()
-            style.path, style.divided = path, divided
+            style.path, style.divided, style.draws = path, divided, draws
             style.stretch = stretches.get(path, style.stretch)
             if isinstance(style, ColwiseParallel):
                 style.copies = not any(_is_in(path, it) for it in inside)

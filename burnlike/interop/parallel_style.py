@@ -13,6 +13,7 @@ from ..module.torch_objects.quantized import is_quantized
 from ..module.torch_objects.wrappers import base_tensor, own_class, parametrizations_of
 from ..nn.linear.linear import Linear
 from ..ops._divided import copied
+from .own_draws import OwnDraws
 
 _ABSENT = object()
 
@@ -29,6 +30,7 @@ class Style(ParallelStyle):
     Attributes:
         path: of the module, for messages.
         stretch: the stretch of layers that the module is in.
+        draws: which numbers are drawn, in all of the model.
         divided: by the id of a whole parameter, it and the divided one, which all modules that have it get.
         copies: whether gradients of inputs are summed here; a module around it may do that for several.
         may_stay_whole: whether the module is left alone where its tokens or classes don't divide: nobody sees it.
@@ -40,7 +42,7 @@ class Style(ParallelStyle):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stretch = Stretch()
+        self.stretch, self.draws = Stretch(), OwnDraws()
         self.divided: dict[int, tuple[nn.Parameter, nn.Parameter]] = {}
         self._fields: list[tuple[nn.Module, str, bool]] = []
         self._shown: list[tuple[nn.Module, str, Any]] = []

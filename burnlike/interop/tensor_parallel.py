@@ -13,7 +13,7 @@ from ..errors import TableIndexError
 from ..module.torch_objects.wrappers import parametrizations_of
 from ..ops import linear
 from ..ops._divided import copied, gathered, logits_of_parts, own_part, summed
-from .own_draws import OwnDraws, draws_in_training
+from .own_draws import draws_in_training
 from .parallel_style import Style, output_dim
 
 
@@ -33,14 +33,22 @@ class ColwiseParallel(Style):
         output = output_dim(self, module)
         self.divide_weight(module, output, output)
         self.divide(module, "bias", 0)
+        self._has_dropout, self._is_common = draws_in_training(module), False  # of an adapter
 
     def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+        self._is_common = self._has_dropout and module.training and self.draws.begin_common(inputs)
         return (self._whole(inputs[0]), *inputs[1:]) if self.copies else inputs, named
 
     def _whole(self, x: Tensor) -> Tensor:
         if self.stretch.is_divided:
             return gathered(x, self.mesh, 1, summed_gradients=True)
         return copied(x, self.mesh)
+
+    def _leave(self, module: nn.Module, inputs: Any, output: Any) -> Any:
+        if self._is_common:
+            self._is_common = False
+            self.draws.end_common()
+        return super()._leave(module, inputs, output)
 
     def leave(self, module: Any, output: Any) -> Any:
         if self.is_head:
@@ -134,16 +142,18 @@ class DrawsItsOwn(Style):
     """A module whose inner values are divided: what it drops is drawn by each process."""
 
     def prepare(self, module: nn.Module) -> None:
-        self._draws = OwnDraws(self.mesh) if draws_in_training(module) else None
+        self._has_dropout, self._has_begun = draws_in_training(module), False
 
     def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
-        if self._draws is not None and module.training:
-            self._draws.begin((*inputs, *named.values()))
+        self._has_begun = self._has_dropout and module.training
+        if self._has_begun:
+            self.draws.begin((*inputs, *named.values()), self.mesh.get_local_rank())
         return inputs, named
 
     def _leave(self, module: nn.Module, inputs: Any, output: Any) -> Any:
-        if self._draws is not None:
-            self._draws.end()
+        if self._has_begun:
+            self._has_begun = False
+            self.draws.end()
         return super()._leave(module, inputs, output)
 
 

@@ -6,7 +6,7 @@ tensors.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import local
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -196,16 +196,22 @@ def _kept(mesh: "DeviceMesh", rule: Parts, arguments: tuple[Any, ...]) -> list[A
     return kept
 
 
-def parts_to_write(values: Any) -> Any:
-    """This process's parts of tensors that an op writes to one by one; lists and tuples of them, too.
+def parts_alike(op: str, **lists: Sequence[Any]) -> tuple[list[Tensor], ...]:
+    """This process's parts of the tensors of several lists, for an op that goes element by element.
 
-    Raises ArgumentError for one of which processes have summands.
+    Raises ArgumentError where those at one place of the lists are divided in different ways, or are summands.
     """
-    kind = distributed_type()
-    if isinstance(values, list | tuple):
-        return [parts_to_write(it) for it in values]
-    if kind is None or not isinstance(values, kind):
-        return values
-    if any(it.is_partial() for it in values.placements):
-        raise ArgumentError("expected a tensor of which each process has a part, got summands; redistribute it first")
-    return values.to_local()
+    names = [*lists]
+    for index, alike in enumerate(zip(*lists.values(), strict=True)):
+        ways = [getattr(it, "placements", None) for it in alike]
+        for name, way in zip(names, ways, strict=True):
+            if way != ways[0] or (way is not None and any(it.is_partial() for it in way)):
+                raise ArgumentError(
+                    f"{op}: expected {name}[{index}] to be divided among processes as {names[0]}[{index}] is,"
+                    f" {_said(ways[0])}, without summands, got {_said(way)}; redistribute it first"
+                )
+    return tuple([it.to_local() if are_divided(it) else it for it in values] for values in lists.values())
+
+
+def _said(placements: Any) -> str:
+    return "whole" if placements is None else ", ".join(map(str, placements))

@@ -8,7 +8,9 @@ from typing import Any, ParamSpec
 import torch
 from torch import Tensor
 
+from ..errors import ArgumentError
 from ._arguments import DEVICES, check_memory, note_written, refuse_tracked
+from ._divided import are_divided, parts_alike
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 from ._random import random_bits, round_stochastically, uniform
 from ._step_lists import Step, StepOptions, check_lists, spread
@@ -32,6 +34,8 @@ def step_op(define: Callable[P, Step]) -> Callable[P, None]:
     @wraps(define)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         step = define(*args, **kwargs)
+        if are_divided(*step.params, *step.grads):
+            step = _of_parts(name, step)
         if torch.is_grad_enabled():
             refuse_tracked(name, step.written())
         device_type = step.params[0].device.type if step.params else "cpu"
@@ -82,6 +86,19 @@ def native_arguments(step: Step) -> tuple[Any, ...]:
         *(options.grad_scale, options.factors, options.clip_value, options.skip, options.skipped),
         *(list(options.copies), options.zero_grads, options.seed),
     )
+
+
+def _of_parts(op: str, step: Step) -> Step:
+    """The step of this process's parts, of DTensors that are divided alike."""
+    used = [it for it in step.states if not it.is_left_out]
+    if step.options.copies or any(it.scales or len(it.tensors) != len(step.params) for it in used):
+        raise ArgumentError(
+            f"{op}: expected plain tensors beside copies, and states in 8 bits or joined ones, got DTensors"
+        )
+    lists = {"params": step.params, "grads": step.grads, **{it.key: it.tensors for it in used}}
+    params, grads, *moments = parts_alike(op, **lists)
+    own = {it.key: it._replace(tensors=parts) for it, parts in zip(used, moments, strict=True)}
+    return step._replace(params=params, grads=grads, states=tuple(own.get(it.key, it) for it in step.states))
 
 
 @torch.no_grad()

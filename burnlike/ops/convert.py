@@ -20,6 +20,7 @@ from ._arguments import (
     note_written,
     refuse_tracked,
 )
+from ._divided import are_divided, parts_alike
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 
 _convert = op("convert_")
@@ -41,6 +42,8 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
         ArgumentError: lists of different lengths, or a target that is not contiguous.
         AutodiffError: a target requires grad, and gradients are on: call it under `torch.no_grad()`.
     """
+    if are_divided(*targets, *sources):  # `lost` is then of this process's parts
+        targets, sources = parts_alike("convert_", targets=targets, sources=sources)
     if torch.is_grad_enabled():
         refuse_tracked("convert_", targets)
     device_type = lost.device.type

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..errors import ArgumentError
 from ._arguments import DEVICES, check_memory, check_tensor, note_written, refuse_tracked
+from ._divided import are_divided, whole
 from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 
 _gradient_squares = op("gradient_squares_")
@@ -26,6 +27,8 @@ def gradient_squares_(grads: Sequence[Tensor], squares: Tensor) -> None:
         ArgumentError: squares is not contiguous.
         AutodiffError: squares requires grad, and gradients are on: call it under `torch.no_grad()`.
     """
+    if are_divided(*grads):
+        grads = [whole(it) for it in grads]
     if torch.is_grad_enabled():
         refuse_tracked("gradient_squares_", [squares])
     device_type = squares.device.type

@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Sha
 from torch.nn import functional
 
 from burnlike import models, nn as layers, ops
-from burnlike.errors import ConfigError, TableIndexError, TargetError
+from burnlike.errors import ArgumentError, ConfigError, TableIndexError, TargetError
 from burnlike.interop import fuse, parallelize
 from burnlike.models.decoder_lm.configs import ExpertsPart, LearnedPositions, PlainPart
 from burnlike.module import LoraConfig, apply_lora, seed_param_ids
@@ -299,16 +299,54 @@ def dropout() -> float:
     states = [torch.empty_like(state) for _ in range(2)]
     dist.all_gather(states, state)
     assert torch.equal(*states)
-    inner = two.get_submodule("blocks.0.attention")
     kept: list[Tensor] = []
-    inner.register_forward_hook(lambda *_: kept.append(torch.rand(4)))
-    two.get_submodule("blocks.0.attention.query").register_forward_hook(lambda *_: kept.append(torch.rand(4)))
+    attention = two.get_submodule("blocks.0.attention")
+    attention.get_submodule("output").register_forward_hook(lambda *_: kept.append(torch.rand(4)))
+    attention.get_submodule("query").register_forward_hook(lambda *_: kept.append(torch.rand(4)))
+    two.get_submodule("blocks.0.norm_attention").register_forward_hook(lambda *_: kept.append(torch.rand(4)))
     two(_tokens(3, 7))
-    for it, is_common in zip(kept, (False, True), strict=True):
+    for it, is_common in zip(kept, (True, False, False), strict=True):
         draws = [torch.empty_like(it) for _ in range(2)]
         dist.all_gather(draws, it)
         assert torch.equal(*draws) == is_common
     return float((both[0] - both[1]).abs().max())
+
+
+def dropout_of_adapters() -> float:
+    """Of its input, which both processes have, an adapter of a column-wise layer drops the same in both."""
+    torch.manual_seed(4)
+    config = models.LoRAConfig(of=models.DecoderLmConfig(**LM, dropout=0.5), rank=2, dropout=0.5)
+    two = parallelize(config.init().double(), mesh())
+    kept: list[Tensor] = []
+    lora = two.get_submodule("blocks.0.attention.query.parametrizations.weight.0")
+    compute = lora.linear
+    object.__setattr__(
+        lora, "linear", lambda *given, **named: (kept.append(torch.rand(4)), compute(*given, **named))[1]
+    )
+    two(_tokens(3, 7))
+    draws = [torch.empty_like(kept[0]) for _ in range(2)]
+    dist.all_gather(draws, kept[0])
+    return float((draws[0] - draws[1]).abs().max())
+
+
+def steps() -> float:
+    """Ops that write into lists of tensors compute on parts that are divided alike, and refuse others."""
+    values, grads, squares = _random(4, 6), _random(4, 6) * 2, torch.zeros(1, dtype=torch.float64)
+    ops.gradient_squares_([distribute_tensor(grads, mesh(), [Shard(1)])], squares)
+    error = float((squares[0] - grads.square().sum()).abs())
+    target = distribute_tensor(torch.zeros(4, 6), mesh(), [Shard(0)])
+    lost = torch.zeros(1, dtype=torch.int32)
+    ops.convert_([target], [distribute_tensor(values, mesh(), [Shard(0)])], lost)
+    error = max(error, float((whole(target) - values.float()).abs().max()))
+    with pytest.raises(ArgumentError, match=r"convert_: expected sources\[0\] to be divided"):
+        ops.convert_([target], [distribute_tensor(values, mesh(), [Shard(1)])], lost)
+    one, moments = values.clone(), [torch.zeros(4, 6, dtype=torch.float64) for _ in range(2)]
+    two = distribute_tensor(values, mesh(), [Shard(1)])
+    divided = [distribute_tensor(it, mesh(), [Shard(1)]) for it in moments]
+    for params, its, own in (([one], grads, moments), ([two], distribute_tensor(grads, mesh(), [Shard(1)]), divided)):
+        with torch.no_grad():
+            ops.adamw_step_(params, [its], [own[0]], [own[1]], times=[1], lr=0.1)
+    return max(error, float((whole(two) - one).abs().max()))
 
 
 class Own(nn.Module):
@@ -359,6 +397,8 @@ CHECKS: Mapping[str, Callable[[], float]] = {
     "losses": losses,
     "no gathered logits": no_gathered_logits,
     "dropout": dropout,
+    "dropout of adapters": dropout_of_adapters,
+    "ops that write": steps,
     "said by a dict": said_by_a_dict,
     "refused": refused,
 }
