@@ -21,6 +21,7 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
             ("ddp", "expert"),
             ("replicate", "expert"),
             ("context", "expert"),
+            ("context", "tensor"),
         ],
     )
 )

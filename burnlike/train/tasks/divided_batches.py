@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat.fake_tensors import is_fake
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
 from ...nn.divided_sequence import DividedSequence, sequence_of
+from ...optim.core.sharded import whole as gathered
 
 _LONGEST = 256
 """Of how many tokens of a sequence the proof is."""
@@ -56,7 +58,7 @@ def own_parts_of(model: nn.Module, inputs: Any, targets: Tensor, logits: Callabl
     if sequence is None:
         return inputs, targets
     named = inputs if isinstance(inputs, Mapping) else {"input_ids": inputs}
-    if not sequence.is_proven:
+    if not (sequence.is_proven or is_fake(targets)):
         _expect_same(model, sequence, named, logits)
     return _own(model, sequence, named), sequence.own(targets, NO_TARGET)
 
@@ -102,8 +104,8 @@ def _expect_same(
     try:
         device = some["input_ids"].device
         with torch.random.fork_rng(devices=[]), torch.autocast(device.type, enabled=False):
-            whole = logits(some)
-            found = logits(_own(model, sequence, some))
+            whole = gathered(logits(some))
+            found = gathered(logits(_own(model, sequence, some)))
         counts = sequence.places < whole.shape[1]
         if sequence.hidden is not None:  # what padding gives does not matter
             counts = counts & ~sequence.hidden[0, sequence.places]

@@ -35,6 +35,7 @@ from burnlike.train import (
     ClassificationConfig,
     DistributedConfig,
     EmaConfig,
+    Float8Config,
     Interrupted,
     Interrupter,
     LanguageModelConfig,
@@ -110,6 +111,8 @@ ROWS: Mapping[str, Row] = {
     "ema": Row(learner={"ema": EmaConfig(decay=0.9)}, options={"accumulation_steps": 2}, items=21),
     "checkpointing": Row(options={"activation_checkpointing": True}),
     "resumed": Row(learner={"ema": EmaConfig(decay=0.9)}, items=21, stop=3),
+    # Scales are of what a process has, so that it rounds otherwise.
+    "float8": Row(options={"float8": Float8Config(emulate=True)}, dtype=torch.float32, tolerance=1e-1),
     "experts": Row(EXPERTS),
 }
 EXPERT_ROWS: Mapping[str, Row] = {
@@ -162,6 +165,7 @@ COLUMNS: Mapping[str, Column] = {
     "ddp x context": Column({"strategy": "ddp", "context": 2}, processes=4, without=_NO_SEQUENCE),
     "fsdp2 x context": Column({"strategy": "fsdp2", "context": 2}, without=_NO_SEQUENCE),
     "hsdp x context": Column({"strategy": "fsdp2", "replicate": 2, "context": 2}, processes=4, without=_NO_SEQUENCE),
+    "context x tensor": Column({"strategy": "fsdp2", "context": 2, "tensor": 2}, processes=4, without=_NO_SEQUENCE),
     "expert": Column({"strategy": "fsdp2", "expert": 2}),
     "fsdp2 x expert": Column({"strategy": "fsdp2", "expert": 2}, processes=4),
     "ddp x expert": Column({"strategy": "ddp", "expert": 2}, processes=4),
