@@ -6,9 +6,17 @@ no public module. Without them, models can't be cut into stages of a pipeline.
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 
-__all__ = ["fake_of", "is_fake", "new_mode"]
+__all__ = ["NEEDS_VALUES", "fake_of", "is_fake", "is_plain", "new_mode"]
+
+NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
+"""What an operation raises that would need the values of fake tensors. Without the names, nothing is forecast."""
 
 
 def new_mode() -> FakeTensorMode:
@@ -25,3 +33,16 @@ def fake_of(tensor: Tensor, mode: FakeTensorMode) -> Tensor:
 
 def is_fake(value: object) -> bool:
     return isinstance(value, FakeTensor)
+
+
+def is_plain(kind: type) -> bool:
+    """Whether a class of tensors is no wrapper around others, as DTensor is."""
+    return kind in (Tensor, torch.nn.Parameter, FakeTensor)
+
+
+def forget(mode: FakeTensorMode) -> None:
+    """Drop the weak references that a mode keeps to its tensors, with which `module.to(dtype)` refuses to replace them.
+
+    Without it, a module that converts its parameters while it is built without values is built with them.
+    """
+    mode.fake_tensor_converter.meta_converter.tensor_memo.clear()

@@ -1,13 +1,16 @@
-"""`burnlike forecast FILE|CONFIG`: the disk, host and device memory that a record or a model will take."""
+"""`burnlike forecast FILE|CONFIG`: the disk, host and device memory that a record, a model or a training will take."""
 
 import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..._lazy import resolve
+from ...config import registry
 from ...config.shipped import config_file
+from ...errors import ArgumentError
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, Format, format_of_path
 from .. import record_options as options
-from ..config_options import read_model
+from ..config_options import TRAIN_CONFIG, add_repeated, add_set_option, read_model
 from ..tables import amount, printable, say, say_json
 
 if TYPE_CHECKING:
@@ -22,7 +25,8 @@ _CONFIGS = (".yaml", ".yml")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Say how many bytes a record takes on disk, in the host's memory while it is saved and loaded, and on a GPU;"
-        " from a file's header or a model's config alone."
+        " from a file's header or a model's config alone. With --world-size: what a step of a training takes of each of"
+        " so many processes, and what they exchange, on some meshes; without any of these processes."
     )
     text = "a record of any format; or a YAML config of a run or a model, or a shipped one"
     parser.add_argument("file", type=config_file, metavar="FILE|CONFIG", help=text)
@@ -33,9 +37,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options.add_precision_options(parser)
     options.add_layout_options(parser)
+    parser.add_argument("--world-size", type=int, metavar="N", help="forecast a training of N processes")
+    text = (
+        "a mesh of --world-size, such as tensor=2,shard=-1; may be repeated; default: the config's and the usual ones"
+    )
+    add_repeated(parser, "--mesh", "meshes", "NAME=SIZE,...", text)
+    text = "the memory of a device, such as 80GB: say on which meshes of --world-size a training fits"
+    parser.add_argument("--memory", metavar="SIZE", help=text)
+    add_set_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.world_size is not None:
+        return _of_training(args)
+    for name in ("meshes", "memory", "overrides"):
+        if getattr(args, name):
+            option = {"meshes": "--mesh", "overrides": "--set"}.get(name, f"--{name}")
+            raise ArgumentError(
+                f"{option} is of a training's forecast; give --world-size, the number of processes, too"
+            )
     chosen = None if args.format is None else format_of_path(options.extension_named(args.format))
     is_config = args.file.endswith(_CONFIGS)
     subject: Any = _of_config(args, chosen) if is_config else _of_file(args, chosen)
@@ -64,6 +84,25 @@ def _of_config(
     if (layout := options.layout_of(args, options.model_of(args))) is not None:
         record = replace(record, layout=layout)
     return record, chosen or format_of_path(DEFAULT_EXTENSION), module, model.optimizer
+
+
+def _of_training(args: argparse.Namespace) -> int:
+    if args.world_size < 1:
+        raise ArgumentError(f"--world-size: expected a number of processes, got {args.world_size}")
+    memory = None if args.memory is None else options.byte_size("--memory", args.memory)
+    registry.import_modules(args.imports)
+    training = resolve(TRAIN_CONFIG).load(args.file, args.overrides)
+    from ...train.job.forecast_meshes import forecast_meshes, parse_mesh
+    from ...train.job.forecast_table import as_values, table_of
+
+    meshes = [parse_mesh(it) for it in args.meshes]
+    found = list(forecast_meshes(training, args.world_size, meshes))
+    if args.json:
+        head = {"source": args.file, "world_size": args.world_size, "memory": memory}
+        say_json(head | {"meshes": as_values(found, memory)})
+    else:
+        say("\n".join([f"{printable(args.file)}, {args.world_size} processes:", *table_of(found, memory)]))
+    return 0 if any(it.step is not None for it in found) else 2
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat.fake_tensors import is_fake
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
@@ -122,7 +123,7 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any]) -> bool:
         ConfigError: they see each other, or have other positions; the message names the model.
     """
     tokens: Tensor = batch["input_ids"][0]
-    if tokens.is_meta:
+    if tokens.is_meta or is_fake(tokens):
         return False
     size = min(_LONGEST, max(_SHORTEST, len(tokens) // 3))
     tokens = tokens.repeat(-(-3 * size // len(tokens)))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..._torch_compat.fake_tensors import is_fake
 from ...data.configs import NO_TARGET
 from ...data.orders import targets_of
 from ...data.sources.splits import classes_of
@@ -49,7 +50,7 @@ class Weighing(NamedTuple):
             rows = (-torch.expm1(-plain)).clamp(min=_LEAST) ** self.focal_gamma * plain
             shares = self._shares(targets, weights, rows.dtype)
             loss = (rows * shares).sum() / shares.sum()
-        if targets.is_meta:
+        if targets.is_meta or is_fake(targets):
             return loss, targets.numel()
         shares = self._shares(targets, weights, torch.float64)
         total = float(shares.sum())

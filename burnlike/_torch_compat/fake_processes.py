@@ -1,0 +1,107 @@
+"""A process group of any size in one process, whose exchanges do nothing: torch's backend "fake", for forecasts.
+
+torch's own tests and torchtitan have it from no public module. Without it, a forecast of several processes raises an
+ImportError.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["fake_processes", "group_of", "resizes_seen"]
+
+
+@contextmanager
+def fake_processes(world_size: int, rank: int) -> Iterator[None]:
+    """This process is number `rank` of `world_size` within the `with` block; it must not be in a process group.
+
+    Plain values that other processes would send are those of this one.
+    """
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    def gathered(found: list[Any], value: Any, *_: Any, **__: Any) -> None:
+        found[:] = [value] * len(found)
+
+    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
+    try:
+        with (
+            patch.object(dist, "broadcast_object_list", lambda *_, **__: None),
+            patch.object(dist, "all_gather_object", gathered),
+            patch.object(nn.parallel, "DistributedDataParallel", _Replicated),
+        ):
+            yield
+    finally:
+        dist.destroy_process_group()
+
+
+class _Replicated(nn.Module):
+    """In place of DistributedDataParallel, which looks at memory that fake tensors don't have: its buckets, that is."""
+
+    def __init__(self, module: nn.Module, process_group: Any) -> None:
+        import torch.distributed as dist
+
+        super().__init__()
+        self.module, self._group, self._is_synced = module, process_group, True
+        trained = [it for it in module.parameters() if it.requires_grad][::-1]
+        compute: Any = dist._compute_bucket_assignment_by_size
+        groups, _ = compute(trained, [dist._DEFAULT_FIRST_BUCKET_BYTES, 25 << 20], [False] * len(trained))
+        for places in groups:
+            some = [trained[it] for it in places]
+            bucket = torch.cat([it.detach().flatten() for it in some])
+            arrived: list[int] = []
+            for parameter in some:
+                parameter.register_post_accumulate_grad_hook(partial(self._arrived, bucket, arrived, len(some)))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        self._is_synced = False
+        try:
+            yield
+        finally:
+            self._is_synced = True
+
+    def _arrived(self, bucket: Tensor, arrived: list[int], wanted: int, parameter: Tensor) -> None:
+        import torch.distributed as dist
+
+        if self._is_synced:
+            arrived.append(id(parameter))
+            if len(arrived) == wanted:
+                arrived.clear()
+                dist.all_reduce(bucket, group=self._group)
+
+
+def group_of(args: Sequence[Any]) -> Any:
+    """The process group among the arguments of an operator that exchanges tensors; None where it has none."""
+    from torch.distributed import ProcessGroup
+    from torch.distributed.distributed_c10d import _resolve_process_group
+
+    resolve: Any = _resolve_process_group
+    for value in reversed(args):
+        if isinstance(value, torch.ScriptObject) and "ProcessGroup" in str(value._type()):
+            return ProcessGroup.unbox(value)
+        if isinstance(value, str):  # the last one; that of an operation, such as "sum", is before it
+            return resolve(value)
+    return None
+
+
+@contextmanager
+def resizes_seen(seen: Callable[[Any], None]) -> Iterator[None]:
+    """Call `seen(storage)` after each change of a storage's size, by which FSDP2 frees memory: no operator says it."""
+    resize = torch.UntypedStorage.resize_
+
+    def resized(storage: Any, size: int) -> Any:
+        found = resize(storage, size)
+        seen(storage)
+        return found
+
+    with patch.object(torch.UntypedStorage, "resize_", resized):
+        yield

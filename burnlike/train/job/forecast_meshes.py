@@ -1,0 +1,123 @@
+"""What a training takes of each process, on meshes of some processes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...config import StrategyConfig
+from ...config.registry import lookup
+from ...errors import BurnlikeError, ConfigError, nearest
+from ..parallel.configs import DistributedConfig
+from ..parallel.sizes import MeshSizes
+from .configs import TrainConfig
+from .forecast_batch import ForecastBatch
+from .forecast_step import StepForecast, forecast_step
+
+SIZES = ("replicate", "shard", "context", "tensor", "pipeline", "expert")
+_DEFAULT = DistributedConfig()
+_OF_A_MACHINE = 8
+"""Devices of a usual machine, within which layers are divided."""
+
+
+class MeshForecast(NamedTuple):
+    """What a training takes on a mesh.
+
+    Attributes:
+        mesh: strategy and sizes, as `--mesh` takes them.
+        step: of the process that takes most; None if it can't be trained so.
+        problem: why it can't.
+    """
+
+    mesh: str
+    step: StepForecast | None
+    problem: str = ""
+
+
+def forecast_meshes(
+    config: TrainConfig, world_size: int, meshes: Sequence[Mapping[str, Any]] = ()
+) -> Iterator[MeshForecast]:
+    """The forecast of each mesh, one after the other.
+
+    Args:
+        meshes: `strategy` and sizes of `DistributedConfig`, in place of those of the config. None: that of the config,
+            if it is one of several processes, and the usual ones.
+
+    Raises:
+        ConfigError: neither the data nor its config says what a batch looks like, or the model can't be built.
+    """
+    data = ForecastBatch(config)
+    data.of(1)
+    for mesh in meshes or usual_meshes(config.distributed, world_size):
+        name = ",".join(f"{key}={value}" for key, value in mesh.items())
+        try:
+            chosen = config.replace(distributed=_distributed(config.distributed, mesh))
+            chosen.distributed.sizes(world_size)
+            ranks = _ranks(chosen.distributed, world_size)
+            steps = [forecast_step(chosen, data, world_size, rank) for rank in ranks]
+        except BurnlikeError as error:
+            yield MeshForecast(name, None, " ".join(str(error).split()))
+        else:
+            yield MeshForecast(name, max(steps, key=lambda it: it.peak))
+
+
+def usual_meshes(config: DistributedConfig, world_size: int) -> list[dict[str, Any]]:
+    """Some meshes of so many processes, that of the config first: ddp, fsdp2, copies of it, and layers divided."""
+    if world_size == 1:
+        return [{"strategy": "none"}]
+    own = {name: getattr(config, name) for name in SIZES if getattr(config, name) != getattr(_DEFAULT, name)}
+    found: list[dict[str, Any]] = [] if config.is_single else [{"strategy": config.name, **own}]
+    found += [{"strategy": "ddp"}, {"strategy": "fsdp2"}]
+    if world_size > _OF_A_MACHINE and world_size % _OF_A_MACHINE == 0:
+        found.append({"strategy": "fsdp2", "replicate": world_size // _OF_A_MACHINE})
+    found += [
+        {"strategy": "fsdp2", "tensor": size}
+        for size in (2, _OF_A_MACHINE)
+        if size <= world_size and world_size % size == 0
+    ]
+    if world_size % 2 == 0:
+        found.append({"strategy": "ddp", "pipeline": 2})
+    return [it for place, it in enumerate(found) if it not in found[:place]]
+
+
+def parse_mesh(text: str) -> dict[str, Any]:
+    """The mesh of `strategy=fsdp2,tensor=2`; a ConfigError where it names anything else."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if name not in ("strategy", *SIZES):
+            known = nearest(name, ["strategy", *SIZES]) or f"; expected some of strategy, {', '.join(SIZES)}"
+            raise ConfigError(f"--mesh {text}: there is no '{name}'{known}")
+        if name == "strategy":
+            if lookup(StrategyConfig, value) is None:
+                raise ConfigError(f"--mesh {text}: expected the strategy none, ddp or fsdp2, got '{value}'")
+            found[name] = value
+            continue
+        try:
+            found[name] = int(value)
+        except ValueError as error:
+            raise ConfigError(f"--mesh {text}: expected a number for {name}, got '{value}'") from error
+    return found
+
+
+def _distributed(config: DistributedConfig, mesh: Mapping[str, Any]) -> DistributedConfig:
+    """The config with the mesh in place of its own, and without the options that another strategy lacks."""
+    strategy = mesh.get("strategy", config.name if not config.is_single else "fsdp2")
+    kind: Any = lookup(StrategyConfig, strategy)
+    options = {name: getattr(_DEFAULT, name) for name in SIZES} | dict(mesh) | {"strategy": strategy}
+    if strategy == config.name:
+        options["strategy"] = config.strategy
+    for name in ("offload", "reshard_after_forward", "reshard_after_backward"):
+        if name not in kind.options:
+            options[name] = None
+    if "precision.params" not in kind.options:
+        options["precision"] = None  # of ddp, GPUs alone sum up in another type
+    if mesh.get("tensor", 1) == 1:
+        options["plan"] = {}
+    if mesh.get("pipeline", 1) == 1:
+        options |= {"schedule": "1F1B", "microbatches": None, "stages": ()}
+    return config.replace(**options)
+
+
+def _ranks(config: DistributedConfig, world_size: int) -> list[int]:
+    """A process of each kind: of a pipeline, one of the first stage and one of the last."""
+    sizes: MeshSizes = config.sizes(world_size)
+    return [0] if sizes.pipeline == 1 else [0, world_size - 1]

@@ -1,0 +1,176 @@
+"""Notes what computations with tensors without values would take: memory, and exchanges between processes."""
+
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple, Self
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..._torch_compat.dispatch import TorchDispatchMode
+from ..._torch_compat.fake_processes import group_of, resizes_seen
+from ..._torch_compat.fake_tensors import NEEDS_VALUES, is_plain
+from ..._torch_compat.pytree import tree_leaves
+from ...errors import ConfigError
+
+_KINDS = {
+    "allgather": "all-gather",
+    "reducescatter": "reduce-scatter",
+    "allreduce": "all-reduce",
+    "alltoall": "all-to-all",
+    "broadcast": "broadcast",
+    "send": "send",
+    "recv": "receive",
+}
+"""What an exchange is called, by a part of its operator's name without underscores."""
+
+aten: Any = torch.ops.aten
+
+
+class Exchange(NamedTuple):
+    """An exchange of a kind within a group of processes.
+
+    Attributes:
+        kind: `all-gather` and so on.
+        ranks: of the group.
+        bytes: of the tensor that is whole on each process after it, or was so before.
+    """
+
+    kind: str
+    ranks: tuple[int, ...]
+    bytes: int
+
+
+class Recorder(TorchDispatchMode):
+    """Notes memory and exchanges within its `with` block, which lies in one of fake tensors.
+
+    Where values are asked for, each number is 1, and all items are chosen: the most that a batch takes. All processes
+    have the same numbers, so that a sum over them is how many they are.
+
+    Attributes:
+        exchanges: in their order.
+        changes: of memory: the number of a block, and how many bytes it takes more.
+        resized: numbers of the blocks that were freed or allocated in place, as FSDP2 does with gathered parameters.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exchanges: list[Exchange] = []
+        self.changes: list[tuple[int, int]] = []
+        self.resized: set[int] = set()
+        self._live: dict[int, tuple[int, int, Any]] = {}
+        self._blocks = 0
+        self._answers: dict[int, Any] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(resizes_seen(self._resized))
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._stack.close()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not all(map(is_plain, types)):
+            return NotImplemented  # it comes again with the tensors within
+        try:
+            found = func(*args, **(kwargs or {}))
+        except NEEDS_VALUES:
+            found = self._without_values(func, args, kwargs or {})
+        for tensor in tree_leaves(found):
+            if isinstance(tensor, Tensor):
+                self._note(tensor)
+        if "c10d" in func.namespace or func.namespace == "_dtensor":
+            self._note_exchange(func, args, found)
+        return found
+
+    def blocks_of(self, tensors: Iterable[Tensor]) -> set[int]:
+        """The numbers of the blocks of memory in which tensors lie now."""
+        return {self._live[key][0] for key in map(_key, tensors) if key in self._live}
+
+    def peak(self, kinds: Mapping[str, set[int]], first: int = 0, leave_out: Sequence[str] = ()) -> dict[str, int]:
+        """The bytes of each kind of blocks, and of others (`""`), when they are most together.
+
+        Args:
+            kinds: the numbers of the blocks of each kind; a block counts for the first that has it.
+            first: the number of changes after which it is looked for.
+            leave_out: kinds that don't count for which moment it is.
+        """
+        kind_of = {block: kind for kind, blocks in reversed(kinds.items()) for block in blocks}
+        taken = most = end = 0
+        for place, (block, more) in enumerate(self.changes, 1):
+            taken += more * (kind_of.get(block) not in leave_out)
+            if place >= first and taken > most:
+                most, end = taken, place
+        found = Counter(dict.fromkeys([*kinds, ""], 0))
+        for block, more in self.changes[:end]:
+            found[kind_of.get(block, "")] += more
+        return dict(found)
+
+    def _note(self, tensor: Tensor) -> None:
+        storage: Any = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._live:
+            return
+
+        def freed(_: Any) -> None:
+            number, bytes, _ = self._live.pop(key)
+            self._answers.pop(key, None)
+            self.changes.append((number, -bytes))
+
+        self._blocks += 1
+        self._live[key] = self._blocks, storage.nbytes(), weakref.ref(storage, freed)
+        self.changes.append((self._blocks, storage.nbytes()))
+
+    def _resized(self, storage: Any) -> None:
+        if (found := self._live.get(storage._cdata)) is not None:
+            number, before, reference = found
+            self.resized.add(number)
+            self.changes.append((number, storage.nbytes() - before))
+            self._live[storage._cdata] = number, storage.nbytes(), reference
+
+    def _note_exchange(self, func: Any, args: Sequence[Any], found: Any) -> None:
+        name = func.__name__.split(".")[0].replace("_", "")
+        kind = next((it for part, it in _KINDS.items() if part in name), None)
+        group = None if kind is None else group_of(args)
+        if kind is None or group is None or group.size() == 1:
+            return
+        tensors = [[it for it in tree_leaves(value) if isinstance(it, Tensor)] for value in (*args, found)]
+        most = max(sum(it.nbytes for it in some) for some in tensors)
+        self.exchanges.append(Exchange(kind, tuple(dist.get_process_group_ranks(group)), most))
+        if kind == "all-reduce":
+            for key in {_key(it) for some in tensors for it in some}:
+                self._answers[key] = self._answers.get(key, 1) * group.size()
+
+    def _without_values(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What an operation gives whose result depends on values that there are not."""
+        if func is aten._local_scalar_dense.default:
+            answer = self._answers.get(_key(args[0]), 1)
+            return answer[args[0].storage_offset()] if isinstance(answer, list) else answer
+        if func is aten.nonzero.default:
+            return args[0].new_empty((args[0].numel(), args[0].dim()), dtype=torch.int64)
+        if func is aten.masked_select.default:
+            return args[0].new_empty(torch.broadcast_shapes(args[0].shape, args[1].shape).numel())
+        if func is aten.index.Tensor:  # by a mask
+            places = ([it] if it is None or it.dtype is not torch.bool else _every_place(it) for it in args[1])
+            return func(args[0], [it for some in places for it in some])
+        if func is aten.bincount.default:
+            count = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
+            found = args[0].new_empty(count, dtype=torch.int64)
+            share, left = divmod(args[0].numel(), count or 1)
+            self._answers[_key(found)] = [share + (place < left) for place in range(count)]
+            return found
+        raise ConfigError(f"can't be forecast: the size of what {func.__name__} gives depends on values")
+
+
+def _every_place(mask: Tensor) -> list[Tensor]:
+    return [mask.new_zeros(mask.numel(), dtype=torch.int64) for _ in mask.shape]
+
+
+def _key(tensor: Tensor) -> int:
+    storage: Any = tensor.untyped_storage()
+    return storage._cdata

@@ -1,0 +1,190 @@
+"""One optimizer step of a training on tensors without values: what it takes of each process of any number of them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ..._torch_compat.fake_processes import fake_processes
+from ..._torch_compat.fake_tensors import fake_of, new_mode
+from ..._torch_compat.pytree import tree_map
+from ...errors import ArgumentError
+from ...module.torch_objects.wrappers import local
+from ..learner.computing import computing
+from ..learner.learner import Learner
+from ..parallel.distributed import SeveralProcesses, make_parallel
+from ..parallel.single_process import SingleProcess
+from ..parallel.sizes import MeshSizes
+from ..tasks.task import Task
+from .configs import TrainConfig
+from .device import build_on_meta
+from .forecast_batch import ForecastBatch
+from .forecast_recorder import Recorder
+from .starting import choose_trained
+
+_CPU = torch.device("cpu")
+_RESIDENT = ("weights", "optimizer states", "average")
+_ON_HOST = (*_RESIDENT, "gradients")
+
+
+class Communication(NamedTuple):
+    """What a step exchanges in one way.
+
+    Attributes:
+        kind: `all-gather` and so on.
+        among: the size of the mesh whose processes exchange, or `all`.
+        processes: how many they are.
+        count: exchanges of a step.
+        bytes: of the whole tensors, in all.
+    """
+
+    kind: str
+    among: str
+    processes: int
+    count: int
+    bytes: int
+
+
+class StepForecast(NamedTuple):
+    """What a step takes of one process.
+
+    Attributes:
+        sizes: of the mesh.
+        rank: of the process.
+        resident: bytes that stay from step to step: `weights` with buffers, `optimizer states`, `average`.
+        gradients: bytes of all of them.
+        at_peak: bytes of each kind when the step takes most: those of `resident`, `gradients`, `gathered` parameters of
+            others, and `activations` with all else.
+        host: bytes on the host, with `offload: cpu`; they don't count at the peak.
+        communication: by kind and group.
+    """
+
+    sizes: MeshSizes
+    rank: int
+    resident: Mapping[str, int]
+    gradients: int
+    at_peak: Mapping[str, int]
+    host: int
+    communication: list[Communication]
+
+    @property
+    def peak(self) -> int:
+        return sum(self.at_peak.values())
+
+
+def forecast_step(config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0) -> StepForecast:
+    """Take two steps without values, as a process of so many would, and note what the second takes.
+
+    Raises:
+        ArgumentError: this process is in a process group.
+        ConfigError: sizes that do not fit the number of processes, a model without a plan, and so on.
+    """
+    if dist.is_initialized():
+        raise ArgumentError("a forecast is made by a single process, without a process group; start it alone")
+    sizes = config.distributed.sizes(world_size)
+    options = config.training.divided(sizes.data)
+    several = nullcontext() if config.distributed.is_single else fake_processes(world_size, rank)
+    mode = new_mode()
+    recorder = Recorder()
+    with torch.random.fork_rng(devices=[]), several, ExitStack() as stack:
+        parallel = make_parallel(config.distributed, _CPU)
+        task = data.task()
+        model = task.prepare(build_on_meta(data.model))
+        choose_trained(model, config)
+        with mode, recorder:
+            model = _on_fake(model)
+        # Not in the mode: process groups are made of real numbers, and DDP asks for the values of what is not fake.
+        with recorder:
+            learner = _learner(config, task, model, parallel)
+        stack.enter_context(mode)
+        stack.enter_context(recorder)
+        batch = tree_map(lambda it: fake_of(it, mode) if isinstance(it, Tensor) else it, data.of(options.batch_size))
+        model.train()
+        with computing(model, options.replace(compile=False), _CPU):
+            _step(learner, options.accumulation_steps, batch)
+            recorder.exchanges.clear()
+            first = len(recorder.changes)
+            kinds = {name: recorder.blocks_of(it) for name, it in _residents(learner).items()}
+            gradients = _step(learner, options.accumulation_steps, batch, recorder)
+            kinds |= {"gradients": gradients[0], "gathered": recorder.resized}
+            resident = {name: sum(it.nbytes for it in some) for name, some in _residents(learner).items()}
+        stack.pop_all().close()
+        taken = _at_peak(recorder, kinds, first, on_host=config.distributed.offload == "cpu")
+        exchanged = [*_communication(recorder, parallel)]
+        return StepForecast(sizes, rank, resident, gradients[1], **taken, communication=exchanged)
+
+
+def _learner(config: TrainConfig, task: Task, model: nn.Module, parallel: Any) -> Learner[Any]:
+    options = config.training
+    learner: Learner[Any] = Learner(
+        model,
+        config.optimizer.init(),
+        config.lr_scheduler.init(num_iters=10**9),
+        task=task,
+        device=_CPU,
+        precision=options.precision,
+        ema=options.ema,
+        parallel=parallel,
+    )
+    learner.scaler = None  # would look whether gradients are finite
+    return learner
+
+
+def _step(learner: Learner[Any], count: int, batch: Any, recorder: Recorder | None = None) -> tuple[set[int], int]:
+    """Take a step; the blocks of the gradients, and their bytes."""
+    for number in range(count):
+        learner.backward(batch, is_last=number == count - 1)
+    grads = [local(it.grad) for it in learner.model.parameters() if it.grad is not None]
+    found = set() if recorder is None else recorder.blocks_of(grads), sum(it.nbytes for it in grads)
+    del grads
+    learner.take_step()
+    learner.window.clear()
+    return found
+
+
+def _on_fake(model: nn.Module) -> nn.Module:
+    """The model with fake tensors of the CPU in place of those on the meta device; tied ones stay tied."""
+    made: dict[int, Tensor] = {}
+
+    def faked(tensor: Tensor) -> Tensor:
+        value = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_CPU)
+        return nn.Parameter(value, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else value
+
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    if id(tensor) not in made:
+                        made[id(tensor)] = faked(tensor)
+                    tensors[name] = made[id(tensor)]
+    return model
+
+
+def _residents(learner: Learner[Any]) -> dict[str, list[Tensor]]:
+    optimizer: Any = learner.optimizer
+    average = [] if learner.ema is None else learner.ema.into_record().tensors.values()
+    states = optimizer.into_record().tensors.values()
+    found = ([*learner.model.parameters(), *learner.model.buffers()], states, average)
+    return {name: [local(it) for it in some] for name, some in zip(_RESIDENT, found, strict=True)}
+
+
+def _at_peak(recorder: Recorder, kinds: Mapping[str, set[int]], first: int, *, on_host: bool) -> dict[str, Any]:
+    found = recorder.peak(kinds, first, leave_out=_ON_HOST if on_host else ())
+    found["activations"] = found.pop("")
+    host = sum(found.pop(name) for name in _ON_HOST) if on_host else 0
+    return {"at_peak": found, "host": host}
+
+
+def _communication(recorder: Recorder, parallel: SingleProcess) -> Iterator[Communication]:
+    names = parallel.mesh.names_of_groups() if isinstance(parallel, SeveralProcesses) else {}
+    counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    sizes: Counter[tuple[str, tuple[int, ...]]] = Counter()
+    for kind, ranks, size in recorder.exchanges:
+        counts[kind, ranks] += 1
+        sizes[kind, ranks] += size
+    for (kind, ranks), count in counts.items():
+        yield Communication(kind, names.get(ranks, "several"), len(ranks), count, sizes[kind, ranks])
