@@ -205,6 +205,11 @@ def children_know(**variables: str) -> Iterator[None]:
                 os.environ.pop(name, None)
 
 
+def in_one_thread() -> contextlib.AbstractContextManager[None]:
+    """transformers reads weights without threads of its own within the `with` block."""
+    return children_know(HF_DEACTIVATE_ASYNC_LOAD="1")
+
+
 def restart_count() -> int:
     """How often torchrun has started the job again, after one of its processes had ended."""
     return _number("TORCHELASTIC_RESTART_COUNT")

@@ -70,7 +70,8 @@ def init_from(
             f"no values for {', '.join(sorted(unset)[:_SHOWN])}: {type(module).__name__} does not save them in a"
             f" record{reason}; give the module that owns them a method {RESET}(device) that computes them"
         )
-    return module.to(target)
+    tensors = (*module.parameters(), *module.buffers())
+    return module if all(it.device == target for it in tensors) else module.to(target)
 
 
 def _build(config: Any, device: str) -> Any:

@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
+from ..._env import in_one_thread
 from ...errors import ConfigError
+from ...module.torch_objects.deferred_tensors import current
 from ...record import Record
 from ...record.files.stored_tensors import dtype_in, shape_in
 from ..pretrained_description import DTYPES
@@ -42,9 +45,9 @@ def read_model(
     """
     tensors = {name: record.tensors[name] for name in record.tensors}
     tensors |= {alias: tensors[name] for alias, name in record.aliases.items() if name in tensors}
-    model, info = model_class.from_pretrained(
-        None, config=description, state_dict=tensors, ignore_mismatched_sizes=True, output_loading_info=True, **options
-    )
+    with in_one_thread() if current.get() is not None else nullcontext():  # what is deferred is of one thread
+        options |= {"state_dict": tensors, "ignore_mismatched_sizes": True, "output_loading_info": True}
+        model, info = model_class.from_pretrained(None, config=description, **options)
     missing, unexpected = sorted(info["missing_keys"]), sorted(info["unexpected_keys"])
     mismatched = {name: (list(theirs), list(ours)) for name, theirs, ours in sorted(info["mismatched_keys"])}
     saved = model.state_dict().keys()

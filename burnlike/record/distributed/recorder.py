@@ -110,7 +110,9 @@ class DistributedRecorder(Recorder):
         own_directory = partial
         with together:
             if is_elsewhere:
-                partial.parent.mkdir(parents=True, exist_ok=True)
+                if not partial.parent.exists():
+                    partial.parent.mkdir(parents=True)
+                    stack.callback(partial.parent.rmdir)
                 made = stack.enter_context(TemporaryDirectory(prefix=f".{partial.name}-", dir=partial.parent))
                 own_directory = Path(made)
         with together:

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from ...errors import RecordFormatError
+from ...module.torch_objects.deferred_tensors import Part, deferred_tensor
 from ..bytes.convert import pieces
 from ..bytes.source import Source
 from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
 from ..dtypes import torch_dtype
 from ..outline import Outline, StoredTensor
+from .boxes import read_box
 
 _CHUNK_BYTES = 4 << 20
 
@@ -38,11 +40,20 @@ class StoredTensors(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         dtype, shape = self.dtype(name), self.shape(name)
+        if (later := deferred_tensor(shape, dtype, lambda part: self.read(name, part))) is not None:
+            return later
         try:
             found = torch.empty(shape, dtype=dtype, device="cpu")
         except RuntimeError as error:
             raise RecordFormatError(f"{self.path}: no tensor can have the shape of '{name}' ({error})") from error
         self.copy_into(name, found)
+        return found
+
+    def read(self, name: str, part: Part | None) -> Tensor:
+        """A part of a tensor, or None for all of it."""
+        found = self[name]
+        for dim, (start, length) in enumerate(zip(part.offsets, part.sizes, strict=True)) if part else ():
+            found = found.narrow(dim, start, length)
         return found
 
     @abstractmethod
@@ -91,6 +102,14 @@ class LazyTensors(StoredTensors):
         entry = self._entries[name]
         return FileValues(entry, self.dtype(name), torch_dtype(entry.stored_as or entry.dtype, name, self.path))
 
+    def read(self, name: str, part: Part | None) -> Tensor:
+        if part is None:
+            return self[name]
+        found = torch.empty(tuple(part.sizes), dtype=self.dtype(name), device="cpu")
+        if found.numel():
+            read_box(self.values_of(name), part, found)
+        return found
+
     def check_length(self) -> None:
         """Raise RecordIOError if a file was cut since it was opened."""
         for source in {entry.source for entry in self._entries.values()}:
@@ -122,6 +141,9 @@ class LazyTensors(StoredTensors):
     def copy_into(self, name: str, target: Tensor) -> None:
         target = target.detach()
         dtype = self.dtype(name)
+        if (later := deferred_tensor(target.shape, dtype, lambda part: self.read(name, part))) is not None:
+            target.copy_(later)
+            return
         entry = self._entries[name]
         if dtype == target.dtype != torch.bool and target.device.type == "cpu" and target.is_contiguous():
             entry.read_into(0, bytes_at(target.data_ptr(), entry.nbytes))

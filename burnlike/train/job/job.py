@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from ...data import DataLoader, transformed
 from ...data.sources.splits import classes_of, outputs_of
@@ -25,6 +26,7 @@ from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig, Weights
+from .deferring import deferred_model
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .results import copy_of, read_weights, write_weights
 from .resuming import check_resumable
@@ -78,13 +80,13 @@ class Job:
             check_batch(config, self.data, module)
         seed_random(config.seed)
         seed_param_ids(config.seed)
-        first, self.said = first_model(config, self.model_config)
-        self.model = self.task.prepare(first).to(self.device)
+        self.model, self.said = self._first_model()
         choose_trained(self.model, config)
         has_base = getattr(self.model_config, "has_base_elsewhere", False)
         if has_adapters(self.model) and has_base and config.init_from is None and not self.parallel.is_sharded:
             note_base(self.model)
-        self.task.try_out(self.model)
+        if self.parallel.first_values is None:
+            self.task.try_out(self.model)
         training = self.training = config.training.divided(self.parallel.data_size)
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
         of_training: dict[str, Any] = {"drop_last": training.drop_last, "sampling": training.sampling}
@@ -106,9 +108,24 @@ class Job:
             ema=training.ema,
             parallel=self.parallel,
         )
+        if self.parallel.first_values is not None and self.parallel.sizes.pipeline == 1:
+            self.task.try_out(self.model)
         if self.parallel.data_rank:
             # Dropout of its own; rank 0 has that of a single process.
             seed_random(config.seed + self.parallel.data_rank)
+
+    def _first_model(self) -> tuple[nn.Module, list[str]]:
+        """The model with its first values, and lines for the user about these; a divided one gets them later."""
+        note = []
+        if self.parallel.is_sharded:
+            found = deferred_model(self.config, self.model_config, self.task, self.device)
+            if not isinstance(found, str):
+                model, values = found
+                self.parallel.first_values = values
+                return model, values.said
+            note = [f"          each process builds the whole model before it is divided: {found}"]
+        model, said = first_model(self.config, self.model_config)
+        return self.task.prepare(model).to(self.device), [*said, *note]
 
     def describe(self, run: RunDir) -> list[str]:
         n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))

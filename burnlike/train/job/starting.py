@@ -1,7 +1,7 @@
 """What a run starts with: the first values of its model, which of its parameters are trained, and its loaders."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -53,16 +53,26 @@ def first_model(config: TrainConfig, chosen: ModuleConfig) -> tuple[nn.Module, l
         return model, said_of(model)
     if isinstance(source, str):
         model = chosen.init_from(record_at(source), "cpu")
-        return model, [*said_of(model), f"weights   {source}"]
+        return model, [*said_of(model), loaded_line(model, source, ())]
     model = chosen.init("cpu")
-    report = load(model, record_at(source.path), **_load_options(source))
+    report = load(model, record_at(source.path), **load_options(source))
+    check_loaded(report, source)
+    return model, [*said_of(model), loaded_line(model, source, report.applied)]
+
+
+def check_loaded(report: LoadReport, source: InitFromConfig) -> None:
+    """Refuse patterns that match nothing, and a record of which nothing was taken."""
     for path, message in _wrong_with(report, source):
         raise ConfigError(f"{path}: {message}")
-    loaded = {*report.applied}
-    drawn = [it.path for it in params(model) if it.path not in loaded]
+
+
+def loaded_line(model: nn.Module, source: InitFromConfig | str, applied: Collection[str]) -> str:
+    """What a run says of the record that its model begins with."""
+    if isinstance(source, str):
+        return f"weights   {source}"
+    drawn = [it.path for it in params(model) if it.path not in applied]
     rest = f"; drawn: {_listed(drawn)}" if drawn else ""
-    said = f"weights   {len(loaded)} of {len(loaded) + len(drawn)} tensors of {source.path}{rest}"
-    return model, [*said_of(model), said]
+    return f"weights   {len(applied)} of {len(applied) + len(drawn)} tensors of {source.path}{rest}"
 
 
 def said_of(model: nn.Module) -> list[str]:
@@ -76,7 +86,7 @@ def record_problems(config: TrainConfig, model: nn.Module) -> Iterator[tuple[str
         return
     source = InitFromConfig(path=config.init_from) if isinstance(config.init_from, str) else config.init_from
     try:
-        prepared = prepare(open_for(model, record_at(source.path)), model, LoadOptions(**_load_options(source)))
+        prepared = prepare(open_for(model, record_at(source.path)), model, LoadOptions(**load_options(source)))
     except RecordError as error:
         yield "init_from", " ".join(str(error).split())
         return
@@ -84,7 +94,8 @@ def record_problems(config: TrainConfig, model: nn.Module) -> Iterator[tuple[str
     yield from _wrong_with(prepared.report, source)
 
 
-def _load_options(source: InitFromConfig) -> dict[str, Any]:
+def load_options(source: InitFromConfig) -> dict[str, Any]:
+    """The options of a load that the config asks for."""
     options: dict[str, Any] = {"strict": source.strict, "remap": source.rename}
     if source.skip:
         options["filter"] = lambda path: not any(re.search(pattern, path) for pattern in source.skip)

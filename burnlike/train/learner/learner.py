@@ -103,6 +103,7 @@ class Learner(Generic[Batch]):
         """
         self.parallel = parallel or SingleProcess()
         self.parallel.prepare(model, optimizer)
+        self.parallel.give_first_values(model)
         self.model = model
         self.optimizer = optimizer
         self.update, self.lr_scheduler = make_update(

@@ -36,6 +36,7 @@ class SingleProcess:
 
     Attributes:
         rank: number of the process, of `world_size`.
+        first_values: gives a model that has none its first values, once it is divided.
         is_sharded: whether each process has a part of each parameter.
         sizes: how many processes each kind of parallelism has.
         data_rank: which part of the batches it reads, of `data_size`.
@@ -49,6 +50,7 @@ class SingleProcess:
     data_group: Any = None
     is_first_of_data = True
     is_sharded = False
+    first_values: Callable[[nn.Module], object] | None = None
 
     @property
     def sizes(self) -> MeshSizes:
@@ -75,6 +77,11 @@ class SingleProcess:
 
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Wrap or shard the model, in place as far as anyone sees; an optimizer of torch gets its new parameters."""
+
+    def give_first_values(self, model: nn.Module) -> None:
+        """Give a model that was divided without values those that it begins with."""
+        if self.first_values is not None:
+            self.first_values(model)
 
     def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
         return step(model, batch)

@@ -1,0 +1,263 @@
+"""Builds modules without the memory of their values: what makes these is noted, and done later, tensor by tensor.
+
+Within `Deferred` constructors and initializers run on fake tensors, which have a shape and a type. Each operation is
+noted, and with one that draws random numbers the state of its generator, which goes on as if the numbers had been
+drawn. So a tensor's values can be made afterwards, alone and to the bit, by the operations that it came from. One that
+looks at values gets these: they are made for it, and let go of.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from ..._torch_compat.dispatch import TorchDispatchMode, schema_of
+from ..._torch_compat.fake_tensors import forget, is_fake, new_mode
+from ..._torch_compat.pytree import tree_leaves, tree_map
+from .deferred_tensors import Part, Read, current
+
+_FILLING = ("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "geometric_", "random_")
+"""In-place draws that do not depend on what was there before."""
+
+
+_SAME_PLACES = ("detach", "alias", "_to_copy", "clone", "lift_fresh", "view_as")
+"""Operations whose result has each value in the place that it had before."""
+
+
+class _Place:
+    """Where a fake tensor is in its memory: the tensor itself may get another one, as by `parameter.data = ...`."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.memory = tensor.untyped_storage()  # held, so that no other gets its address
+        self.storage = _storage(tensor)
+        self.dtype, self.shape, self.offset = tensor.dtype, tensor.shape, tensor.storage_offset()
+        self.stride = tensor.stride()
+
+    def of(self, values: Tensor) -> bool:
+        """Whether a tensor lies in its memory as this one does."""
+        form = (values.dtype, values.shape, values.stride(), values.storage_offset())
+        return form == (self.dtype, self.shape, self.stride, self.offset)
+
+
+class _Operation(NamedTuple):
+    """A call of an operator, with its results, and the state of the generator that it drew from.
+
+    In the places of fake tensors are `_Place`s.
+    """
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    results: Any
+    state: Tensor | None
+
+
+class Deferred(TorchDispatchMode):
+    """A `with` block in which tensors of the CPU get no values; `values` makes those of one, at any later time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fake = new_mode()
+        self._operations: list[_Operation] = []
+        self._of_storage: dict[int, list[int]] = {}  # those that made or wrote what lies in it
+
+    def __enter__(self) -> Self:
+        self._token = current.set(self)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        current.reset(self._token)
+
+    def given(self, shape: Sequence[int], dtype: torch.dtype, read: Read) -> Tensor:
+        """A tensor that `read` gives, such as one of a file."""
+        with self._fake:
+            made = torch.empty(tuple(shape), dtype=dtype)
+        self._operations.pop()  # that made it
+        del self._of_storage[_storage(made)]
+        forget(self._fake)
+        self._note(read, (None,), {}, made)
+        return made
+
+    def part(self, tensor: Tensor, box: Part) -> Tensor:
+        """As `values`, of a part: of a tensor that is read no more than that."""
+        at = self._origin(tensor)
+        if len(at) and all(self._keeps_places(self._operations[it]) for it in at[1:]):
+            first = self._operations[at[0]]
+            if schema_of(first.function) is None and first.results.shape == tensor.shape:
+                found = first.function(box)
+                return found if found.dtype == tensor.dtype else found.to(tensor.dtype)
+        found = self.values(tensor)
+        for dim, (start, length) in enumerate(zip(box.offsets, box.sizes, strict=True)):
+            found = found.narrow(dim, start, length)
+        return found
+
+    def _keeps_places(self, operation: _Operation) -> bool:
+        name = operation.function.overloadpacket.__name__ if schema_of(operation.function) is not None else ""
+        leaves = tree_leaves((operation.args, operation.results))
+        shapes = {it.shape for it in leaves if isinstance(it, _Place | Tensor)}
+        return name in _SAME_PLACES and len(shapes) == 1
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = [it for it in tree_leaves((args, kwargs)) if isinstance(it, Tensor)]
+        fakes = [it for it in tensors if is_fake(it)]
+        is_elsewhere = any(it.device.type != "cpu" for it in tensors) or _device(kwargs) != "cpu"
+        if is_elsewhere:  # as on the meta device, where a result has no values either
+            return func(*tree_map(_on_meta, args), **tree_map(_on_meta, kwargs))
+        if tensors and not fakes:
+            return func(*args, **kwargs)
+        is_random = torch.Tag.nondeterministic_seeded in func.tags
+        if torch.Tag.data_dependent_output in func.tags or self._writes_to_real(func, args, kwargs):
+            return func(*self._real(args), **self._real(kwargs))
+        state = _generator(kwargs).get_state() if is_random else None
+        with self._fake:
+            results = func(*args, **kwargs)
+        forget(self._fake)
+        if is_random:
+            self._draw(func, args, kwargs)
+        if not tensors and isinstance(results, Tensor) and any(it.name == "dtype" for it in schema_of(func).arguments):
+            kwargs = {**kwargs, "dtype": results.dtype}  # the default one may be another later
+        self._note(func, args, kwargs, results, state)
+        return results
+
+    def values(self, tensor: Tensor) -> Tensor:
+        """The values of a fake tensor that was made within the block: a new tensor of the CPU."""
+        token = current.set(None)  # what is read now is read
+        try:
+            return self._made(tensor)
+        finally:
+            current.reset(token)
+
+    def _made(self, tensor: Tensor) -> Tensor:
+        roots: dict[tuple[int, torch.dtype], Tensor] = {}
+
+        def real(leaf: Any) -> Any:
+            if isinstance(leaf, torch.Generator):
+                return generator
+            if not isinstance(leaf, _Place):
+                return leaf
+            return roots[leaf.storage, leaf.dtype].as_strided(leaf.shape, leaf.stride, leaf.offset)
+
+        with torch.no_grad():
+            for number in self._origin(tensor):
+                operation = self._operations[number]
+                generator = torch.Generator()
+                before = torch.get_rng_state() if operation.state is not None else None
+                try:
+                    if operation.state is not None:
+                        generator.set_state(operation.state)
+                        torch.set_rng_state(operation.state)
+                    results = operation.function(*tree_map(real, operation.args), **tree_map(real, operation.kwargs))
+                finally:
+                    if before is not None:
+                        torch.set_rng_state(before)
+                for place, value in zip(tree_leaves(operation.results), tree_leaves(results), strict=True):
+                    if isinstance(place, _Place):
+                        if not place.of(value):
+                            raise RuntimeError(f"{operation.function} lays its result out in another way than it said")
+                        roots.setdefault((place.storage, place.dtype), value)
+            return real(_Place(tensor)).detach()
+
+    def _origin(self, tensor: Tensor) -> list[int]:
+        """The operations that a tensor's values come from, in order."""
+        needed, at, left = {_storage(tensor)}, set[int](), [_storage(tensor)]
+        while left:
+            for number in self._of_storage.get(left.pop(), ()):
+                if number not in at:
+                    at.add(number)
+                    inputs = {it.storage for it in _inputs(self._operations[number])} - needed
+                    needed |= inputs
+                    left += inputs
+        return sorted(at)
+
+    def settle(self, module: nn.Module) -> dict[str, Tensor]:
+        """Put parameters on the meta device in the places of fake ones; the fake ones by their names.
+
+        All other tensors of the module get their values. RuntimeError: some come from another thread.
+        """
+        found = {name: it for name, it in module.named_parameters(remove_duplicate=False) if is_fake(it)}
+        for name, it in found.items():
+            inputs = (place for number in self._origin(it) for place in _inputs(self._operations[number]))
+            if not all(place.storage in self._of_storage for place in (_Place(it), *inputs)):
+                raise RuntimeError(f"'{name}' was made in another thread, where nothing is noted")
+        meta: dict[int, nn.Parameter] = {}
+        for part in module.modules():
+            for name, it in part._parameters.items():
+                if it is not None and is_fake(it):
+                    if id(it) not in meta:
+                        empty = torch.empty_strided(it.shape, it.stride(), dtype=it.dtype, device="meta")
+                        meta[id(it)] = nn.Parameter(empty, requires_grad=it.requires_grad)
+                    part._parameters[name] = meta[id(it)]
+            for name, it in part._buffers.items():
+                if it is not None and is_fake(it):
+                    part._buffers[name] = self.values(it)
+        return found
+
+    def _note(self, function: Any, args: Any, kwargs: Any, results: Any, state: Tensor | None = None) -> None:
+        written = [it for it in tree_leaves(results) if is_fake(it)]
+        for argument, value in _named(schema_of(function), args, kwargs):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                written += [it for it in tree_leaves(value) if is_fake(it)]
+        for storage in {*map(_storage, written)}:
+            self._of_storage.setdefault(storage, []).append(len(self._operations))
+        self._operations.append(_Operation(function, *map(_placed, (args, kwargs, results)), state))
+
+    def _draw(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Let the generator go on as far as the operation moves it."""
+        if func.overloadpacket.__name__ in _FILLING:
+            first, *rest = args
+            func(torch.empty_strided(first.shape, first.stride(), dtype=first.dtype), *rest, **kwargs)
+        else:
+            func(*self._real(args), **self._real(kwargs))
+
+    def _real(self, tree: Any) -> Any:
+        return tree_map(lambda leaf: self.values(leaf) if is_fake(leaf) else leaf, tree)
+
+    def _writes_to_real(self, func: Any, args: Any, kwargs: Any) -> bool:
+        return any(
+            isinstance(value, Tensor) and not is_fake(value)
+            for argument, value in _named(schema_of(func), args, kwargs)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+
+
+def _named(schema: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
+    """The arguments of a schema that were given, with their values."""
+    if schema is None:  # of what reads
+        return
+    for number, argument in enumerate(schema.arguments):
+        if number < len(args):
+            yield argument, args[number]
+        elif argument.name in kwargs:
+            yield argument, kwargs[argument.name]
+
+
+def _placed(tree: Any) -> Any:
+    return tree_map(lambda leaf: _Place(leaf) if is_fake(leaf) else leaf, tree)
+
+
+def _inputs(operation: _Operation) -> list[_Place]:
+    return [it for it in tree_leaves((operation.args, operation.kwargs)) if isinstance(it, _Place)]
+
+
+def _on_meta(leaf: Any) -> Any:
+    if not is_fake(leaf):
+        return leaf
+    return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
+
+
+def _storage(tensor: Tensor) -> int:
+    return StorageWeakRef(tensor.untyped_storage()).cdata
+
+
+def _device(kwargs: Mapping[str, Any]) -> str:
+    device = kwargs.get("device")
+    return "cpu" if device is None else torch.device(device).type
+
+
+def _generator(kwargs: Mapping[str, Any]) -> torch.Generator:
+    given = kwargs.get("generator")
+    return torch.default_generator if given is None else given
