@@ -31,6 +31,10 @@ class Sequential(AnyLibrary, Module):
         """Of two linear layers with only functions of each element between them, processes share the inner values."""
         return paired(self.named_children())
 
+    def pipeline_stages(self) -> Mapping[str, str]:
+        """A pipeline may cut it before each layer."""
+        return {"*": "each"}
+
     @lift
     def forward(self, x: Any) -> Any:
         """What the first layer takes `->` what the last one gives."""
@@ -67,6 +71,10 @@ class Repeat(AnyLibrary, Module):
         super().__init__()
         for number in range(config.times):
             self.add_module(str(number), config.layer_at(number).init(device))
+
+    def pipeline_stages(self) -> Mapping[str, str]:
+        """A pipeline may cut it before each layer."""
+        return {"*": "each"}
 
     @lift
     def forward(self, x: Any, *others: Any, **named: Any) -> Any:

@@ -18,7 +18,7 @@ from torch.distributed.pipelining.schedules import PipelineScheduleSingle, get_s
 from torch.nn import functional
 
 from ..._torch_compat.pytree import tree_leaves
-from ...errors import BurnlikeError
+from ...errors import BurnlikeError, TrainingError
 from ...module import params
 from ...module.torch_objects.wrappers import note_elsewhere
 from ...optim import OptimizerAdaptor
@@ -30,7 +30,7 @@ from .micro_batches import MicroBatch, joined, micro_batches
 from .pipeline_cut import cut
 from .pipeline_plan import plan_of
 from .pipeline_ties import TiedGradients
-from .schedules import SCHEDULES, Schedule
+from .schedules import SCHEDULES
 from .single_process import Pass
 from .step_output import StepOutput
 from .whole_record import joined_record
@@ -81,9 +81,8 @@ class Pipeline:
         self._device = device
         self._kind: Any = get_schedule_class(config.schedule)
         self._n_micro_batches = config.n_microbatches
-        schedule = SCHEDULES[config.schedule]
         rank = dist.get_rank(self._group)
-        self.rank_of = stage_owners(mesh.sizes.pipeline, schedule)
+        self.rank_of = [*range(mesh.sizes.pipeline)] * SCHEDULES[config.schedule]
         self.plan = plan_of(model, len(self.rank_of), config.stages)
         self._model, self._names = model, [path for it in params(model) for path in (it.path, *it.aliases)]
         self._tied = TiedGradients(model, self.plan, self.rank_of, mesh)
@@ -150,7 +149,7 @@ class Pipeline:
         key = tuple(it.shape if isinstance(it, Tensor) else None for it in tree_leaves(batch))
         try:
             if key not in self._known:
-                self._shapes, self._loss_of = None, lambda part: compute(part.batch)
+                self._shapes, self._loss_of = None, lambda part: compute(part.batch).loss
                 self._known[key] = self._new_shapes()
                 if len(self._known) > _KEPT_SHAPES:
                     self._known.popitem(last=False)
@@ -197,21 +196,29 @@ class Pipeline:
 
     @torch.no_grad()
     def _sent(self, part: MicroBatch) -> list[Sent]:
-        """Find out what each stage but the last sends of a micro-batch, by its forward pass."""
+        """Find out what each stage sends of a micro-batch, by its forward pass; what fails there is raised by all."""
         devices = [self._device] if self._device.type == "cuda" else []
         sent: list[Sent] = []
         number = torch.tensor([part.number])
-        for stage, owner in enumerate(self.rank_of[:-1]):
+        for stage, owner in enumerate(self.rank_of):
             own: list[Any] = [None]
+            error: Exception | None = None
             if owner == dist.get_rank(self._group):
                 module = next(it for it, of in zip(self.wrapped, self.stages, strict=True) if of.number == stage)
                 shape, dtype = sent[-1] if sent else ((1,), torch.int64)
-                with torch.random.fork_rng(devices):
-                    given = module(torch.zeros(shape, dtype=dtype, device=self._device), number)
-                own = [(tuple(given.shape), given.dtype)]
+                try:
+                    with torch.random.fork_rng(devices):
+                        given = module(torch.zeros(shape, dtype=dtype, device=self._device), number)
+                    own = [(tuple(given.shape), given.dtype)]
+                except Exception as caught:
+                    error, own = caught, [f"{type(caught).__name__}: {caught}"]
             dist.broadcast_object_list(own, group=self._group, group_src=owner)
+            if error is not None:
+                raise error
+            if isinstance(own[0], str):
+                raise TrainingError(f"stage {stage} of the pipeline, of another process, failed: {own[0]}")
             sent.append(own[0])
-        return sent
+        return sent[:-1]
 
     def whole(self, record: Record) -> Record:
         """The record of the whole model, on the first process of the pipeline."""
@@ -241,13 +248,6 @@ class Pipeline:
 
 def _number(value: float) -> Tensor:
     return torch.tensor(value, dtype=torch.float64)
-
-
-def stage_owners(n_processes: int, schedule: Schedule) -> list[int]:
-    """The process of a pipeline that has each stage: in turn, or in a V: there, and back to the first."""
-    there = [*range(n_processes)]
-    turns = range(schedule.n_own_stages)
-    return [rank for turn in turns for rank in (there[::-1] if schedule.is_v and turn % 2 else there)]
 
 
 def _padded(sent: Tensor, shape: Sequence[int]) -> Tensor:

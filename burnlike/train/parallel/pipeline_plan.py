@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 
     Attributes:
         units: as of `Cuts`.
-        begins: the number of the first unit of each stage, which begins there; the first stage has 0.
+        begins: the number of the first unit of each stage, which begins there; 0 first, where the first stage may end.
         stages_of: the stages that a module, which may hold modules, has parameters on, by its path.
     """
 
@@ -53,7 +53,7 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
     """
     _refuse_joint_layers(model)
     units, both = cuts_of(model) if not starts else _with_starts(model, starts)
-    if len(units) < n_stages:
+    if len(units) < n_stages - bool(starts):
         found = f"the {len(units)} of {units[0]} to {units[-1]}" if units else "none"
         raise ConfigError(
             f"distributed.pipeline: {type(model).__name__} is to be cut into {n_stages} stages, and can be cut before"
@@ -139,10 +139,9 @@ def _starts(units: Sequence[str], n_stages: int, starts: Sequence[str]) -> list[
             f" left out, got {len(starts)}: {', '.join(starts)}"
         )
     numbers = [units.index(it) for it in starts]
-    numbers = [0, *numbers[len(numbers) - n_stages + 1 :]]
     if any(one >= other for one, other in pairwise(numbers)):
         raise ConfigError(f"distributed.stages: expected modules in the order of the model, got {', '.join(starts)}")
-    return numbers
+    return [0, *numbers[len(numbers) - n_stages + 1 :]]
 
 
 def _costs(model: nn.Module, units: Sequence[str], both: Sequence[str]) -> list[int]:
@@ -186,6 +185,6 @@ def _stages_of(
 ) -> Iterator[tuple[str, frozenset[int]]]:
     last = len(begins) - 1
     for place, path, _ in _placed(model, units):
-        stage = max((number for number, begin in enumerate(begins) if begin <= max(place, 0)), default=0)
+        stage = max((number for number, begin in enumerate(begins) if begin <= place), default=0)
         is_both = any(f"{path}.".startswith(f"{it}.") for it in both)
         yield path, frozenset({stage, last} if is_both else {stage})
