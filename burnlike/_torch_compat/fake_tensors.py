@@ -4,8 +4,11 @@ Operations of a fake tensor and a real one compute the shape of the result alone
 no public module. Without them, models can't be cut into stages of a pipeline.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -13,22 +16,31 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
-__all__ = ["NEEDS_VALUES", "fake_of", "is_fake", "is_plain", "new_mode"]
+__all__ = ["NEEDS_VALUES", "READS_NUMBER", "active_mode", "fake_of", "is_fake", "is_plain", "memory_of", "new_mode"]
 
 NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 """What an operation raises that would need the values of fake tensors. Without the names, nothing is forecast."""
 
 
+READS_NUMBER: Any = torch.ops.aten._local_scalar_dense.default
+"""The operator by which Python reads the number of a tensor, as `item()` does."""
+
+
+def active_mode() -> FakeTensorMode | None:
+    """The mode in whose `with` block this is."""
+    return detect_fake_mode()
+
+
 def new_mode() -> FakeTensorMode:
-    """A mode whose fake tensors may be computed with together, and with real ones."""
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    """A mode whose fake tensors may be computed with together, and with real ones; in the block of one that one."""
+    return active_mode() or FakeTensorMode(allow_non_fake_inputs=True)
 
 
 @torch.no_grad()
-def fake_of(tensor: Tensor, mode: FakeTensorMode) -> Tensor:
-    """A fake tensor with the shape, the type and the device of `tensor`."""
+def fake_of(tensor: Tensor, mode: FakeTensorMode, device: torch.device | None = None) -> Tensor:
+    """A fake tensor with the shape and the type of `tensor`, on its device or another one."""
     with mode:
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device or tensor.device)
 
 
 def is_fake(value: object) -> bool:
@@ -46,3 +58,8 @@ def forget(mode: FakeTensorMode) -> None:
     Without it, a module that converts its parameters while it is built without values is built with them.
     """
     mode.fake_tensor_converter.meta_converter.tensor_memo.clear()
+
+
+def memory_of(storage: Any) -> int:
+    """The address of what a storage of torch stands for, as that of fake tensors has no memory."""
+    return storage._cdata

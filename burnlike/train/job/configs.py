@@ -145,6 +145,8 @@ class TrainConfig(Config):
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if not self.distributed.plan:  # which may leave attention whole
+        if self.distributed.pipeline > 1:
+            yield from self._validate_pipeline()
             yield from undivided_heads(self.model, self.distributed.tensor, "model")
         yield from self._validate_metrics()
         if self.training.steps_per_epoch is not None:
@@ -177,6 +179,18 @@ class TrainConfig(Config):
         for place, (metric, name) in enumerate(zip(self.metrics, names, strict=True)):
             if isinstance(metric, LossConfig | LearningRateConfig):
                 yield f"metrics.{place}", "expected another metric: each line has the loss and the learning rate anyway"
+    def _validate_pipeline(self) -> Iterable[tuple[str, str]]:
+        training, count = self.training, self.distributed.microbatches
+        if training.precision == "float16":
+            yield "training.precision", "expected bfloat16 or float32 with a pipeline, whose stages share no loss scale"
+        if training.compile:
+            yield "training.compile", "expected false with a pipeline, whose stages end in the middle of the model"
+        if count is not None and count > training.batch_size:
+            yield (
+                "distributed.microbatches",
+                f"expected at most training.batch_size, {training.batch_size} items, got {count}",
+            )
+
             if name in _OTHER_VALUES:
                 yield (
                     f"metrics.{place}.name",

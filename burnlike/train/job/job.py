@@ -97,6 +97,7 @@ class Job:
         is_partial = training.validation_steps is not None and training.validation_steps < n_batches
         self.valid_loader = self._loader(self.data.valid, training.validation_steps if is_partial else None)
         self.total_steps = training.epochs * training.steps_of(len(self.train_loader))
+        self.n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         self.learner = Learner(
             self.model,
             config.optimizer.init(),
@@ -110,9 +111,9 @@ class Job:
         )
         if self.parallel.first_values is not None and self.parallel.sizes.pipeline == 1:
             self.task.try_out(self.model)
-        if self.parallel.data_rank:
+        if number := self.parallel.random_number:
             # Dropout of its own; rank 0 has that of a single process.
-            seed_random(config.seed + self.parallel.data_rank)
+            seed_random(config.seed + number)
 
     def _first_model(self) -> tuple[nn.Module, list[str]]:
         """The model with its first values, and lines for the user about these; a divided one gets them later."""
@@ -128,9 +129,8 @@ class Job:
         return self.task.prepare(model).to(self.device), [*said, *note]
 
     def describe(self, run: RunDir) -> list[str]:
-        n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         lines = [f"run       {run.path}", f"device    {describe_device(self.device)}"]
-        lines.append(f"model     {own_class(self.model).__name__}, {n_params:,} parameters")
+        lines.append(f"model     {own_class(self.model).__name__}, {self.n_params:,} parameters")
         lines += self.said
         lines += self.parallel.describe()
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")

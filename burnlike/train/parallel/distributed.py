@@ -186,6 +186,10 @@ class SeveralProcesses(SingleProcess):
             raise
 
     @property
+    def random_number(self) -> int:
+        return self.data_rank + self.data_size * self.mesh.coordinates["pipeline"]
+
+    @property
     def other_stages(self) -> OtherStages | None:
         parts = self.pipeline or self.experts
         return None if parts is None else parts.other_stages

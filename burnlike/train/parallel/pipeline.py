@@ -91,7 +91,7 @@ class Pipeline:
             optimizer.check(model)
             optimizer.other_stages = self.other_stages
         numbers = [stage for stage, owner in enumerate(self.rank_of) if owner == rank]
-        self._course, self.stages = cut(model, self.plan, numbers)
+        self._course, self.stages = cut(model, self.plan, numbers, device)
         note_elsewhere(model, {*self._names} - {it.path for it in params(model)})
         if isinstance(optimizer, torch.optim.Optimizer):
             own = {id(it) for it in model.parameters()}

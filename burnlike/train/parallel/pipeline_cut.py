@@ -129,7 +129,7 @@ class PartOfPipeline:
         return kind._course.call(kind._number, self, forward, args, named)
 
 
-def cut(model: nn.Module, plan: Plan, own: Sequence[int]) -> tuple[Course, list[Stage]]:
+def cut(model: nn.Module, plan: Plan, own: Sequence[int], device: torch.device) -> tuple[Course, list[Stage]]:
     """Take the parameters of other stages out of a model, in place, and give the stages of this process.
 
     The names and ids of the parameters that stay are what they were; buffers stay.
@@ -157,7 +157,9 @@ def cut(model: nn.Module, plan: Plan, own: Sequence[int]) -> tuple[Course, list[
         if changing or path in numbers:
             content: dict[str, Any] = {"_course": course, "_number": numbers.get(path)}
             content["_stages"] = plan.stages_of[path]
-            content["_fakes"] = {name: fakes.setdefault(id(it), fake_of(it, mode)) for name, it in changing.items()}
+            content["_fakes"] = {
+                name: fakes.setdefault(id(it), fake_of(it, mode, device)) for name, it in changing.items()
+            }
             content["__module__"] = type(module).__module__
             module.__class__ = type(type(module).__name__, (PartOfPipeline, type(module)), content)
     return course, [_stage(modules, plan, number, is_only=len(own) == 1) for number in own]

@@ -67,6 +67,11 @@ class SingleProcess:
         return self.sizes.mean
 
     @property
+    def random_number(self) -> int:
+        """Which of the processes with random numbers of their own it is."""
+        return self.data_rank
+
+    @property
     def is_main(self) -> bool:
         """Whether this process writes files and prints."""
         return self.rank == 0

@@ -14,7 +14,7 @@ from .pipeline_worker import CASES
 NEAR = {"llama": 1e-6}  # transformers' norm sums in float32
 REFUSED = {
     "no list": "can be cut before each of its blocks, of which there are too few: none",
-    "no module": "distributed.stages.0: the model has no module 'narow', did you mean 'narrow'",
+    "no module": "distributed.stages.0: the model has no module 'narow'; did you mean 'narrow'",
     "skips": "the loss depends on parameters of an earlier stage",
     "twice": "calls a model once for a batch",
     "too many stages": "is to be cut into 4 stages",
@@ -46,7 +46,7 @@ def test_what_can_not_be_cut_is_an_error_on_all_processes(case: str, found: list
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"schedule": "1F1"}, "schedule: expected one of GPipe, 1F1B, .* got '1F1', did you mean '1F1B'"),
+        ({"schedule": "1F1"}, "schedule: expected one of GPipe, 1F1B, .* got '1F1'; did you mean '1F1B'"),
         ({"microbatches": 1}, "microbatches: expected at least one for each of the 2 processes, got 1"),
         ({"schedule": "Interleaved1F1B", "microbatches": 7}, "microbatches: expected a multiple of the 2 processes"),
         ({"stages": ["a", "b", "c"]}, "stages: expected the first module of each of the 2 stages"),
