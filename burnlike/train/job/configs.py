@@ -29,6 +29,7 @@ from ..checkpoint.configs import CheckpointConfig
 from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
+from ..parallel.division_problems import context_problems, expert_problems
 from ..tasks.configs import AdversarialConfig, LanguageModelConfig
 from .record_paths import record_problem
 
@@ -144,10 +145,14 @@ class TrainConfig(Config):
             yield "output.weights", "expected training.ema, which says what the average is: {decay: 0.999}"
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
-        if not self.distributed.plan:  # which may leave attention whole
         if self.distributed.pipeline > 1:
             yield from self._validate_pipeline()
+        if not self.distributed.plan:  # which may leave attention whole
             yield from undivided_heads(self.model, self.distributed.tensor, "model")
+        if self.distributed.context > 1:
+            yield from context_problems(self.model, self.task)
+        if self.distributed.expert > 1:
+            yield from expert_problems(self.model, self.distributed.expert)
         yield from self._validate_metrics()
         if self.training.steps_per_epoch is not None:
             steps = self.training.epochs * self.training.steps_per_epoch
@@ -174,11 +179,6 @@ class TrainConfig(Config):
         made = (it.for_classes(classes).init() for it in self.metrics)
         return dict(zip(self.metric_names(), made, strict=True))
 
-    def _validate_metrics(self) -> Iterable[tuple[str, str]]:
-        names = self.metric_names()
-        for place, (metric, name) in enumerate(zip(self.metrics, names, strict=True)):
-            if isinstance(metric, LossConfig | LearningRateConfig):
-                yield f"metrics.{place}", "expected another metric: each line has the loss and the learning rate anyway"
     def _validate_pipeline(self) -> Iterable[tuple[str, str]]:
         training, count = self.training, self.distributed.microbatches
         if training.precision == "float16":
@@ -191,6 +191,11 @@ class TrainConfig(Config):
                 f"expected at most training.batch_size, {training.batch_size} items, got {count}",
             )
 
+    def _validate_metrics(self) -> Iterable[tuple[str, str]]:
+        names = self.metric_names()
+        for place, (metric, name) in enumerate(zip(self.metrics, names, strict=True)):
+            if isinstance(metric, LossConfig | LearningRateConfig):
+                yield f"metrics.{place}", "expected another metric: each line has the loss and the learning rate anyway"
             if name in _OTHER_VALUES:
                 yield (
                     f"metrics.{place}.name",

@@ -1,0 +1,65 @@
+"""What a config says that can't be divided by sequences or experts; torch is not loaded for it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ...config import Config, ModuleConfig
+from ...config.registry import tag_of
+
+_TASKS = ("LanguageModel", "MaskedLanguageModel", "TokenClassification")
+"""Tasks that divide the sequences of a batch."""
+_FAMILIES = tuple(f"burnlike.nn.{it}." for it in ("activation", "containers", "dropout", "embedding", "linear"))
+"""Layers that see each position alone, and what holds layers."""
+_ATTEND = ("DecoderLm", "BertEncoder", "BertMaskedLm", "TransformerEncoder", "MultiHeadAttention", "CausalAttention")
+_BY_POSITION = ("GatedFeedForward", "PositionWiseFeedForward", "MixtureOfExperts", "LayerNorm", "RmsNorm")
+_OF_POSITIONS = ("PositionalEncoding", "RotaryEncoding", "Add", "Multiply")
+_OTHERS_WEIGHTS = ("LoRA", "Pretrained")
+_DIVIDED = {*_ATTEND, *_BY_POSITION, *_OF_POSITIONS, *_OTHERS_WEIGHTS}
+"""Models and layers that take parts of sequences."""
+
+
+def context_problems(model: Any, task: Any) -> Iterator[tuple[str, str]]:
+    """Where a job's model or task is none whose sequences processes can share, and why.
+
+    A type of one's own is not known here: a run proves of it that it gives for parts what it gives for the whole.
+    """
+    name = tag_of(type(getattr(task, "task", task)))
+    if type(task).__module__.startswith("burnlike.") and name not in _TASKS:
+        yield "distributed.context", f"{name} does not divide sequences; the tasks that do are {', '.join(_TASKS)}"
+    for path, part in _parts(model, "model"):
+        kind, tag = type(part), tag_of(type(part))
+        if not isinstance(part, ModuleConfig) or not kind.__module__.startswith("burnlike."):
+            continue
+        if tag not in _DIVIDED and not kind.__module__.startswith(_FAMILIES):
+            yield "distributed.context", f"{tag} ({path}) needs whole sequences; leave out `context`"
+            return
+
+
+def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
+    """Where the number of experts can't be divided; or that there are none, as far as the config says."""
+    found = [(path, it) for path, it in _parts(model, "model") if isinstance(getattr(it, "n_experts", None), int)]
+    for path, part in found:
+        if part.n_experts % size:
+            yield f"{path}.n_experts", f"expected a multiple of {size} (distributed.expert), got {part.n_experts}"
+    kinds = {type(it) for _, it in _parts(model, "model") if isinstance(it, ModuleConfig)}
+    is_known = all(it.__module__.startswith("burnlike.") and tag_of(it) != "Pretrained" for it in kinds)
+    if not found and is_known:
+        yield (
+            "distributed.expert",
+            f"{tag_of(type(model))} has no experts; leave out `expert`, or take a model with MixtureOfExperts, such as"
+            " DecoderLm with feed_forward: {type: Experts}",
+        )
+
+
+def _parts(config: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """A config and those in it, with their paths."""
+    parts: Iterable[tuple[Any, Any]] = ()
+    if isinstance(config, Mapping):
+        parts = config.items()
+    elif isinstance(config, list | tuple):
+        parts = enumerate(config)
+    elif isinstance(config, Config):
+        yield path, config
+        parts = ((name, getattr(config, name)) for name in config.__struct_fields__)
+    for name, value in parts:
+        yield from _parts(value, f"{path}.{name}")
