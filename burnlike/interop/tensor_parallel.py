@@ -7,6 +7,7 @@ styles take layers of torch alone, and compute with DTensors.
 
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import TableIndexError
@@ -98,7 +99,8 @@ class EmbeddingParallel(Style):
     def enter(self, module: Any, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
         (indices,) = (*inputs, *named.values())
         rows, first = self._rows(module)
-        if indices.is_cpu and indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < rows:
+        is_known = indices.is_cpu and indices.numel() > 0 and not torch.compiler.is_compiling()
+        if is_known and not 0 <= int(indices.min()) <= int(indices.max()) < rows:
             raise TableIndexError(f"{self.path}: expected indices in 0..{rows - 1}, got others")
         count = rows // self.mesh.size()
         places = indices - first

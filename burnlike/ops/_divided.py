@@ -87,6 +87,19 @@ def logits_of_parts(x: Tensor, mesh: "DeviceMesh") -> Tensor:
     return DTensor.from_local(x, mesh, [Shard(x.dim() - 1)], run_check=False)
 
 
+def rows_of(logits: Any) -> Tensor:
+    """Logits `[..., classes]` as `[n, classes]`, a DTensor where they are one."""
+    if not are_divided(logits) or logits.device_mesh.ndim > 1 or logits.dim() < 2:
+        return logits.flatten(0, -2)
+    from torch.distributed.tensor import DTensor, Shard
+
+    (place,), last = logits.placements, logits.dim() - 1
+    if type(place) is not Shard or place.dim != last:
+        return logits.flatten(0, -2)
+    # Not by the DTensor's own flatten: torch remembers the groups of an earlier job of the process for it.
+    return DTensor.from_local(logits.to_local().flatten(0, -2), logits.device_mesh, [Shard(1)], run_check=False)
+
+
 def mesh_of_classes(logits: Any) -> Any:
     """The processes of which each has the logits of an equal number of classes and all rows; None for others."""
     from torch.distributed.tensor import Shard

@@ -12,7 +12,7 @@ from ...errors import ConfigError
 from ...models.generation import stream
 from ...module.torch_objects.wrappers import unwrap
 from ...nn.divided_sequence import divided
-from ...ops._divided import divided_logits
+from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from .configs import LanguageModelConfig
@@ -131,7 +131,7 @@ def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
     """
     with divided_logits():
         logits, targets, balance = predicted(model, batch)
-    loss = unrounded_loss(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_TARGET)
+    loss = unrounded_loss(rows_of(logits), targets.flatten(), ignore_index=NO_TARGET)
     loss = loss if balance is None else loss + balance
     counts_all = (isinstance(batch, Tensor) and divided(unwrap(model)) is None) or targets.is_meta
     size = targets.numel() if counts_all else int((targets != NO_TARGET).sum())

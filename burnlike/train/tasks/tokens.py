@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError, ShapeError
+from ...ops._divided import rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
@@ -29,7 +30,7 @@ def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 
             f" and labels of {list(labels.shape)}"
         )
     labels = labels.long()
-    loss = unrounded_loss(logits.flatten(0, 1), labels.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
+    loss = unrounded_loss(rows_of(logits), labels.flatten(), ignore_index=NO_TARGET, label_smoothing=smoothing)
     size = labels.numel() if labels.is_meta else int((labels != NO_TARGET).sum())
     return StepOutput(loss, size, logits.detach(), labels, logits=True)
 
