@@ -1,7 +1,11 @@
 """Attention where each process has a part of every sequence: its queries see the keys and values of all."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.nn import functional
+from torch.nn.attention.bias import causal_lower_right
 
 from ..divided_sequence import DividedSequence
 from .attend import attend_visible
@@ -23,9 +27,13 @@ def attend_parts(
     Keys and values behind a piece, or out of its window, are not computed with.
     """
     key, value = whole_keys(key, value, sequence)
+    sees_all = sliding_window is None and soft_cap is None and sequence.hidden is None and sequence.documents is None
     found: list[Tensor] = []
     n_own = query.shape[2] // len(sequence.pieces)
     for own, (begin, end) in zip(query.split(n_own, 2), sequence.pieces, strict=True):
+        if sees_all:
+            found.append(_attend_before(own, key[:, :, :end], value[:, :, :end], dropout))
+            continue
         first = 0 if sliding_window is None else max(begin - sliding_window + 1, 0)
         visible = causally_visible(
             torch.arange(begin, end, device=query.device),
@@ -39,6 +47,14 @@ def attend_parts(
             attend_visible(own, key[:, :, seen], value[:, :, seen], visible, soft_cap=soft_cap, dropout=dropout)
         )
     return torch.cat(found, 1)
+
+
+def _attend_before(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+    """Of the last positions, each of which sees all before it: flash attention on CUDA, without a mask in memory."""
+    bias: Any = causal_lower_right(query.shape[2], key.shape[2])
+    is_grouped = query.shape[1] != key.shape[1]
+    context = functional.scaled_dot_product_attention(query, key, value, bias, dropout, enable_gqa=is_grouped)
+    return context.transpose(1, 2).flatten(2)
 
 
 def whole_keys(key: Tensor, value: Tensor, sequence: DividedSequence) -> tuple[Tensor, Tensor]:
