@@ -43,14 +43,19 @@ def fake_processes(world_size: int, rank: int) -> Iterator[None]:
 class _Replicated(nn.Module):
     """In place of DistributedDataParallel, which looks at memory that fake tensors don't have: its buckets, that is."""
 
-    def __init__(self, module: nn.Module, process_group: Any) -> None:
-        import torch.distributed as dist
-
+    def __init__(self, module: nn.Module, process_group: Any = None) -> None:
         super().__init__()
-        self.module, self._group, self._is_synced = module, process_group, True
-        trained = [it for it in module.parameters() if it.requires_grad][::-1]
-        compute: Any = dist._compute_bucket_assignment_by_size
-        groups, _ = compute(trained, [dist._DEFAULT_FIRST_BUCKET_BYTES, 25 << 20], [False] * len(trained))
+        self.module, self._group, self._is_synced, self._has_buckets = module, process_group, True, False
+
+    def _make_buckets(self) -> None:
+        from torch import distributed
+
+        dist: Any = distributed
+        self._has_buckets = True
+        trained = [it for it in self.module.parameters() if it.requires_grad][::-1]
+        groups, _ = dist._compute_bucket_assignment_by_size(
+            trained, [dist._DEFAULT_FIRST_BUCKET_BYTES, 25 << 20], [False] * len(trained)
+        )
         for places in groups:
             some = [trained[it] for it in places]
             bucket = torch.cat([it.detach().flatten() for it in some])
@@ -59,6 +64,8 @@ class _Replicated(nn.Module):
                 parameter.register_post_accumulate_grad_hook(partial(self._arrived, bucket, arrived, len(some)))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if not self._has_buckets:
+            self._make_buckets()
         return self.module(*args, **kwargs)
 
     @contextmanager
@@ -81,8 +88,7 @@ class _Replicated(nn.Module):
 
 def group_of(args: Sequence[Any]) -> Any:
     """The process group among the arguments of an operator that exchanges tensors; None where it has none."""
-    from torch.distributed import ProcessGroup
-    from torch.distributed.distributed_c10d import _resolve_process_group
+    from torch._C._distributed_c10d import ProcessGroup, _resolve_process_group
 
     resolve: Any = _resolve_process_group
     for value in reversed(args):

@@ -1,5 +1,6 @@
 """Tensors without values."""
 
+import pytest
 import torch
 
 from burnlike._torch_compat import fake_tensors
@@ -21,3 +22,33 @@ def test_is_fake() -> None:
     assert fake_tensors.is_fake(one + torch.ones(2))
     assert not fake_tensors.is_fake(torch.zeros(2))
     assert not fake_tensors.is_fake(1.0)
+
+
+def test_active_mode() -> None:
+    assert fake_tensors.active_mode() is None
+    mode = fake_tensors.new_mode()
+    with mode:
+        assert fake_tensors.active_mode() is fake_tensors.new_mode() is mode
+
+
+def test_is_plain() -> None:
+    one = fake_tensors.fake_of(torch.zeros(2), fake_tensors.new_mode())
+    assert all(map(fake_tensors.is_plain, (type(one), torch.Tensor, torch.nn.Parameter)))
+    assert not fake_tensors.is_plain(type("Wrapper", (torch.Tensor,), {}))
+
+
+def test_NEEDS_VALUES() -> None:
+    with fake_tensors.new_mode():
+        for read in (lambda it: it.sum().item(), torch.nonzero):
+            with pytest.raises(fake_tensors.NEEDS_VALUES):
+                read(torch.ones(3))
+
+
+def test_READS_NUMBER() -> None:
+    assert fake_tensors.READS_NUMBER(torch.tensor(3)) == 3
+
+
+def test_memory_of() -> None:
+    one, other = torch.zeros(4), torch.zeros(4)
+    assert fake_tensors.memory_of(one.untyped_storage()) == fake_tensors.memory_of(one[2:].untyped_storage())
+    assert fake_tensors.memory_of(one.untyped_storage()) != fake_tensors.memory_of(other.untyped_storage())

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..._torch_compat.dispatch import TorchDispatchMode
 from ..._torch_compat.fake_processes import group_of, resizes_seen
-from ..._torch_compat.fake_tensors import NEEDS_VALUES, is_plain
+from ..._torch_compat.fake_tensors import NEEDS_VALUES, READS_NUMBER, is_plain, memory_of
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ConfigError
 
@@ -28,6 +28,7 @@ _KINDS = {
 """What an exchange is called, by a part of its operator's name without underscores."""
 
 aten: Any = torch.ops.aten
+_WAIT: Any = torch.ops._c10d_functional.wait_tensor.default
 
 
 class Exchange(NamedTuple):
@@ -77,6 +78,8 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not all(map(is_plain, types)):
             return NotImplemented  # it comes again with the tensors within
+        if func is _WAIT:  # without values torch gives a copy, else the tensor itself
+            return args[0]
         try:
             found = func(*args, **(kwargs or {}))
         except NEEDS_VALUES:
@@ -92,6 +95,14 @@ class Recorder(TorchDispatchMode):
         """The numbers of the blocks of memory in which tensors lie now."""
         return {self._live[key][0] for key in map(_key, tensors) if key in self._live}
 
+    def forget_others(self, tensors: Iterable[Tensor]) -> None:
+        """Take all memory for freed that is there but that of these tensors."""
+        kept = self.blocks_of(tensors)
+        for key, (number, bytes, reference) in self._live.items():
+            if number not in kept:
+                self.changes.append((number, -bytes))
+                self._live[key] = number, 0, reference
+
     def peak(self, kinds: Mapping[str, set[int]], first: int = 0, leave_out: Sequence[str] = ()) -> dict[str, int]:
         """The bytes of each kind of blocks, and of others (`""`), when they are most together.
 
@@ -100,7 +111,7 @@ class Recorder(TorchDispatchMode):
             first: the number of changes after which it is looked for.
             leave_out: kinds that don't count for which moment it is.
         """
-        kind_of = {block: kind for kind, blocks in reversed(kinds.items()) for block in blocks}
+        kind_of = {block: kind for kind, blocks in reversed([*kinds.items()]) for block in blocks}
         taken = most = end = 0
         for place, (block, more) in enumerate(self.changes, 1):
             taken += more * (kind_of.get(block) not in leave_out)
@@ -113,7 +124,7 @@ class Recorder(TorchDispatchMode):
 
     def _note(self, tensor: Tensor) -> None:
         storage: Any = tensor.untyped_storage()
-        key = storage._cdata
+        key = memory_of(storage)
         if key in self._live:
             return
 
@@ -127,11 +138,12 @@ class Recorder(TorchDispatchMode):
         self.changes.append((self._blocks, storage.nbytes()))
 
     def _resized(self, storage: Any) -> None:
-        if (found := self._live.get(storage._cdata)) is not None:
+        key = memory_of(storage)
+        if (found := self._live.get(key)) is not None:
             number, before, reference = found
             self.resized.add(number)
             self.changes.append((number, storage.nbytes() - before))
-            self._live[storage._cdata] = number, storage.nbytes(), reference
+            self._live[key] = number, storage.nbytes(), reference
 
     def _note_exchange(self, func: Any, args: Sequence[Any], found: Any) -> None:
         name = func.__name__.split(".")[0].replace("_", "")
@@ -148,7 +160,7 @@ class Recorder(TorchDispatchMode):
 
     def _without_values(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What an operation gives whose result depends on values that there are not."""
-        if func is aten._local_scalar_dense.default:
+        if func is READS_NUMBER:
             answer = self._answers.get(_key(args[0]), 1)
             return answer[args[0].storage_offset()] if isinstance(answer, list) else answer
         if func is aten.nonzero.default:
@@ -172,5 +184,4 @@ def _every_place(mask: Tensor) -> list[Tensor]:
 
 
 def _key(tensor: Tensor) -> int:
-    storage: Any = tensor.untyped_storage()
-    return storage._cdata
+    return memory_of(tensor.untyped_storage())

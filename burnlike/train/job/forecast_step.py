@@ -38,14 +38,14 @@ class Communication(NamedTuple):
         kind: `all-gather` and so on.
         among: the size of the mesh whose processes exchange, or `all`.
         processes: how many they are.
-        count: exchanges of a step.
+        exchanges: how many there are in a step.
         bytes: of the whole tensors, in all.
     """
 
     kind: str
     among: str
     processes: int
-    count: int
+    exchanges: int
     bytes: int
 
 
@@ -100,6 +100,8 @@ def forecast_step(config: TrainConfig, data: ForecastBatch, world_size: int = 1,
         # Not in the mode: process groups are made of real numbers, and DDP asks for the values of what is not fake.
         with recorder:
             learner = _learner(config, task, model, parallel)
+            # A job makes what it divides without memory, and what torch still has of the whole takes none.
+            recorder.forget_others(it for some in _residents(learner).values() for it in some)
         stack.enter_context(mode)
         stack.enter_context(recorder)
         batch = tree_map(lambda it: fake_of(it, mode) if isinstance(it, Tensor) else it, data.of(options.batch_size))
@@ -155,7 +157,8 @@ def _on_fake(model: nn.Module) -> nn.Module:
         return nn.Parameter(value, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else value
 
     for module in model.modules():
-        for tensors in (module._parameters, module._buffers):
+        held: Any = (module._parameters, module._buffers)
+        for tensors in held:
             for name, tensor in tensors.items():
                 if tensor is not None:
                     if id(tensor) not in made:

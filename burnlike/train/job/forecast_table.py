@@ -26,7 +26,7 @@ def as_values(found: Sequence[MeshForecast], memory: int | None) -> list[dict[st
 
 def table_of(found: Sequence[MeshForecast], memory: int | None) -> list[str]:
     """A row for each mesh with the bytes of a process, then what a step exchanges on each."""
-    rows = [("mesh", *_HEADS, *(["fits"] if memory is not None else []))]
+    rows: list[tuple[str, ...]] = [("mesh", *_HEADS, *(["fits"] if memory is not None else []))]
     lines: list[str] = []
     for it in found:
         if it.step is None:
@@ -46,7 +46,7 @@ def table_of(found: Sequence[MeshForecast], memory: int | None) -> list[str]:
         rows.append((it.mesh, *map(format_bytes, sizes), *fits))
         lines += [f"{it.mesh}: a step exchanges" * bool(step.communication)]
         lines += [
-            f"  {each.count} x {each.kind} among {each.processes} ({each.among}), {format_bytes(each.bytes)}"
+            f"  {each.exchanges} x {each.kind} among {each.processes} ({each.among}), {format_bytes(each.bytes)}"
             for each in step.communication
         ]
         if step.host:

@@ -1,0 +1,56 @@
+"""Process groups of any size in one process."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from burnlike._torch_compat import fake_processes, fake_tensors
+from burnlike._torch_compat.dispatch import TorchDispatchMode
+
+
+def test_fake_processes() -> None:
+    with fake_processes.fake_processes(1024, 5):
+        assert (dist.get_rank(), dist.get_world_size()) == (5, 1024)
+        dist.all_reduce(torch.ones(2))
+        box = [3]
+        dist.broadcast_object_list(box)
+        found = [None] * 1024
+        dist.all_gather_object(found, "a")
+        assert (box, {*found}) == ([3], {"a"})
+        with fake_tensors.new_mode():
+            model = nn.parallel.DistributedDataParallel(nn.Linear(3, 2))
+            model(torch.zeros(1, 3)).sum().backward()
+    assert not dist.is_initialized()
+
+
+def test_group_of() -> None:
+    found = []
+
+    class Groups(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if "c10d" in func.namespace:
+                found.append(fake_processes.group_of(args).size())
+            return func(*args, **(kwargs or {}))
+
+    with fake_processes.fake_processes(6, 0):
+        half = dist.new_group([0, 1, 2])
+        with Groups():
+            dist.all_reduce(torch.ones(2), group=half)
+            torch.ops._c10d_functional.all_reduce(torch.ones(2), "sum", dist.group.WORLD.group_name)
+    assert found == [3, 6]
+    assert fake_processes.group_of([1, None]) is None
+
+
+def test_resizes_seen() -> None:
+    storage = torch.zeros(4).untyped_storage()
+    sizes: list[int] = []
+    with fake_processes.resizes_seen(lambda it: sizes.append(it.nbytes())):
+        storage.resize_(0)
+    storage.resize_(8)
+    assert sizes == [0]
+
+
+@pytest.fixture(autouse=True)
+def no_group() -> None:
+    assert not dist.is_initialized()

@@ -1,0 +1,42 @@
+"""What a step of a training takes, measured: memory of the CPU by torch's profiler.
+
+    python -m tests.train.distributed.measured_step CONFIG OUT [OVERRIDE...]
+
+measures one of several processes and writes `[resident, peak]` as JSON to OUT.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from burnlike.optim.core.sharded import local
+from burnlike.train import TrainConfig
+from burnlike.train.job.job import Job
+from burnlike.train.job.steps import batches_of_steps, peak_memory, training
+
+
+def measured(config: TrainConfig) -> tuple[int, int]:
+    """Bytes of weights, states and average of a process, and of these and what the second step takes at its peak."""
+    job = Job(config)
+    learner, found = job.learner, batches_of_steps(job)
+
+    def step() -> None:
+        for batch in batches:
+            learner.backward(batch, is_last=batch is batches[-1])
+        learner.take_step()
+        learner.window.close()
+
+    with training(job):
+        batches = next(found)
+        step()
+        peak = peak_memory(job, step)
+    records = [learner.optimizer, *([] if learner.ema is None else [learner.ema])]
+    states = [it for record in records for it in record.into_record().tensors.values()]  # pyright: ignore
+    resident = sum(local(it).nbytes for it in (*job.model.parameters(), *job.model.buffers(), *states))
+    job.parallel.close()
+    return resident, resident + peak
+
+
+if __name__ == "__main__":
+    path, out, *overrides = sys.argv[1:]
+    Path(out).write_text(json.dumps(measured(TrainConfig.load(path, overrides))))
