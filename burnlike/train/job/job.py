@@ -85,7 +85,7 @@ class Job:
         has_base = getattr(self.model_config, "has_base_elsewhere", False)
         if has_adapters(self.model) and has_base and config.init_from is None and not self.parallel.is_sharded:
             note_base(self.model)
-        if self.parallel.first_values is None:
+        if not (is_deferred := self.parallel.first_values is not None):
             self.task.try_out(self.model)
         training = self.training = config.training.divided(self.parallel.data_size)
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
@@ -109,7 +109,7 @@ class Job:
             ema=training.ema,
             parallel=self.parallel,
         )
-        if self.parallel.first_values is not None and self.parallel.sizes.pipeline == 1:
+        if is_deferred and self.parallel.sizes.pipeline == 1:
             self.task.try_out(self.model)
         if number := self.parallel.random_number:
             # Dropout of its own; rank 0 has that of a single process.

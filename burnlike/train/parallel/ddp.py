@@ -31,6 +31,7 @@ class Ddp(SeveralProcesses):
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Wrap the model; it stays what it is for everyone else, with its names and ids."""
         super().prepare(model, optimizer)
+        self.give_first_values(model)  # torch compares them between processes
         if self.pipeline is not None:
             self.pipeline.wrapped = [self._replicated(it) for it in self.pipeline.stages]
         self._wrapped = None if self.pipeline is not None else self._replicated(_Forward(model))

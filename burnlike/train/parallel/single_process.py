@@ -36,7 +36,7 @@ class SingleProcess:
 
     Attributes:
         rank: number of the process, of `world_size`.
-        first_values: gives a model that has none its first values, once it is divided.
+        first_values: gives a model that has none its first values, once it is divided; None afterwards.
         is_sharded: whether each process has a part of each parameter.
         sizes: how many processes each kind of parallelism has.
         data_rank: which part of the batches it reads, of `data_size`.
@@ -85,8 +85,9 @@ class SingleProcess:
 
     def give_first_values(self, model: nn.Module) -> None:
         """Give a model that was divided without values those that it begins with."""
-        if self.first_values is not None:
-            self.first_values(model)
+        give, self.first_values = self.first_values, None
+        if give is not None:
+            give(model)
 
     def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
         return step(model, batch)
