@@ -11,7 +11,7 @@ from burnlike.train.job.launching import LOGS_NAME, Amount, check_processes, ela
 from burnlike.train.job.slurm import Slurm, script, write_new
 from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
 
-from ..config_options import add_repeated, overrides_of
+from ..config_options import overrides_of
 from ..run_options import RUNS
 from ..tables import say, shell_word
 from . import train
@@ -47,9 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     slurm.add_argument("--time", metavar="HH:MM:SS", help="limit of the job")
     slurm.add_argument("--partition", metavar="NAME", help="queue of the job")
     slurm.add_argument("--gpus", type=_count, metavar="N", help="GPUs of each node; also what --nproc is without it")
-    add_repeated(
-        slurm, "--sbatch", "sbatch", "OPTION=VALUE", "another option of sbatch, such as account=mine or mem=64G"
-    )
+    text = "another option of sbatch, such as account=mine or mem=64G; may be repeated"
+    slurm.add_argument("--sbatch", action="append", default=[], metavar="OPTION=VALUE", help=text)
     text = "seconds before the limit when the checkpoint is written (default: 90)"
     slurm.add_argument("--signal-seconds", type=_count, default=90, metavar="N", help=text)
 

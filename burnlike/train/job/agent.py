@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch.distributed.elastic.agent.server import WorkerSpec
+from torch.distributed.elastic.agent.server.api import WorkerSpec
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.elastic.rendezvous import RendezvousParameters, registry as rendezvous_registry
@@ -118,7 +118,7 @@ class Agent:
         scratch = self.logs / f".agent-{os.getpid()}"
         self._agent = LocalElasticAgent(spec, DefaultLogsSpecs(log_dir=str(scratch)), exit_barrier_timeout=60)
         try:
-            result = self._agent.run()
+            result: Any = self._agent.run()
         except (RuntimeError, TimeoutError, ValueError) as error:  # of the rendezvous; it has a family of its own
             raise TrainingError(f"the launchers of the job can't meet at {machines.endpoint}: {error}") from error
         finally:

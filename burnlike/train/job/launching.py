@@ -81,16 +81,19 @@ def elastic_overrides(config: TrainConfig, counts: list[int], run: Path | None) 
 
 
 def _saved_items(run: Path | None) -> int | None:
-    """The items of a step of the last checkpoint of a run; None without one."""
+    """The items of a step of a run, as its config or its last checkpoint says; None where neither does."""
     if run is None or not (run / CONFIG_NAME).exists():
         return None
+    if (items := TrainConfig.load(run / CONFIG_NAME).training.global_batch_size) is not None:
+        return items
     from ..checkpoint.checkpointer import Checkpointer  # loads torch
 
     checkpoint = Checkpointer(run / "checkpoints").latest()
     if checkpoint is None:
         return None
-    values = checkpoint.part("loader").values
-    return int(values["batch_size"]) * int(values["accumulation_steps"])
+    loader = checkpoint.load("training").values["parts"].get("loader", {})
+    size, steps = (loader.get(name) for name in ("batch_size", "accumulation_steps"))
+    return size * steps if isinstance(size, int) and isinstance(steps, int) else None
 
 
 def run_of(resumed: str | None, place: str | None, root: Path, name: str, *, is_shared: bool) -> Path:

@@ -15,8 +15,6 @@ import threading
 import time
 from typing import Any
 
-from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage] - torch documents it
-
 from ..view.callback import Callback
 
 _MOST_S = 5.0
@@ -33,7 +31,7 @@ class Watch:
         step: the optimizer step that is being made; `doing` says what of it.
     """
 
-    def __init__(self, store: Store, rank: int, world_size: int, timeout_s: float) -> None:
+    def __init__(self, store: Any, rank: int, world_size: int, timeout_s: float) -> None:
         self._store = store.clone()  # a connection of its own: the training may be waiting for an answer
         self._rank, self._world_size = rank, world_size
         self._timeout_s, self._interval_s = timeout_s, min(_MOST_S, timeout_s / 8)
@@ -83,7 +81,7 @@ class Watch:
                 return
             self._done.wait(self._interval_s)
 
-    def _read(self, store: Store) -> dict[int, dict[str, Any]]:
+    def _read(self, store: Any) -> dict[int, dict[str, Any]]:
         keys = {rank: f"watch {rank}" for rank in range(self._world_size)}
         return {rank: json.loads(store.get(key)) for rank, key in keys.items() if store.check([key])}
 

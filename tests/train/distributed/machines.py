@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +24,7 @@ QUICK = "keep_alive_interval=1,keep_alive_max_attempt=3,last_call_timeout=1"
 class Machines:
     """The launchers of one job, the first of which keeps what they tell one another."""
 
-    def __init__(self, config: Path, run: Path, nodes: str, *options: str) -> None:
+    def __init__(self, config: Path, run: Path, nodes: str, *options: str, more: Sequence[str] = ()) -> None:
         self.run = run
         self.logs: list[Path] = []
         self._command = [
@@ -32,6 +32,7 @@ class Machines:
             *("--nproc", "1", "--nnodes", nodes, "--rdzv-endpoint", f"127.0.0.1:{free_port()}"),
             *("--local-addr", "127.0.0.1", "--max-restarts", "100"),
             *(word for it in (*OPTIONS, *options) for word in ("--set", it)),
+            *more,
         ]
 
     def start(self) -> subprocess.Popen[bytes]:

@@ -1,0 +1,122 @@
+"""The number of processes changes while a training goes on: each step has the same items, none is lost or doubled."""
+
+import os
+import signal
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from burnlike.cli.main import main
+from burnlike.data import DataLoader, TensorDataset
+from burnlike.train import TrainingConfig
+
+from ...cli.test_launch import ends, launch, process_of, wait_for
+from ..samples import write_config
+from .machines import Machines, kill, kill_and_replace
+from .test_worlds import lines_of
+
+TRAINING = TrainingConfig(batch_size=6, global_batch_size=24)
+
+
+def loaders(world: int, items: int) -> list[DataLoader[Any, Any]]:
+    training = TRAINING.divided(world)
+    options = {"accumulation_steps": training.accumulation_steps, "world_size": world, "seed": 3}
+    options["joined_batch_size"] = 24 // training.accumulation_steps
+    data = TensorDataset(torch.arange(items), fingerprint="numbers")
+    return [DataLoader(data, batch_size=6, rank=rank, **options) for rank in range(world)]
+
+
+def items_of_steps(worlds: list[int], items: int) -> Iterator[list[int]]:
+    """What all processes of each step read together; each step has another number of processes."""
+    state: dict[str, Any] | None = None
+    for world in worlds:
+        ranks = loaders(world, items)
+        if state is not None:
+            for loader in ranks:
+                loader.load_state_dict(state)
+        epoch, found = ranks[0].epoch, []
+        batches = [iter(loader) for loader in ranks]
+        for _ in range(TRAINING.divided(world).accumulation_steps):
+            for loader, own in zip(ranks, batches, strict=True):
+                (batch,) = next(own)
+                assert len(batch) <= TRAINING.batch_size
+                found += [] if loader.is_padding else batch.tolist()
+            if ranks[0].epoch > epoch:  # the last step takes what is left
+                break
+        yield found
+        state = ranks[0].state_dict()
+
+
+@pytest.mark.parametrize("items", [96, 100])
+def test_every_item_is_read_once_by_whatever_number_of_processes(items: int) -> None:
+    changing = [world for world, _ in zip(cycle([4, 2, 3, 1, 5, 8]), range(15), strict=False)]
+    found = [*items_of_steps(changing, items)]
+    alone = [*items_of_steps([1] * 15, items)]
+    assert [sorted(it) for it in found] == [sorted(it) for it in alone]
+    steps = -(-items // 24)
+    for epoch in range(3):
+        whole = [it for step in found[epoch * steps : (epoch + 1) * steps] for it in step]
+        assert sorted(whole) == [*range(items)]
+
+
+EXACT = ["lr_scheduler={type: ConstantLr, lr: 0.01}", "model.dropout=0", "training.validation_steps=null"]
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = Path(__file__).parents[3]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(root), str(Path(__file__).parent)]))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "1")  # a process that waits at a gate hears no SIGTERM
+    return write_config(tmp_path)
+
+
+def assert_same_losses(config: Path, run: Path, items: int, *options: str) -> None:
+    """Those of one process that was left alone, with so many items of a step."""
+    values = [*EXACT, *options, f"training.global_batch_size={items}", "task.sample_length=0"]
+    command = ["train", str(config), "--run-dir", "alone", *(word for it in values for word in ("--set", it))]
+    assert main(command) == 0
+    for found, expected in zip(lines_of(run), lines_of(Path("alone")), strict=True):
+        assert (found["step"], found["split"]) == (expected["step"], expected["split"])
+        assert found["loss"] == pytest.approx(expected["loss"], rel=1e-4)
+
+
+@pytest.mark.slow
+def test_machines_come_and_go(config: Path) -> None:
+    """One, then two, then one again, which goes on by itself."""
+    run = Path("run").absolute()
+    job = Machines(config, run, "1:2", *EXACT, more=["--import", "gate"])
+    first = job.start()
+    assert job.wait_for(lambda: (run / "checkpoints" / "step-00000006").exists(), first), job.text()
+    second = job.start()
+    assert job.wait_for(lambda: (run / "checkpoints" / "step-00000012").exists(), first), job.text()
+    kill(second)
+    Path("killed").touch()
+    job.end(first)
+    log = (run / "logs" / "rank-0.log").read_text()
+    worlds = [line.split("rank 0 of ")[1][0] for line in log.splitlines() if line.startswith("--- ")]
+    assert worlds == ["1", "2", "1"]
+    assert_same_losses(config, run, 16, "training.ema={}")  # 2 processes x 4 x 2
+
+
+@pytest.mark.slow
+def test_fewer_processes_go_on_where_one_was_killed(config: Path) -> None:
+    words = [word for it in (*EXACT, "distributed.strategy=ddp", "task.sample_length=0") for word in ("--set", it)]
+    run = Path("run")
+    launcher = launch(str(config), "--nproc", "1:2", "--run-dir", "run", *words)
+    wait_for(lambda: [*run.glob("checkpoints/step-*")], launcher)
+    os.kill(process_of(run, 1), signal.SIGKILL)
+    text = ends(launcher, 0)
+    assert "rank 0 of 1" in text
+    assert_same_losses(config, run, 8)
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_killed_and_replaced_leaves_the_same_bits(tmp_path: Path) -> None:
+    """`make test-kills` does so twenty times."""
+    assert kill_and_replace(2, tmp_path) >= 1
