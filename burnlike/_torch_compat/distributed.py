@@ -34,6 +34,19 @@ def cpu_mesh(mesh: Any) -> Any:
     return DeviceMesh("cpu", mesh.mesh, mesh_dim_names=mesh.mesh_dim_names, _init_backend=False)
 
 
+def forget_earlier_meshes() -> None:
+    """Forget what torch remembers of operations on DTensors of earlier meshes.
+
+    A mesh is equal to one of an earlier job of this process with the same ranks, and torch gives results of operations
+    the mesh that it met first, whose process groups are gone. Without this function of torch, a second job in one
+    process whose tensors are divided fails ("Could not resolve the process group").
+    """
+    if "torch.distributed.tensor" in sys.modules:
+        from torch.distributed.tensor import debug
+
+        getattr(debug, "_clear_sharding_prop_cache", lambda: None)()
+
+
 def arrivals(after_ns: int) -> dict[str, int]:
     """When this process began the exchanges since a moment, in nanoseconds of the clock, by group and number.
 

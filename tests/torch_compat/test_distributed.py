@@ -22,6 +22,21 @@ def test_meeting_place(group: None, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert distributed.meeting_place() == f"{tmp_path}/meet"
 
 
+def test_forget_earlier_meshes(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate, debug
+
+    found = []
+    for is_forgotten in (False, False, True):
+        if is_forgotten:
+            distributed.forget_earlier_meshes()
+        mesh = init_device_mesh("cpu", (1,))
+        found.append((DTensor.from_local(torch.ones(2), mesh, [Replicate()]) + 1).device_mesh is mesh)
+    assert found[1:] == [False, True]  # torch needs it as long as the second is not its own
+    monkeypatch.delattr(debug, "_clear_sharding_prop_cache")
+    distributed.forget_earlier_meshes()
+
+
 def test_arrivals(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
     before = time.time_ns()
     for _ in range(2):

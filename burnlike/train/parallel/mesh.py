@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from ..._torch_compat.distributed import forget_earlier_meshes
 from .sizes import MeshSizes
 
 
@@ -25,6 +26,7 @@ class Mesh:
     """
 
     def __init__(self, sizes: MeshSizes, device: torch.device) -> None:
+        forget_earlier_meshes()
         self.sizes = sizes
         shape = {
             "pipeline": sizes.pipeline,
