@@ -5,7 +5,7 @@ dict. The words are those of `parallel_words.py`.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
@@ -52,7 +52,9 @@ Plan = dict[str, tuple[str, ...]]
 """By the path of a module, its words."""
 
 
-def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, str] | None = None) -> nn.Module:
+def parallelize(
+    model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, str] | None = None, without: Collection[str] = ()
+) -> nn.Module:
     """Divide the layers of a model among the processes of a mesh of one dimension, in place; returns the model.
 
     All processes have the same weights and give the model the same inputs. Its results are whole in each.
@@ -61,6 +63,7 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, str] | No
         model: on any device, also `meta`, before `fully_shard`.
         mesh: such as `init_device_mesh("cuda", (8,))`.
         plan: words by path, in which `*` stands for one part of a path; they go before what the model says.
+        without: paths of modules that stay as they are, as they are on other processes.
 
     Raises:
         ConfigError: a word or a path is unknown, no layer has a plan, or sizes do not divide; the message says which.
@@ -69,7 +72,8 @@ def parallelize(model: nn.Module, mesh: DeviceMesh, plan: Mapping[str, str] | No
     found = plan_of(model, plan or {})
     expect_whole_heads(model, found, mesh.size())
     for path, style in _styles(model, found).items():
-        parallelize_module(model.get_submodule(path), mesh, style)
+        if path not in without:
+            parallelize_module(model.get_submodule(path), mesh, style)
     return model
 
 

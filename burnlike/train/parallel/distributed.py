@@ -135,7 +135,7 @@ class SeveralProcesses(SingleProcess):
         if self.mesh.tensor is not None:
             from .tensor_plans import apply_tensor_plan  # DTensors take time to import
 
-            apply_tensor_plan(model, self.mesh, self.config.plan)
+            apply_tensor_plan(model, self.mesh, self.config.plan, self.pipeline)
 
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:

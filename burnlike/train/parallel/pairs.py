@@ -14,6 +14,7 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
             ("ddp", "pipeline"),
             ("fsdp2", "pipeline"),
             ("replicate", "pipeline"),
+            ("tensor", "pipeline"),
             ("ddp", "context"),
             ("fsdp2", "context"),
             ("replicate", "context"),

@@ -6,7 +6,7 @@ micro-batches, as it is over the batches of a step.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -15,12 +15,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle, get_schedule_class
+from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import BurnlikeError, TrainingError
 from ...module import params
-from ...module.torch_objects.wrappers import note_elsewhere
+from ...module.torch_objects.wrappers import local, note_elsewhere
 from ...optim import OptimizerAdaptor
 from ...optim.core.sharded import OtherStages
 from ...record import Record
@@ -52,8 +53,8 @@ class _TorchStage(PipelineStage):
             super().perform_reduce_grad(grad_scale_factor)
 
 
-Sent = tuple[tuple[int, ...], torch.dtype]
-"""Shape and type of what a stage sends."""
+Sent = tuple[tuple[int, ...], torch.dtype, Any]
+"""Shape, type and placements of what a stage sends; the shape is that of a process's part."""
 
 
 class _Shapes(NamedTuple):
@@ -61,7 +62,7 @@ class _Shapes(NamedTuple):
 
     schedule: Any
     stages: Sequence[_TorchStage]
-    sent: Mapping[int, Sequence[Sent]]
+    sent: dict[int, list[Sent]]
 
 
 class Pipeline:
@@ -69,6 +70,7 @@ class Pipeline:
 
     Attributes:
         stages: of this process, each a module with its parameters.
+        elsewhere: paths of modules that are on none of them.
         has_last: whether the last stage, which computes losses and predictions, is one of them.
     """
 
@@ -98,10 +100,13 @@ class Pipeline:
             for group in optimizer.param_groups:
                 group["params"] = [it for it in group["params"] if id(it) in own]
         self.wrapped: list[nn.Module] = [*self.stages]
+        self.elsewhere = frozenset(path for path, its in self.plan.stages_of.items() if its.isdisjoint(numbers))
         self.has_last = numbers[-1] == len(self.rank_of) - 1
         self._known: OrderedDict[Any, _Shapes] = OrderedDict()
         self._parts: list[MicroBatch] = []
         self._shapes: _Shapes | None = None
+        self._found: dict[int, list[Sent]] = {}
+        self._tensor_mesh = mesh.tensor
         self._outputs: dict[int, StepOutput] = {}
         for stage in self.stages:
             stage.run = self._run
@@ -155,6 +160,7 @@ class Pipeline:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
             self._loss_of, self._shapes = loss_of, self._known[key]
+            self._found = self._shapes.sent
             yield self._known[key], torch.arange(len(self._parts), device=self._device)
         except RuntimeError as error:  # as torch's stages tell what a forward raised
             if isinstance(error.__cause__, BurnlikeError):
@@ -165,16 +171,21 @@ class Pipeline:
 
     def _run(self, stage: int, received: Tensor | None, number: int) -> Tensor:
         part, shapes = self._parts[number], self._shapes
-        if received is not None and shapes is not None:
-            received = received[tuple(map(slice, shapes.sent[part.size][stage - 1][0]))]
+        if received is not None:
+            shape, _, placements = self._found[part.size][stage - 1]
+            received = received[tuple(map(slice, shape))]
+            if placements is not None:
+                received = DTensor.from_local(received, self._tensor_mesh, placements, run_check=False)
         given = self._course.run(stage, received, lambda: self._loss_of(part))
         if shapes is None or stage == len(self.rank_of) - 1:
             return given
-        return _padded(given, shapes.sent[self._parts[0].size][stage][0])
+        return _padded(local(given), self._found[self._parts[0].size][stage][0])
 
     def _new_shapes(self) -> _Shapes:
-        sent = {part.size: self._sent(part) for part in reversed(self._parts)}
-        largest = [self._like(it) for it in sent[self._parts[0].size]]
+        self._found = {}
+        for part in {part.size: part for part in self._parts}.values():
+            self._find_sent(part)
+        largest = [self._like(it) for it in self._found[self._parts[0].size]]
         n_stages, number = len(self.rank_of), torch.zeros(1, dtype=torch.int64, device=self._device)
         ends = [number, *largest, torch.empty((), device=self._device)]
         stages = [
@@ -188,28 +199,28 @@ class Pipeline:
         ]
         given = stages[0] if issubclass(self._kind, PipelineScheduleSingle) else stages
         schedule = self._kind(given, len(self._parts), loss_fn=lambda loss, _: loss, scale_grads=False)
-        return _Shapes(schedule, stages, sent)
+        return _Shapes(schedule, stages, self._found)
 
     def _like(self, sent: Sent) -> Tensor:
-        shape, dtype = sent
+        shape, dtype, _ = sent
         return torch.empty(shape, dtype=dtype, device=self._device, requires_grad=dtype.is_floating_point)
 
     @torch.no_grad()
-    def _sent(self, part: MicroBatch) -> list[Sent]:
+    def _find_sent(self, part: MicroBatch) -> None:
         """Find out what each stage sends of a micro-batch, by its forward pass; what fails there is raised by all."""
         devices = [self._device] if self._device.type == "cuda" else []
-        sent: list[Sent] = []
+        sent = self._found[part.size] = []
         number = torch.tensor([part.number])
         for stage, owner in enumerate(self.rank_of):
             own: list[Any] = [None]
             error: Exception | None = None
             if owner == dist.get_rank(self._group):
                 module = next(it for it, of in zip(self.wrapped, self.stages, strict=True) if of.number == stage)
-                shape, dtype = sent[-1] if sent else ((1,), torch.int64)
+                shape, dtype, _ = sent[-1] if sent else ((1,), torch.int64, None)
                 try:
                     with torch.random.fork_rng(devices):
                         given = module(torch.zeros(shape, dtype=dtype, device=self._device), number)
-                    own = [(tuple(given.shape), given.dtype)]
+                    own = [(tuple(local(given).shape), given.dtype, getattr(given, "placements", None))]
                 except Exception as caught:
                     error, own = caught, [f"{type(caught).__name__}: {caught}"]
             dist.broadcast_object_list(own, group=self._group, group_src=owner)
@@ -218,7 +229,7 @@ class Pipeline:
             if isinstance(own[0], str):
                 raise TrainingError(f"stage {stage} of the pipeline, of another process, failed: {own[0]}")
             sent.append(own[0])
-        return sent[:-1]
+        sent.pop()
 
     def whole(self, record: Record) -> Record:
         """The record of the whole model, on the first process of the pipeline."""

@@ -175,6 +175,9 @@ COLUMNS: Mapping[str, Column] = {
     "ddp x pipeline": Column(
         {"strategy": "ddp", "pipeline": 2, "schedule": "GPipe", "microbatches": 2}, processes=4, without=_NO_PARTS
     ),
+    "tensor x pipeline": Column(
+        {"strategy": "fsdp2", "shard": 1, "tensor": 2, "pipeline": 2}, processes=4, without=_NO_PARTS
+    ),
     "fsdp2 x pipeline": Column({"strategy": "fsdp2", "pipeline": 2}, processes=4, without=_NO_PARTS),
     "hsdp x pipeline": Column(
         {"strategy": "fsdp2", "replicate": 2, "shard": 1, "pipeline": 2}, processes=4, without=_NO_PARTS
