@@ -14,6 +14,7 @@ from burnlike.train.job.forecast_batch import ForecastBatch
 from burnlike.train.job.forecast_meshes import parse_mesh, usual_meshes
 from burnlike.train.job.forecast_step import StepForecast, forecast_step
 from burnlike.train.parallel.configs import DistributedConfig
+from tools import parallel_costs
 
 from ..cli.commands import run
 from ..processes import assert_succeed, launched
@@ -180,3 +181,13 @@ def test_a_forecast_is_close_to_a_step_of_two_processes(mesh: dict[str, Any], tm
     found = forecast_of(config, 2, **mesh)
     assert sum(found.resident.values()) == resident
     assert found.peak == pytest.approx(peak, rel=CLOSE)
+
+
+@pytest.mark.slow
+def test_the_table_in_the_docs_is_what_is_forecast() -> None:
+    """Two rows of it; the program writes all."""
+    config = TrainConfig.load(parallel_costs.CONFIG, parallel_costs.OPTIONS)
+    worlds = {64: ["strategy=fsdp2,replicate=8"], 1024: ["strategy=fsdp2,tensor=8"]}
+    docs = (CONFIGS.parents[1] / "docs" / "parallelism.md").read_text()
+    for line in parallel_costs.table(config, worlds):
+        assert line in docs
