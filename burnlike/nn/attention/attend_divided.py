@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right
 
+from ..._torch_compat.fake_tensors import is_fake
 from ..divided_sequence import DividedSequence
 from .attend import attend_visible
 from .masks import causally_visible
@@ -27,7 +28,9 @@ def attend_parts(
     Keys and values behind a piece, or out of its window, are not computed with.
     """
     key, value = whole_keys(key, value, sequence)
-    sees_all = sliding_window is None and soft_cap is None and sequence.hidden is None and sequence.documents is None
+    limits = (sliding_window, soft_cap, sequence.hidden, sequence.documents)
+    # torch's description of what is visible is a tensor of its own, which is neither traced nor without values.
+    sees_all = all(it is None for it in limits) and not (torch.compiler.is_compiling() or is_fake(query))
     found: list[Tensor] = []
     n_own = query.shape[2] // len(sequence.pieces)
     for own, (begin, end) in zip(query.split(n_own, 2), sequence.pieces, strict=True):
