@@ -23,7 +23,7 @@ ALLOWED = {
     "_save_to_state_dict": "likewise",
     "_step_supports_amp_scaling": "what GradScaler asks of an optimizer that unscales by itself",
     **dict.fromkeys(["_asdict", "_fields", "_replace"], "public methods of named tuples"),
-    **dict.fromkeys(["_at_fork_reinit", "_getframe", "_inheriting", "_slotnames"], "Python's own"),
+    **dict.fromkeys(["_at_fork_reinit", "_current_frames", "_getframe", "_inheriting", "_slotnames"], "Python's own"),
     "_from_config": "transformers' own: its auto classes make a model of a class, a type and a kind of attention by it",
     "_actions": "of Python's own argparse, which has no public list of a parser's options",
     **dict.fromkeys(["_Stop", "_file_read", "_file_readline"], "of Python's own unpickler"),

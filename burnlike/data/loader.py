@@ -98,15 +98,10 @@ class DataLoader(Generic[Item, Batch]):
         """
         if len(dataset) == 0:
             raise DataError("expected a dataset with at least one item, got an empty one")
-        for name, value, least in (
-            ("batch_size", batch_size, 1),
-            ("steps_per_epoch", steps_per_epoch, 1),
-            ("num_workers", num_workers, 0),
-            ("world_size", world_size, 1),
-            ("accumulation_steps", accumulation_steps, 1),
-            ("joined_batch_size", joined_batch_size, 1),
-        ):
-            if value is not None and value < least:
+        counts = {"batch_size": batch_size, "steps_per_epoch": steps_per_epoch, "world_size": world_size}
+        counts |= {"accumulation_steps": accumulation_steps, "joined_batch_size": joined_batch_size}
+        for name, value in {**counts, "num_workers": num_workers}.items():
+            if value is not None and value < (least := int(name in counts)):
                 raise ValueError(f"expected {name} >= {least}, got {value}")
         if not 0 <= rank < world_size:
             raise ValueError(f"expected rank in 0..{world_size - 1}, got {rank}")
@@ -221,8 +216,8 @@ class DataLoader(Generic[Item, Batch]):
             raise BatchSizeError(
                 f"the saved loader position is one of other batches: a step took {before['batch_size']} items,"
                 f" and would take {now['batch_size']} now: batch_size {self.batch_size} x processes {self.world_size} x"
-                f" accumulation_steps {own_times}; choose these so that a step takes as many as before"
-                f"{_as_before(before['batch_size'], self._joined)}"
+                f" accumulation_steps {own_times}; choose these so that a step takes as many as before, or set"
+                f" global_batch_size to {before['batch_size']}"
             )
         old_data, data = ([it.get(name) for name in ("num_items", "fingerprint")] for it in (before, now))
         if old_data != data:
@@ -302,9 +297,3 @@ class DataLoader(Generic[Item, Batch]):
             # A new dict, as threads that make batches may be reading the old one.
             self._passes = {**dict([*self._passes.items()][-1:]), key: order}
         return order[start:stop].tolist()
-
-
-def _as_before(items: int, joined: int) -> str:
-    """How a step takes so many items, where batches of all ranks have `joined`."""
-    steps = "" if items % joined else f" accumulation_steps: {items // joined}, or"
-    return f":{steps} global_batch_size: {items}"
