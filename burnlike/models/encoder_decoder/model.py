@@ -108,6 +108,10 @@ class EncoderDecoder(Module):
         size = config.d_model
         self.head = None if config.tied_head else linear(size, config.vocab_size, size**-0.5, device)
 
+    def pipeline_stages(self) -> Mapping[str, str]:
+        """Nowhere: every block of the decoder needs what the encoder gives."""
+        return {}
+
     def parallel_plan(self) -> Mapping[str, str]:
         """Processes share the tokens' vectors and logits."""
         return {"embedding": "embedding", "head": "vocab"}

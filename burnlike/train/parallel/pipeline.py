@@ -197,7 +197,7 @@ class Pipeline:
             )
             for stage, module in zip(self.stages, self.wrapped, strict=True)
         ]
-        given = stages[0] if issubclass(self._kind, PipelineScheduleSingle) else stages
+        given: Any = stages[0] if issubclass(self._kind, PipelineScheduleSingle) else stages
         schedule = self._kind(given, len(self._parts), loss_fn=lambda loss, _: loss, scale_grads=False)
         return _Shapes(schedule, stages, self._found)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import ParametrizationList
 
-from ..._torch_compat.fake_tensors import fake_of, is_fake, new_mode
+from ..._torch_compat.fake_tensors import active_mode, fake_of, is_fake, new_mode
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ConfigError
 from ...module.torch_objects.wrappers import note_base_name
@@ -39,6 +39,7 @@ class Course:
         self._end: int | None = None
         self._received: Tensor | None = None
         self._given: dict[Any, Any] = {}
+        self._has_values = active_mode() is None  # not in a forecast
 
     def run(self, stage: int, received: Tensor | None, step: Callable[[], Any]) -> Any:
         """What a stage gives: what its last unit sends on; of the last stage, the result of the step."""
@@ -77,7 +78,7 @@ class Course:
         if number == self._begin and self._received is not None:
             given = self._received
             args, named = ((given, *args[1:]), named) if args else ((), {**named, key or "": given})
-        if any(map(is_fake, tree_leaves((args, named)))):
+        if self._has_values and any(map(is_fake, tree_leaves((args, named)))):
             raise ConfigError(
                 f"distributed.pipeline: what is given to '{name}' depends on parameters of an earlier stage otherwise"
                 " than by what the module before it gives first; let stages begin elsewhere (distributed.stages)"
@@ -161,7 +162,8 @@ def cut(model: nn.Module, plan: Plan, own: Sequence[int], device: torch.device) 
                 name: fakes.setdefault(id(it), fake_of(it, mode, device)) for name, it in changing.items()
             }
             content["__module__"] = type(module).__module__
-            module.__class__ = type(type(module).__name__, (PartOfPipeline, type(module)), content)
+            kind: Any = type(type(module).__name__, (PartOfPipeline, type(module)), content)
+            module.__class__ = kind
     return course, [_stage(modules, plan, number, is_only=len(own) == 1) for number in own]
 
 
