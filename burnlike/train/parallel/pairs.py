@@ -22,6 +22,7 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
             ("ddp", "expert"),
             ("replicate", "expert"),
             ("context", "expert"),
+            ("tensor", "expert"),
             ("context", "tensor"),
         ],
     )
@@ -31,6 +32,14 @@ WORKS_TOGETHER: frozenset[frozenset[str]] = frozenset(
 _NONE = "a single process trains, so no size can be above 1; expected the strategy fsdp2"
 REASONS: dict[frozenset[str], str] = {
     **{frozenset(("none", it)): _NONE for it in ("replicate", "context", "tensor", "pipeline", "expert")},
+    frozenset(("pipeline", "expert")): (
+        "the balance of experts is over a whole batch, and a pipeline computes it in parts; divide the experts alone,"
+        " or with replicate, shard, context and tensor"
+    ),
+    frozenset(("context", "pipeline")): (
+        "a pipeline runs a batch in parts, stage by stage, and a divided sequence is joined within one pass of the"
+        " whole model; divide sequences together with replicate, shard, tensor or expert"
+    ),
 }
 """Why a pair is refused."""
 

@@ -171,6 +171,7 @@ COLUMNS: Mapping[str, Column] = {
     "ddp x expert": Column({"strategy": "ddp", "expert": 2}, processes=4),
     "hsdp x expert": Column({"strategy": "fsdp2", "replicate": 2, "expert": 2}, processes=4),
     "context x expert": Column({"strategy": "fsdp2", "context": 2, "expert": 2}, processes=4),
+    "tensor x expert": Column({"strategy": "fsdp2", "tensor": 2, "expert": 2}, processes=4),
     "pipeline": Column({"strategy": "ddp", "pipeline": 2}, without=_NO_PARTS),
     "ddp x pipeline": Column(
         {"strategy": "ddp", "pipeline": 2, "schedule": "GPipe", "microbatches": 2}, processes=4, without=_NO_PARTS
