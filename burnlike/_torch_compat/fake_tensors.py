@@ -63,3 +63,12 @@ def forget(mode: FakeTensorMode) -> None:
 def memory_of(storage: Any) -> int:
     """The address of what a storage of torch stands for, as that of fake tensors has no memory."""
     return storage._cdata
+
+
+def adopt(tensor: Tensor, mode: FakeTensorMode) -> None:
+    """Let a mode know a fake tensor as its own: one that was deep-copied has a copy of the mode.
+
+    Without it, what is computed with a copied module is another tensor's.
+    """
+    if getattr(tensor, "fake_mode", mode) is not mode:
+        tensor.fake_mode = mode  # pyright: ignore[reportAttributeAccessIssue]

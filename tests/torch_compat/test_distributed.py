@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -47,3 +48,11 @@ def test_arrivals(group: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch._C._distributed_c10d, "_dump_fr_trace")
     monkeypatch.delattr(torch._C._distributed_c10d, "_dump_nccl_trace", raising=False)
     assert distributed.arrivals(before) == {}
+
+
+def test_cpu_mesh(group: None) -> None:
+    mesh = torch.distributed.init_device_mesh("cpu", (1,), mesh_dim_names=("shard",))
+    assert distributed.cpu_mesh(mesh) is mesh
+    other = SimpleNamespace(device_type="cuda", mesh=mesh.mesh, mesh_dim_names=("shard",))
+    found = distributed.cpu_mesh(other)
+    assert (found.device_type, found.mesh_dim_names, [*found.get_coordinate()]) == ("cpu", ("shard",), [0])

@@ -1,5 +1,9 @@
 """Tensors without values."""
 
+import copy
+import warnings
+import weakref
+
 import pytest
 import torch
 
@@ -52,3 +56,24 @@ def test_memory_of() -> None:
     one, other = torch.zeros(4), torch.zeros(4)
     assert fake_tensors.memory_of(one.untyped_storage()) == fake_tensors.memory_of(one[2:].untyped_storage())
     assert fake_tensors.memory_of(one.untyped_storage()) != fake_tensors.memory_of(other.untyped_storage())
+
+
+def test_forget() -> None:
+    mode = fake_tensors.new_mode()
+    with mode:
+        one = torch.zeros(2)
+    fake_tensors.forget(mode)
+    assert not weakref.getweakrefs(one)
+
+
+def test_adopt() -> None:
+    mode = fake_tensors.new_mode()
+    with mode:
+        parameter = torch.nn.Parameter(torch.zeros(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        copied = copy.deepcopy(parameter)
+    fake_tensors.adopt(copied, mode)
+    with torch.no_grad():
+        assert copied.mul_(2) is copied
+        assert copied.view(2, 1).untyped_storage()._cdata == copied.untyped_storage()._cdata

@@ -6,6 +6,7 @@ drawn. So a tensor's values can be made afterwards, alone and to the bit, by the
 looks at values gets these: they are made for it, and let go of.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -13,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ..._torch_compat.dispatch import TorchDispatchMode, schema_of
-from ..._torch_compat.fake_tensors import forget, is_fake, new_mode
+from ..._torch_compat.dispatch import TorchDispatchMode, is_traceable_wrapper_subclass, schema_of
+from ..._torch_compat.fake_tensors import adopt, forget, is_fake, new_mode
 from ..._torch_compat.pytree import tree_leaves, tree_map
 from .deferred_tensors import Part, Read, current
 
@@ -65,10 +66,15 @@ class Deferred(TorchDispatchMode):
 
     def __enter__(self) -> Self:
         self._token = current.set(self)
+        self._quiet = warnings.catch_warnings()
+        self._quiet.__enter__()
+        # A deep copy asks for it.
+        warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
+        self._quiet.__exit__(*error)
         current.reset(self._token)
 
     def given(self, shape: Sequence[int], dtype: torch.dtype, read: Read) -> Tensor:
@@ -112,6 +118,8 @@ class Deferred(TorchDispatchMode):
         is_random = torch.Tag.nondeterministic_seeded in func.tags
         if torch.Tag.data_dependent_output in func.tags or self._writes_to_real(func, args, kwargs):
             return func(*self._real(args), **self._real(kwargs))
+        for it in fakes:
+            adopt(it, self._fake)
         state = _generator(kwargs).get_state() if is_random else None
         with self._fake:
             results = func(*args, **kwargs)
@@ -176,12 +184,16 @@ class Deferred(TorchDispatchMode):
     def settle(self, module: nn.Module) -> dict[str, Tensor]:
         """Put parameters on the meta device in the places of fake ones; the fake ones by their names.
 
-        All other tensors of the module get their values. RuntimeError: some come from another thread.
+        All other tensors of the module get their values. RuntimeError: some come from another thread, or are made of
+        several, as quantized ones are.
         """
+        for name, it in module.named_parameters():
+            if not is_fake(it) and is_traceable_wrapper_subclass(it):
+                raise RuntimeError(f"'{name}' is a {type(it).__name__}, which is made of other tensors")
         found = {name: it for name, it in module.named_parameters(remove_duplicate=False) if is_fake(it)}
         for name, it in found.items():
             inputs = (place for number in self._origin(it) for place in _inputs(self._operations[number]))
-            if not all(place.storage in self._of_storage for place in (_Place(it), *inputs)):
+            if not all(self._is_made(place.storage) for place in (_Place(it), *inputs)):
                 raise RuntimeError(f"'{name}' was made in another thread, where nothing is noted")
         meta: dict[int, nn.Parameter] = {}
         for part in module.modules():
@@ -196,11 +208,22 @@ class Deferred(TorchDispatchMode):
                     part._buffers[name] = self.values(it)
         return found
 
+    def _is_made(self, storage: int) -> bool:
+        """Whether the first operation on some memory is one that was not given it."""
+        first = self._of_storage.get(storage, [None])[0]
+        return first is not None and all(it.storage != storage for it in _inputs(self._operations[first]))
+
     def _note(self, function: Any, args: Any, kwargs: Any, results: Any, state: Tensor | None = None) -> None:
         written = [it for it in tree_leaves(results) if is_fake(it)]
-        for argument, value in _named(schema_of(function), args, kwargs):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                written += [it for it in tree_leaves(value) if is_fake(it)]
+        schema, shared = schema_of(function), set[int]()
+        for argument, value in _named(schema, args, kwargs):
+            if argument.alias_info is not None:
+                found = [it for it in tree_leaves(value) if is_fake(it)]
+                shared |= {*map(_storage, found)}
+                written += found if argument.alias_info.is_write else []
+        shares = schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
+        if shares and shared and not {*map(_storage, written)} <= shared:
+            raise RuntimeError(f"{function} does not give the memory that it says")
         for storage in {*map(_storage, written)}:
             self._of_storage.setdefault(storage, []).append(len(self._operations))
         self._operations.append(_Operation(function, *map(_placed, (args, kwargs, results)), state))

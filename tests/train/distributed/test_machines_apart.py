@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from burnlike.record import Record
 from burnlike.train.checkpoint.checkpointer import Checkpointer
 
 from ...processes import assert_succeed, launched, wait_for
@@ -22,6 +23,10 @@ OPTIONS = [
 def arguments(*options: str, epochs: int = 1) -> list[str]:
     sets = [word for option in (*OPTIONS, f"training.epochs={epochs}", *options) for word in ("--set", option)]
     return ["-m", "burnlike", "train", "char_gpt_tiny", *sets]
+
+
+def values(record: Record) -> dict[str, list[float]]:
+    return {name: it.tolist() for name, it in record.tensors.items()}
 
 
 @pytest.fixture
@@ -57,8 +62,5 @@ def test_rank_0_writes_the_parts_of_all_and_sends_them_to_go_on(machines: list[P
     assert apart.step == expected.step == 24
     for name, record in expected.records().items():
         if name != "training":
-            found = apart.part(name).tensors
-            assert {key: it.tolist() for key, it in found.items()} == {
-                k: it.tolist() for k, it in record.tensors.items()
-            }
+            assert values(apart.part(name)) == values(record)
     assert [it.name for it in (machines[1] / "run").rglob("*")] == ["checkpoints"]
