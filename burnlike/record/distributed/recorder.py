@@ -203,11 +203,19 @@ def _joined(outlines: Sequence[Outline]) -> Outline:
 
 
 def _joined_values(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    found = {**other, **first}
-    for key in first.keys() & other.keys():
-        if isinstance(first[key], Mapping) and isinstance(other[key], Mapping):
-            found[key] = _joined_values(first[key], other[key])
-    return found
+    both = first.keys() & other.keys()
+    return {**other, **first, **{key: _joined_value(first[key], other[key]) for key in both}}
+
+
+def _joined_value(first: Any, other: Any) -> Any:
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        return _joined_values(first, other)
+    if isinstance(first, list) and isinstance(other, list):  # groups of torch's optimizers, each with its ids
+        if len(first) == len(other) and all(isinstance(it, Mapping) for it in (*first, *other)):
+            return [_joined_values(*pair) for pair in zip(first, other, strict=True)]
+        if all(isinstance(it, str) for it in (*first, *other)):
+            return [*dict.fromkeys([*first, *other])]
+    return first
 
 
 def _write_details(directory: Path, about: Outline) -> None:

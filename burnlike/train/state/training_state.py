@@ -226,9 +226,9 @@ class TrainingState:
                 new_ids = loads[name].ids if name in loads else {}
                 ids[id(param.tensor)] = new_ids.get(param.path, param.id)
                 everywhere.append(StateOwner(param, ids[id(param.tensor)]))
+        prune = any(map(elsewhere, self._modules.values()))  # states of what other processes have
         for name, part in self.parts.items():
             if isinstance(part, OptimizerAdaptor):
-                prune = any(map(elsewhere, self._modules.values()))  # states of what other processes have
                 states = part.read_states(records[name], everywhere or None, report=report, prune_orphans=prune)
                 yield partial(part.take_states, states)
             elif isinstance(part, Lbfgs):
@@ -236,7 +236,7 @@ class TrainingState:
             elif isinstance(part, torch.optim.Optimizer):
                 own = trained_by(part, [*self._modules.values()])
                 targets = [StateOwner(it.param, ids.get(id(it.param.tensor), it.id)) for it in own]
-                yield partial(read_torch_record(part, records[name], targets, report).apply, part)
+                yield partial(read_torch_record(part, records[name], targets, report, prune).apply, part)
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:

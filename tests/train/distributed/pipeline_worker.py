@@ -5,6 +5,7 @@
 writes `FOLDER/found{rank}.json`: for each case the largest difference of a weight, or the error that was raised.
 """
 
+import io
 import json
 import os
 import sys
@@ -25,7 +26,7 @@ from burnlike.models import DecoderLmConfig
 from burnlike.module import params, seed_param_ids
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm
 from burnlike.optim.core.sharded import whole
-from burnlike.train import DistributedConfig, Learner, StepOutput, make_parallel
+from burnlike.train import DistributedConfig, Learner, PlainRenderer, StepOutput, TrainingConfig, make_parallel
 from burnlike.train.parallel.single_process import SingleProcess
 
 CPU = torch.device("cpu")
@@ -146,6 +147,24 @@ def difference(model: str, steps: int = 2, **config: Any) -> float:
     return max(abs(loss - valid), *(float((it - expected[name]).abs().max()) for name, it in found.items()))
 
 
+def resumed() -> float:
+    """The difference of a training that stopped and went on, with one of torch's optimizers, from one that did not."""
+
+    def fit(directory: str, epochs: int) -> dict[str, Tensor]:
+        parallel = make_parallel(DistributedConfig(strategy="ddp", pipeline=2), CPU)
+        model = made("tied")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        learner = Learner(model, optimizer, loss=next_token, parallel=parallel)
+        loader = DataLoader([*TOKENS], batch_size=BATCH, seed=1, fingerprint="the same")
+        options: Any = {"directory": Path(sys.argv[1]) / directory, "renderer": PlainRenderer(io.StringIO())}
+        learner.fit(loader, None, TrainingConfig(epochs=epochs), **options)
+        return {it.path: it.tensor.detach().clone() for it in params(model, "weight")}
+
+    expected = fit("whole", 2)
+    fit("stopped", 1)
+    return max(float((it - expected[name]).abs().max()) for name, it in fit("stopped", 2).items())
+
+
 SCHEDULES = ("GPipe", "LoopedBFS", "Interleaved1F1B", "InterleavedZeroBubble")
 CASES: Mapping[str, Callable[[], float]] = {
     **{name: lambda name=name: difference(name) for name in ("decoder", "tied", "row", "torch row", "gpt2", "llama")},
@@ -153,6 +172,7 @@ CASES: Mapping[str, Callable[[], float]] = {
     "tied, Interleaved1F1B": lambda: difference("tied", schedule="Interleaved1F1B"),
     "fsdp2, Interleaved1F1B": lambda: difference("decoder", schedule="Interleaved1F1B", strategy="fsdp2"),
     "row, Interleaved1F1B": lambda: difference("row", schedule="Interleaved1F1B"),
+    "torch's optimizer, resumed": resumed,
     "own": lambda: difference("own", stages=("narrow",)),
     "begins said": lambda: difference("decoder", stages=("blocks.0", "blocks.3")),
     "more micro-batches than items": lambda: difference("decoder", microbatches=8),

@@ -33,7 +33,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [it for it in CASES if it not in REFUSED])
 def test_a_pipeline_trains_as_one_process_does(case: str, found: list[dict[str, Any]]) -> None:
-    assert max(it[case] for it in found) <= NEAR.get(case, 1e-12)
+    assert max(it[case] for it in found) <= (0.0 if "resumed" in case else NEAR.get(case, 1e-12))
 
 
 @pytest.mark.slow
