@@ -31,10 +31,11 @@ def describe_device(device: torch.device) -> str:
     return f"{device} ({threads} thread{'s' * (threads != 1)})"
 
 
-def check_fits(config: Any, device: torch.device) -> nn.Module | None:
+def check_fits(config: Any, device: torch.device, parts: int = 1) -> nn.Module | None:
     """The model on the meta device, None if it can't be built there; refuses one whose tensors can't fit.
 
-    Counted are parameters, their gradients and buffers; what a step takes beside them depends on the data.
+    Counted are parameters, their gradients and buffers, divided among so many processes; what a step takes beside them
+    depends on the data.
     """
     try:
         module = build_on_meta(config)
@@ -43,8 +44,8 @@ def check_fits(config: Any, device: torch.device) -> nn.Module | None:
     except (RuntimeError, NotImplementedError):
         return None
     tensors = [*module.parameters(), *module.buffers()]
-    made = sum(tensor.nbytes for tensor in tensors)
-    trained = made + sum(tensor.nbytes for tensor in tensors if tensor.requires_grad)
+    made = sum(tensor.nbytes for tensor in tensors) // parts
+    trained = made + sum(tensor.nbytes for tensor in tensors if tensor.requires_grad) // parts
     places = {"cpu": (trained if device.type == "cpu" else made, available_memory())}
     if device.type == "cuda":
         places[str(device)] = trained, torch.cuda.mem_get_info(device)[0]

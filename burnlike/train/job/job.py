@@ -62,12 +62,13 @@ class Job:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         known = model_config(config, None)
-        module = check_fits(known, self.device)
+        parts = self.parallel.world_size // self.parallel.sizes.replicate if self.parallel.is_sharded else 1
+        module = check_fits(known, self.device, parts)
         self.data = transformed(config.data.init(), config.transforms)
         self.classes, self.facts = classes_of(self.data), dict(getattr(self.data, "facts", {}))
         self.model_config = model_config(config, outputs_of(self.classes, self.facts))
         if self.model_config != known:
-            module = check_fits(self.model_config, self.device)
+            module = check_fits(self.model_config, self.device, parts)
         self.task: Task = config.task.init()
         self.task.take_facts({**self.facts, "classes": self.classes})
         self.task.take_data(self.data)
