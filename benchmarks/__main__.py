@@ -27,7 +27,7 @@ from benchmarks.ops import (
 )
 from benchmarks.optim import kernel_optimizers, muon
 from benchmarks.tensor import chain, compiled, forward, overhead
-from benchmarks.train import adapters, checkpoints, learner, packing
+from benchmarks.train import adapters, checkpoints, learner, packing, parallel_step
 
 BENCHMARKS = (
     cross_entropy,
@@ -67,6 +67,7 @@ BENCHMARKS = (
     adapters,
     checkpoints,
     packing,
+    parallel_step,
 )
 
 
