@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile arm-compile asan bench clean
+.PHONY: train test test-slow test-families test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile arm-compile asan bench clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -32,6 +32,10 @@ test: build
 
 test-slow: build .cache/families/.installed
 	$(python) -m pytest $(PARALLEL) -m "slow and not cuda"
+
+# Each training of tests/train/distributed/cases.py on each mesh; about ten minutes.
+test-meshes: build
+	$(python) -m pytest -n 0 -m "meshes or slow" tests/train/distributed/test_cases.py
 
 # Models of whole families of other libraries, converted or fused; about half an hour.
 test-families: build .cache/families/.installed

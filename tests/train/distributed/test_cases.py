@@ -17,6 +17,17 @@ from ...processes import launched, wait_for
 from ..samples import write_config
 from .cases import CASES, COLUMNS, ROWS, Found, run_one
 
+OF_FOUR = ("uneven", "accumulation", "resumed", "experts", "experts, clip norm")
+"""The rows that `make test-slow` runs on meshes of four processes; `make test-meshes` runs all."""
+
+
+def _mark(case: str) -> pytest.MarkDecorator:
+    is_core = CASES[case][1].processes == 2 or case.partition(", ")[2] in OF_FOUR
+    return pytest.mark.slow if is_core else pytest.mark.meshes
+
+
+EVERY = [pytest.param(name, marks=_mark(name)) for name in CASES]
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -57,8 +68,7 @@ def assert_near(found: Any, expected: Any, tolerance: float, what: str) -> None:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", EVERY)
 def test_several_processes_train_as_one_does(case: str, found: Mapping[str, Any], folder: Path) -> None:
     (row, column), name, several = CASES[case], case.partition(", ")[2], found[case]
     assert not isinstance(several, str), several
