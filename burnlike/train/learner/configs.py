@@ -90,7 +90,9 @@ class EarlyStoppingConfig(BestMetricConfig):
 
 
 SAVED_OPS: Mapping[str, frozenset[str]] = {
-    "mm": frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "burnlike::matrix_product")),
+    "mm": frozenset(
+        ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm", "burnlike::matrix_product")
+    ),
     "sdpa": frozenset(
         f"aten::_scaled_dot_product_{kind}"
         for kind in ("flash_attention", "flash_attention_for_cpu", "efficient_attention", "cudnn_attention")
