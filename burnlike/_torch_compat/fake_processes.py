@@ -4,48 +4,65 @@ torch's own tests and torchtitan have it from no public module. Without it, a fo
 ImportError.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["fake_processes", "group_of", "resizes_seen"]
+__all__ = ["Replicated", "fake_processes", "group_of", "resizes_seen"]
 
 
 @contextmanager
-def fake_processes(world_size: int, rank: int) -> Iterator[None]:
+def fake_processes(world_size: int, rank: int, said: dict[int, Any] | None = None) -> Iterator[None]:
     """This process is number `rank` of `world_size` within the `with` block; it must not be in a process group.
 
-    Plain values that other processes would send are those of this one.
+    Plain values that other processes would send are those of this one; where it has None, those that processes before
+    it have `said` in the same broadcast.
     """
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
+    stage = sys.modules.get("torch.distributed.pipelining.stage")
+
     def gathered(found: list[Any], value: Any, *_: Any, **__: Any) -> None:
         found[:] = [value] * len(found)
+
+    told, broadcasts = {} if said is None else said, count()
+
+    def broadcast(values: list[Any], *_: Any, **__: Any) -> None:
+        number = next(broadcasts)
+        if values[0] is None:
+            values[0] = told.get(number, told.get(number - 1))  # a later stage of a pipeline sends what this one does
+            told.setdefault(number, values[0])
+        else:
+            told[number] = values[0]
 
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
     try:
         with (
-            patch.object(dist, "broadcast_object_list", lambda *_, **__: None),
+            patch.object(dist, "broadcast_object_list", broadcast),
             patch.object(dist, "all_gather_object", gathered),
-            patch.object(nn.parallel, "DistributedDataParallel", _Replicated),
+            patch.object(stage, "DistributedDataParallel", Replicated) if stage else nullcontext(),
         ):
             yield
     finally:
         dist.destroy_process_group()
 
 
-class _Replicated(nn.Module):
+class Replicated(nn.Module):
     """In place of DistributedDataParallel, which looks at memory that fake tensors don't have: its buckets, that is."""
 
     def __init__(self, module: nn.Module, process_group: Any = None) -> None:
         super().__init__()
         self.module, self._group, self._is_synced, self._has_buckets = module, process_group, True, False
+        self.reducer = SimpleNamespace(prepare_for_backward=lambda _: None)  # of which a pipeline asks it
 
     def _make_buckets(self) -> None:
         from torch import distributed

@@ -18,10 +18,37 @@ def test_fake_processes() -> None:
         found = [None] * 1024
         dist.all_gather_object(found, "a")
         assert (box, {*found}) == ([3], {"a"})
-        with fake_tensors.new_mode():
-            model = nn.parallel.DistributedDataParallel(nn.Linear(3, 2))
-            model(torch.zeros(1, 3)).sum().backward()
     assert not dist.is_initialized()
+
+
+def test_a_value_of_another_process_is_what_an_earlier_one_has_said() -> None:
+    said: dict[int, int] = {}
+    for rank, own in ((0, 7), (1, None)):
+        with fake_processes.fake_processes(2, rank, said):
+            box = [own]
+            dist.broadcast_object_list(box)
+        assert box == [7]
+
+
+def test_Replicated() -> None:
+    """It exchanges what DistributedDataParallel does: buckets of 25 MB, the first of 1 MB."""
+    found = []
+
+    class Reduced(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if "allreduce" in func.__name__:
+                found.append(args[0][0].nbytes)
+            return func(*args, **(kwargs or {}))
+
+    with fake_processes.fake_processes(2, 0), fake_tensors.new_mode():
+        model = fake_processes.Replicated(nn.Sequential(nn.Linear(1000, 1000), nn.Linear(1000, 1000)))
+        with Reduced():
+            with model.no_sync():
+                model(torch.zeros(1, 1000)).sum().backward()
+            assert not found
+            model(torch.zeros(1, 1000)).sum().backward()
+    assert sum(found) == 4 * 2 * 1001 * 1000
+    assert len(found) == 2
 
 
 def test_group_of() -> None:

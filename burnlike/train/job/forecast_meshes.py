@@ -7,7 +7,6 @@ from ...config import StrategyConfig
 from ...config.registry import lookup
 from ...errors import BurnlikeError, ConfigError, nearest
 from ..parallel.configs import DistributedConfig
-from ..parallel.sizes import MeshSizes
 from .configs import TrainConfig
 from .forecast_batch import ForecastBatch
 from .forecast_step import StepForecast, forecast_step
@@ -52,7 +51,8 @@ def forecast_meshes(
             chosen = config.replace(distributed=_distributed(config.distributed, mesh))
             chosen.distributed.sizes(world_size)
             ranks = _ranks(chosen.distributed, world_size)
-            steps = [forecast_step(chosen, data, world_size, rank) for rank in ranks]
+            said: dict[int, Any] = {}
+            steps = [forecast_step(chosen, data, world_size, rank, said) for rank in ranks]
         except BurnlikeError as error:
             yield MeshForecast(name, None, " ".join(str(error).split()))
         else:
@@ -118,6 +118,6 @@ def _distributed(config: DistributedConfig, mesh: Mapping[str, Any]) -> Distribu
 
 
 def _ranks(config: DistributedConfig, world_size: int) -> list[int]:
-    """A process of each kind: of a pipeline, one of the first stage and one of the last."""
-    sizes: MeshSizes = config.sizes(world_size)
-    return [0] if sizes.pipeline == 1 else [0, world_size - 1]
+    """A process of each stage."""
+    stages = config.sizes(world_size).pipeline
+    return [*range(0, world_size, world_size // stages)]

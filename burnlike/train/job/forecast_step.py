@@ -3,19 +3,21 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, nullcontext
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..._torch_compat.fake_processes import fake_processes
+from ..._torch_compat.fake_processes import Replicated, fake_processes
 from ..._torch_compat.fake_tensors import fake_of, new_mode
 from ..._torch_compat.pytree import tree_map
 from ...errors import ArgumentError
 from ...module.torch_objects.wrappers import local
 from ..learner.computing import computing
 from ..learner.learner import Learner
+from ..parallel.ddp import Ddp
 from ..parallel.distributed import SeveralProcesses, make_parallel
 from ..parallel.single_process import SingleProcess
 from ..parallel.sizes import MeshSizes
@@ -76,8 +78,13 @@ class StepForecast(NamedTuple):
         return sum(self.at_peak.values())
 
 
-def forecast_step(config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0) -> StepForecast:
+def forecast_step(
+    config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0, said: dict[int, Any] | None = None
+) -> StepForecast:
     """Take two steps without values, as a process of so many would, and note what the second takes.
+
+    Args:
+        said: plain values that processes with earlier stages of a pipeline have sent; those of this one are added.
 
     Raises:
         ArgumentError: this process is in a process group.
@@ -87,19 +94,25 @@ def forecast_step(config: TrainConfig, data: ForecastBatch, world_size: int = 1,
         raise ArgumentError("a forecast is made by a single process, without a process group; start it alone")
     sizes = config.distributed.sizes(world_size)
     options = config.training.divided(sizes.data)
-    several = nullcontext() if config.distributed.is_single else fake_processes(world_size, rank)
+    if sizes.pipeline > 1:
+        import_module("burnlike.train.parallel.pipeline")  # a second; before its names are replaced
+    several = nullcontext() if config.distributed.is_single else fake_processes(world_size, rank, said)
     mode = new_mode()
     recorder = Recorder()
     with torch.random.fork_rng(devices=[]), several, ExitStack() as stack:
         parallel = make_parallel(config.distributed, _CPU)
+        if isinstance(parallel, Ddp):
+            parallel.wrapper = Replicated
         task = data.task()
         model = task.prepare(build_on_meta(data.model))
         choose_trained(model, config)
         with mode, recorder:
             model = _on_fake(model)
-        # Not in the mode: process groups are made of real numbers, and DDP asks for the values of what is not fake.
-        with recorder:
+        # A pipeline cuts the model in the mode; meshes and their process groups are made of real numbers.
+        with mode if sizes.pipeline > 1 else nullcontext(), recorder:
             learner = _learner(config, task, model, parallel)
+            if isinstance(parallel, SeveralProcesses) and (pipeline := parallel.pipeline) is not None:
+                pipeline.from_last = lambda value: (1.0, 1, {}) if value is None else value
             # A job makes what it divides without memory, and what torch still has of the whole takes none.
             recorder.forget_others(it for some in _residents(learner).values() for it in some)
         stack.enter_context(mode)

@@ -26,7 +26,9 @@ class _Forward(nn.Module):
 
 
 class Ddp(SeveralProcesses):
-    """Each process has the whole model; gradients are averaged by DistributedDataParallel."""
+    """Each process has the whole model; gradients are averaged by DistributedDataParallel, or what stands for it."""
+
+    wrapper: Any = nn.parallel.DistributedDataParallel
 
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Wrap the model; it stays what it is for everyone else, with its names and ids."""
@@ -40,7 +42,7 @@ class Ddp(SeveralProcesses):
         trains = any(it.requires_grad for it in module.parameters())
         if self.pipeline is not None and not (trains and self.mean_size > 1):
             return module
-        wrapped = nn.parallel.DistributedDataParallel(module, process_group=self.data_group)
+        wrapped = self.wrapper(module, process_group=self.data_group)
         precision = self.config.precision
         if precision is not None and precision.reduce == "bfloat16":
             if self.device.type == "cpu":

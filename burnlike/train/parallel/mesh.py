@@ -85,8 +85,9 @@ class Mesh:
 
     def group_of_stages(self, places: Sequence[int]) -> Any:
         """The processes of this one's pipeline with these places; None where it has none. All of the job make it."""
-        ranks = torch.arange(self.sizes.world).view(self.sizes[:-1]).movedim(0, -1).reshape(-1, self.sizes.pipeline)
-        group, _ = dist.new_subgroups_by_enumeration(ranks[:, [*places]].tolist())
+        below = self.sizes.world // self.sizes.pipeline
+        groups = [[first + below * place for place in places] for first in range(below)]
+        group, _ = dist.new_subgroups_by_enumeration(groups)
         return group
 
     def _below(self, *names: str) -> DeviceMesh:

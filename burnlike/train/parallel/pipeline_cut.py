@@ -55,7 +55,7 @@ class Course:
         if self._next != len(self.plan.units):
             missed = self.plan.units[self._next]
             raise ConfigError(f"distributed.pipeline: the step calls the model without its '{missed}': it can't be cut")
-        if is_fake(result):
+        if self._has_values and is_fake(result):
             raise ConfigError(
                 "distributed.pipeline: the loss depends on parameters of an earlier stage otherwise than by what"
                 f" '{self.plan.units[self._begin]}', with which the last one begins, is given; let stages begin"

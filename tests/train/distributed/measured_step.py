@@ -2,10 +2,11 @@
 
     python -m tests.train.distributed.measured_step CONFIG OUT [OVERRIDE...]
 
-measures one of several processes and writes `[resident, peak]` as JSON to OUT.
+measures one of several processes and writes `[resident, peak]` as JSON to OUT-RANK.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -39,4 +40,4 @@ def measured(config: TrainConfig) -> tuple[int, int]:
 
 if __name__ == "__main__":
     path, out, *overrides = sys.argv[1:]
-    Path(out).write_text(json.dumps(measured(TrainConfig.load(path, overrides))))
+    Path(f"{out}-{os.environ['RANK']}").write_text(json.dumps(measured(TrainConfig.load(path, overrides))))
