@@ -86,8 +86,8 @@ def note_elsewhere(module: nn.Module, paths: Iterable[str]) -> None:
     vars(unwrap(module))[_ELSEWHERE] = frozenset(paths)
 
 
-# Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.
 _ADDED = ("FSDPModule", "PartOfPipeline")
+# Where the classes of parametrize say that they were made: by ABCMeta, of classes that are abstract or containers.
 _MADE_IN = ("torch.nn.utils.parametrize", "abc")
 
 

@@ -107,7 +107,7 @@ def _is_chain(module: nn.Module) -> bool:
 
 def _blocks_of_transformers(model: nn.Module) -> list[nn.Module]:
     """The modules of the list that a model of transformers names in its plan of a pipeline."""
-    plan: Any = getattr(model, "_pp_plan", None) or {}
+    plan: Any = getattr(model, "pp_plan", None) or {}
     modules = dict(model.named_modules())
     lists = [it for name, it in modules.items() if name in plan and isinstance(it, nn.ModuleList)]
     return [*lists[0]] if len(lists) == 1 else []
