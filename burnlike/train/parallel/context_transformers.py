@@ -21,24 +21,19 @@ _TENSORS = ("position_ids", "cache_position")
 def use_divided_attention(model: Any) -> None:
     """Let a PreTrainedModel attend over the parts of all processes, where its sequences are divided.
 
+    One whose attention can't be replaced keeps it, and is refused by the proof of the first step.
+
     Raises:
-        ConfigError: it has another attention than transformers' interface with `sdpa`, or one that depends on the
-            length of a sequence.
+        ConfigError: its attention depends on the length of a sequence.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
-    if model.config._attn_implementation == _NAME:
-        return
     for problem in _problems(model.config.get_text_config()):
         raise _refusal(model, problem)
-    if model.config._attn_implementation != "sdpa":
-        raise _refusal(model, f"its attention is {model.config._attn_implementation}, expected sdpa")
     AttentionInterface.register(_NAME, _attention)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
     model.set_attn_implementation(_NAME)
-    if model.config._attn_implementation != _NAME:
-        raise _refusal(model, "its attention can't be replaced")
 
 
 def _problems(config: Any) -> Iterator[str]:

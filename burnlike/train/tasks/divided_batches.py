@@ -118,7 +118,7 @@ def _expect_same(
             raise ConfigError(
                 f"distributed.context: {name} does not give for parts of a sequence what it gives for the whole, as it"
                 " does more with a sequence than attention that knows of its parts; leave out `context`, or take"
-                " DecoderLm, an encoder, or a model of transformers with `sdpa` attention"
+                " DecoderLm, an encoder, or a model of transformers that attends by its AttentionInterface"
             )
         sequence.is_proven = True
     finally:
