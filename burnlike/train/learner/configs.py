@@ -116,7 +116,8 @@ class CheckpointingConfig(Config):
     """
 
     every: Count = 1
-    save: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    # It hides the method that writes a config to a file, which a part of a training's config does not need.
+    save: tuple[Annotated[str, Meta(min_length=1)], ...] = ()  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def validate(self) -> Iterable[tuple[str, str]]:
         for place, name in enumerate(self.save):

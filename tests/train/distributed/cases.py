@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImportUsage] - torch documents it
 from torch.distributed.rendezvous import rendezvous
 
 from burnlike.data import DataLoader, TensorDataset
@@ -155,7 +156,7 @@ class Column:
 
 
 _NO_SEQUENCE = {"batch norm": "distributed.context: the loss did not divide its sequences"}
-_NO_PARTS = dict.fromkeys(("batch norm", "experts"), "depends on the whole batch")
+_NO_PARTS: Mapping[str, str] = dict.fromkeys(("batch norm", "experts"), "depends on the whole batch")
 
 COLUMNS: Mapping[str, Column] = {
     "ddp": Column({"strategy": "ddp"}),
@@ -240,7 +241,8 @@ def _fit(row: Row, parallel: Any, directory: Path, stop: int | None) -> tuple[Le
     kept = {"directory": directory} if row.stop else {}
     try:
         learner.fit(
-            *(*_loaders(row, parallel), training),
+            *_loaders(row, parallel),
+            training,
             renderer=PlainRenderer(io.StringIO()),
             callbacks=[lines],
             interrupter=interrupter,
@@ -279,7 +281,7 @@ def main(folder: Path, names: Sequence[str]) -> None:
     """Run cases in this process, which is one of several."""
     store, rank, world_size = next(rendezvous("env://"))
     for number, name in enumerate(names):
-        own = dist.PrefixStore(f"case {number}", store)
+        own = PrefixStore(f"case {number}", store)
         dist.init_process_group("gloo", store=own, rank=rank, world_size=world_size, timeout=timedelta(minutes=5))
         result = run_case(name, folder / f"run of {name}")
         if rank == 0:

@@ -37,7 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, folder: Path) -> Mapping[str, str | Found]:
     """What several processes found for each case that is about to be tested, or what they said when they failed."""
-    chosen = [it.callspec.params["case"] for it in request.session.items if "case" in getattr(it, "fixturenames", ())]
+    items: list[Any] = request.session.items
+    chosen = [it.callspec.params["case"] for it in items if "case" in getattr(it, "fixturenames", ())]
     results: dict[str, str | Found] = {}
     for processes in sorted({column.processes for _, column in CASES.values()}):
         pending = [name for name in chosen if CASES[name][1].processes == processes]
