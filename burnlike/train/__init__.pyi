@@ -12,8 +12,8 @@ from .job.job import Job as Job, RunResult as RunResult
 from .job.loaded_run import LoadedRun as LoadedRun, load_run as load_run
 from .learner.configs import (
     BestMetricConfig as BestMetricConfig,
-    EarlyStoppingConfig as EarlyStoppingConfig,
     CheckpointingConfig as CheckpointingConfig,
+    EarlyStoppingConfig as EarlyStoppingConfig,
     EmaConfig as EmaConfig,
     Float8Config as Float8Config,
     TrainingConfig as TrainingConfig,

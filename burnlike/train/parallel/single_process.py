@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -17,7 +18,8 @@ Step = Callable[[Any, Any], Any]
 """`train_step(model, batch)` of a task."""
 
 
-class Pass(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pass:
     """What is done with a training batch.
 
     Attributes:
