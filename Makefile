@@ -35,7 +35,7 @@ test-slow: build .cache/families/.installed
 
 # Each training of tests/train/distributed/cases.py on each mesh; about ten minutes.
 test-meshes: build
-	$(python) -m pytest -n 0 -m "meshes or slow" tests/train/distributed/test_cases.py
+	$(python) -m pytest -n 0 -m "meshes or slow" tests/train/distributed/test_cases.py tests/train/distributed/test_checkpoints.py
 
 # Models of whole families of other libraries, converted or fused; about half an hour.
 test-families: build .cache/families/.installed

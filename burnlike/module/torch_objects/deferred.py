@@ -181,7 +181,7 @@ class Deferred(TorchDispatchMode):
                     left += inputs
         return sorted(at)
 
-    def settle(self, module: nn.Module) -> dict[str, Tensor]:
+    def settle(self, module: nn.Module) -> Mapping[str, Tensor]:
         """Put parameters on the meta device in the places of fake ones; the fake ones by their names.
 
         All other tensors of the module get their values. RuntimeError: some come from another thread, or are made of
@@ -226,7 +226,7 @@ class Deferred(TorchDispatchMode):
             raise RuntimeError(f"{function} does not give the memory that it says")
         for storage in {*map(_storage, written)}:
             self._of_storage.setdefault(storage, []).append(len(self._operations))
-        self._operations.append(_Operation(function, *map(_placed, (args, kwargs, results)), state))
+        self._operations.append(_Operation(function, _placed(args), _placed(kwargs), _placed(results), state))
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> None:
         """Let the generator go on as far as the operation moves it."""

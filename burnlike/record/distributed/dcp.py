@@ -79,9 +79,9 @@ def _flat(values: Any, prefix: str = "") -> Any:
 
 
 def _write(directory: Path, content: dict[str, Any], values_of: Any) -> None:
-    from torch.distributed.checkpoint import FileSystemWriter
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+    from torch.distributed.checkpoint.filesystem import FileSystemWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
     class Planner(DefaultSavePlanner):

@@ -64,7 +64,7 @@ class FirstValues:
             fake = self._fakes.get(bare_name(name))
             if fake is not None and id(parameter) not in done:
                 self._fill(parameter, fake)
-        if load is not None:
+        if load is not None and source is not None:
             load()
             self.said.append(loaded_line(model, source, loaded))
         self._fakes = {}
