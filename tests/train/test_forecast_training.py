@@ -169,13 +169,21 @@ def test_a_forecast_is_close_to_a_step_of_one_process(name: str) -> None:
     assert found.peak == pytest.approx(peak, rel=CLOSE)
 
 
+MESHES = [
+    {"strategy": "fsdp2"},
+    {"strategy": "ddp"},
+    {"strategy": "fsdp2", "tensor": 2},
+    {"strategy": "ddp", "pipeline": 2},
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("mesh", [{"strategy": "fsdp2"}, {"strategy": "ddp"}, {"strategy": "fsdp2", "tensor": 2}])
+@pytest.mark.parametrize("mesh", MESHES)
 def test_a_forecast_is_close_to_a_step_of_two_processes(mesh: dict[str, Any], tmp_path: Path) -> None:
     overrides = ["training.batch_size=4", "model.n_layers=2", "device=cpu", f"distributed={json.dumps(mesh)}"]
     config = TrainConfig.load(CONFIGS / "char_gpt.yaml", overrides)
     logs, outs = ([tmp_path / f"{kind}-{rank}" for rank in range(2)] for kind in ("log", "out"))
-    program = ["-m", "tests.train.distributed.measured_step", str(CONFIGS / "char_gpt.yaml"), str(tmp_path / "out-0")]
+    program = ["-m", "tests.train.distributed.measured_step", str(CONFIGS / "char_gpt.yaml"), str(tmp_path / "out")]
     assert_succeed(launched([*program, *overrides], logs), logs)
     resident, peak = json.loads(outs[0].read_text())
     found = forecast_of(config, 2, **mesh)

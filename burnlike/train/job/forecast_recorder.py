@@ -28,7 +28,6 @@ _KINDS = {
 """What an exchange is called, by a part of its operator's name without underscores."""
 
 aten: Any = torch.ops.aten
-_WAIT: Any = torch.ops._c10d_functional.wait_tensor.default
 
 
 class Exchange(NamedTuple):
@@ -78,7 +77,7 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not all(map(is_plain, types)):
             return NotImplemented  # it comes again with the tensors within
-        if func is _WAIT:  # without values torch gives a copy, else the tensor itself
+        if func.__name__ == "wait_tensor.default":  # without values torch gives a copy, else the tensor itself
             return args[0]
         try:
             found = func(*args, **(kwargs or {}))
