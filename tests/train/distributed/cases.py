@@ -238,10 +238,12 @@ def _fit(row: Row, parallel: Any, directory: Path, stop: int | None) -> tuple[Le
     learner, interrupter = _learner(row, parallel), Interrupter()
     lines = _Lines(stop, parallel, interrupter)
     training = TrainingConfig(epochs=2, log_every_steps=1, **row.options)
-    kept = {"directory": directory} if row.stop else {}
+    train_loader, valid_loader = _loaders(row, parallel)
+    kept: dict[str, Any] = {"directory": directory} if row.stop else {}
     try:
         learner.fit(
-            *_loaders(row, parallel),
+            train_loader,
+            valid_loader,
             training,
             renderer=PlainRenderer(io.StringIO()),
             callbacks=[lines],
