@@ -32,9 +32,8 @@ def test_files_of_another_run_with_the_same_sizes_are_told(tmp_path: Path) -> No
         saved(1.0 if name == "old" else 2.0, tmp_path / name)
     assert not_the_same_files(tmp_path / "there", fingerprints(tmp_path / "here"), alone) == ""
     problem = not_the_same_files(tmp_path / "old", fingerprints(tmp_path / "here"), alone)
-    assert (
-        f"rank 0 misses a.safetensors, b.safetensors at {shared_directory.place_of(tmp_path / 'old')}, or has" in problem
-    )
+    place = shared_directory.place_of(tmp_path / "old")
+    assert f"rank 0 misses a.safetensors, b.safetensors at {place}, or has" in problem
 
 
 def test_all_files_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
