@@ -83,7 +83,7 @@ class DecoderBlock(AnyLibrary, Module):
 
     def parallel_plan(self) -> Mapping[str, str]:
         """Each process has some heads and some inner values; what is between is of parts of sequences."""
-        plan = dict.fromkeys(("norm_attention", "norm_feed_forward", "dropout"), "sequence")
+        plan: dict[str, str] = dict.fromkeys(("norm_attention", "norm_feed_forward", "dropout"), "sequence")
         if self.gated:
             inner = dict.fromkeys(("gate.linear_inner", "gate.linear_outer"), "colwise")
             plan |= {"gate": "divided", **inner, "linear": "rowwise"}
