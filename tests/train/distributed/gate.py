@@ -1,4 +1,4 @@
-"""Imported by a training of a test: it waits before some steps until the test lets it go on, by making a file."""
+"""`--import gate` of a training of a test: it waits before some steps until the test lets it go on, by making a file."""
 
 import time
 from pathlib import Path
@@ -19,4 +19,5 @@ def _after_gate(self: Any) -> float:
     return _take_step(self)
 
 
-Learner.take_step = _after_gate
+if __name__ == "gate":  # and not a module that pytest looks for doctests in
+    Learner.take_step = _after_gate
