@@ -1,4 +1,4 @@
-"""`--import gate` of a training of a test: it waits before some steps until the test lets it go on, by making a file."""
+"""For `--import gate` of a training: it waits before some steps until a test lets it go on, by making a file."""
 
 import time
 from pathlib import Path
