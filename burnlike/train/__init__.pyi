@@ -39,8 +39,9 @@ from .parallel.configs import (
     SingleProcessConfig as SingleProcessConfig,
 )
 from .parallel.ddp import Ddp as Ddp
-from .parallel.distributed import SeveralProcesses as SeveralProcesses, make_parallel as make_parallel
+from .parallel.distributed import SeveralProcesses as SeveralProcesses
 from .parallel.fsdp2 import Fsdp2 as Fsdp2
+from .parallel.meeting import make_parallel as make_parallel
 from .parallel.single_process import SingleProcess as SingleProcess
 from .runs.logs import MetricsLog as MetricsLog
 from .runs.run_dir import RunDir as RunDir

@@ -17,6 +17,7 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.elastic.rendezvous import RendezvousParameters, registry as rendezvous_registry
 
 from ..._env import children_know
+from ..._regular_file import open_regular, regular_size
 from ..._terminal import harmless
 from ...errors import TrainingError
 from ..learner.stopping import Interrupted
@@ -24,6 +25,7 @@ from .launching import Amount
 from .rank_logs import log_of
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_LAST_BYTES = 1 << 16
 _LAST_LINES = 12
 _AGAIN_S = 0.2
 
@@ -131,8 +133,7 @@ class Agent:
     def _failed(self, ended: Sequence[Ended]) -> str:
         first = next((it for it in ended if it.is_killed), ended[0])
         log = log_of(self.logs, first.rank)
-        lines = log.read_text(errors="replace").splitlines()[-_LAST_LINES:] if log.exists() else []
-        said = "".join(f"\n  {line}" for line in lines)
+        said = "".join(f"\n  {line}" for line in _last_lines(log)) if log.exists() else ""
         return f"{'; '.join(map(str, ended))}. The last lines of {log}:{harmless(said)}"
 
     def _workers(self) -> list[Any]:
@@ -203,3 +204,9 @@ def variables(logs: Path, machines: Machines) -> dict[str, str]:
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
         "TORCH_FR_DUMP_TEMP_FILE": str(logs.resolve() / "nccl-trace-rank-"),
     }
+
+
+def _last_lines(log: Path) -> list[str]:
+    with open_regular(log) as file:
+        file.seek(max(0, regular_size(log) - _LAST_BYTES))
+        return file.read().decode(errors="replace").splitlines()[-_LAST_LINES:]

@@ -18,7 +18,8 @@ from ...module.torch_objects.wrappers import local
 from ..learner.computing import computing
 from ..learner.learner import Learner
 from ..parallel.ddp import Ddp
-from ..parallel.distributed import SeveralProcesses, make_parallel
+from ..parallel.distributed import SeveralProcesses
+from ..parallel.meeting import make_parallel
 from ..parallel.single_process import SingleProcess
 from ..parallel.sizes import MeshSizes
 from ..tasks.task import Task

@@ -16,7 +16,7 @@ from ..checkpoint.checkpointer import Checkpointer
 from ..checkpoint.mirror import Mirror
 from ..learner.learner import Learner, LearningResult
 from ..learner.stopping import Interrupter
-from ..parallel.distributed import make_parallel
+from ..parallel.meeting import make_parallel
 from ..runs.data_facts import keep_description, keep_facts
 from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir

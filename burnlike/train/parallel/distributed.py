@@ -10,20 +10,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import timedelta
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
-from torch.distributed.rendezvous import rendezvous
+from torch import Tensor, nn
+from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
 
-from ..._env import launcher_has_store, rendezvous as known_ranks, restart_count
-from ...errors import ArgumentError, TrainingError
+from ...errors import TrainingError
 from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
 from ...nn.divided_sequence import DividedSequence
@@ -33,7 +29,7 @@ from ...record import Record
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
 from ..view.callback import Callback
 from .checkpoint_files import CheckpointFiles
-from .configs import DdpConfig, DistributedConfig, Fsdp2Config
+from .configs import DistributedConfig
 from .context import divide_sequences
 from .mesh import Mesh
 from .single_process import Pass, SingleProcess
@@ -53,9 +49,6 @@ _LATE = "imed out"
 """What it says where another process does not answer in time."""
 
 _REMEMBERED = "burnlike.remembered"
-
-_JOBS = count(1)
-"""Numbers the jobs of this process, which share the launcher's store."""
 
 _RELEASE_S = 0.2
 """Time for gloo's threads to release the tensors of the last exchange, for which they need the interpreter: one that
@@ -202,8 +195,15 @@ class SeveralProcesses(SingleProcess):
         return value if self.pipeline is None else self.pipeline.from_last(value)
 
     def whole(self, record: Record) -> Record:
-        record = replace(record, tensors={name: whole(it) for name, it in record.tensors.items()})
         parts = self.pipeline or self.experts
+        tensors: dict[str, Tensor] = {}
+        for name, it in record.tensors.items():
+            tensor = whole(it)  # of which all have a part; one after the other
+            if self.is_main or parts is not None:
+                tensors[name] = tensor.cpu()
+        if not tensors:
+            return record
+        record = replace(record, tensors=tensors)
         return record if parts is None else parts.whole(record)
 
     def share_buffers(self, model: nn.Module) -> None:
@@ -266,46 +266,3 @@ class SeveralProcesses(SingleProcess):
         if dist.is_initialized():
             time.sleep(_RELEASE_S)
             dist.destroy_process_group()
-
-
-def _meet(timeout: timedelta) -> tuple[Store, int, int]:
-    """The store of the job, the number of this process and how many there are, as torchrun, srun or mpirun say."""
-    known = known_ranks()
-    rank, world_size = int(known["RANK"]), int(known["WORLD_SIZE"])
-    place = f"tcp://{known['MASTER_ADDR']}:{known['MASTER_PORT']}?rank={rank}&world_size={world_size}"
-    return next(rendezvous(place, timeout=timeout))
-
-
-def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProcess:
-    """The processes that a config asks for; a launcher has started them. A CUDA device becomes torch's current one.
-
-    Several without a launcher that says where the others are are a ConfigError; a process group that torch can't make
-    is an ArgumentError.
-    """
-    if config.is_single:
-        return config.chosen.init(device)
-    if not dist.is_initialized():
-        config.check_launched()
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    store = None
-    if not dist.is_initialized():
-        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        timeout = timedelta(minutes=config.timeout_minutes)
-        try:
-            found, rank, world_size = _meet(timeout)
-            store = PrefixStore(f"job {next(_JOBS)}", found)
-            # After a restart by torchrun, the store still has the addresses of the processes before.
-            own = PrefixStore(f"attempt {restart_count()}", store) if launcher_has_store() else store
-            dist.init_process_group(backend, store=own, rank=rank, world_size=world_size, timeout=timeout)
-        except (RuntimeError, ValueError) as error:
-            raise ArgumentError(f"the processes of the job can't find each other: {error}") from error
-    kind = config.chosen
-    if config.tensor * config.expert > 1 and isinstance(kind, DdpConfig):
-        kind = Fsdp2Config()  # on a mesh whose shards are whole: torch's DDP takes the same parameters everywhere
-    parallel = kind.init(device, store)
-    if isinstance(parallel, SeveralProcesses):
-        parallel.take(config)
-        if store is not None and parallel.world_size > 1:
-            parallel.watch(Watch(store, parallel.rank, parallel.world_size, 60 * config.timeout_minutes))
-    return parallel

@@ -107,6 +107,7 @@ class Pipeline:
         self._shapes: _Shapes | None = None
         self._found: dict[int, list[Sent]] = {}
         self._tensor_mesh = mesh.tensor
+        self._has_others = mesh.sizes.mean > 1
         self._outputs: dict[int, StepOutput] = {}
         for stage in self.stages:
             stage.run = self._run
@@ -153,9 +154,9 @@ class Pipeline:
         self._outputs = {}
         key = tuple(it.shape if isinstance(it, Tensor) else None for it in tree_leaves(batch))
         try:
-            if key not in self._known:
+            if trials := self._n_trials(key):
                 self._shapes, self._loss_of = None, lambda part: compute(part.batch).loss
-                self._known[key] = self._new_shapes()
+                self._known[key] = self._new_shapes(trials)
                 if len(self._known) > _KEPT_SHAPES:
                     self._known.popitem(last=False)
             self._known.move_to_end(key)
@@ -181,9 +182,19 @@ class Pipeline:
             return given
         return _padded(local(given), self._found[self._parts[0].size][stage][0])
 
-    def _new_shapes(self) -> _Shapes:
+    def _n_trials(self, key: Any) -> int:
+        """How many micro-batches go through the stages first: as many as of other pipelines, which gather parameters
+        together with this one.
+        """
+        count = torch.tensor(0 if key in self._known else len({it.size for it in self._parts}))
+        if self._has_others:
+            dist.all_reduce(count, dist.ReduceOp.MAX)
+        return int(count)
+
+    def _new_shapes(self, trials: int) -> _Shapes:
         self._found = {}
-        for part in {part.size: part for part in self._parts}.values():
+        parts = [*{part.size: part for part in self._parts}.values()]
+        for part in parts + parts[-1:] * (trials - len(parts)):
             self._find_sent(part)
         largest = [self._like(it) for it in self._found[self._parts[0].size]]
         n_stages, number = len(self.rank_of), torch.zeros(1, dtype=torch.int64, device=self._device)

@@ -32,8 +32,9 @@ def joined_record(record: Record, group: Any, names: Sequence[str], device: torc
             if rank == sender:
                 dist.send(record.tensors[name].detach().contiguous().to(device), group=group, group_dst=0)
             elif rank == 0:
-                tensors[name] = torch.empty(shape, dtype=dtype, device=device)
-                dist.recv(tensors[name], group=group, group_src=sender)
+                received = torch.empty(shape, dtype=dtype, device=device)
+                dist.recv(received, group=group, group_src=sender)
+                tensors[name] = received.cpu()
     if rank:
         return record
     _, values, ids, aliases, states = ([it[place] for it in found] for place in range(5))

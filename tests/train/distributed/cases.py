@@ -95,6 +95,7 @@ class Row:
 ROWS: Mapping[str, Row] = {
     "plain": Row(),
     "uneven": Row(items=17),  # the last batch has one item, so that other processes have none
+    "parts uneven": Row(items=21),  # the last batch has five items, of which one process has more than another
     "tied": Row(DECODER.replace(tied=True)),
     "lora": Row(LoRAConfig(of=DECODER, rank=2)),
     "batch norm": Row(BATCH_NORM, items=21),

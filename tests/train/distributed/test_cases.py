@@ -17,7 +17,7 @@ from ...processes import launched, wait_for
 from ..samples import write_config
 from .cases import CASES, COLUMNS, ROWS, Found, run_one
 
-OF_FOUR = ("uneven", "accumulation", "resumed", "experts", "experts, clip norm")
+OF_FOUR = ("uneven", "parts uneven", "accumulation", "resumed", "experts", "experts, clip norm")
 """The rows that `make test-slow` runs on meshes of four processes; `make test-meshes` runs all."""
 
 

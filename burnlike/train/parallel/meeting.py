@@ -1,0 +1,62 @@
+"""The processes of a job, started by a launcher, find each other."""
+
+from datetime import timedelta
+from itertools import count
+
+import torch
+import torch.distributed as dist
+from torch.distributed import PrefixStore, Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
+from torch.distributed.rendezvous import rendezvous
+
+from ..._env import launcher_has_store, rendezvous as known_ranks, restart_count
+from ...errors import ArgumentError
+from .configs import DdpConfig, DistributedConfig, Fsdp2Config
+from .distributed import SeveralProcesses
+from .single_process import SingleProcess
+from .watch import Watch
+
+_JOBS = count(1)
+"""Numbers the jobs of this process, which share the launcher's store."""
+
+
+def _meet(timeout: timedelta) -> tuple[Store, int, int]:
+    """The store of the job, the number of this process and how many there are, as torchrun, srun or mpirun say."""
+    known = known_ranks()
+    rank, world_size = int(known["RANK"]), int(known["WORLD_SIZE"])
+    place = f"tcp://{known['MASTER_ADDR']}:{known['MASTER_PORT']}?rank={rank}&world_size={world_size}"
+    return next(rendezvous(place, timeout=timeout))
+
+
+def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProcess:
+    """The processes that a config asks for; a launcher has started them. A CUDA device becomes torch's current one.
+
+    Several without a launcher that says where the others are are a ConfigError; a process group that torch can't make
+    is an ArgumentError.
+    """
+    if config.is_single:
+        return config.chosen.init(device)
+    if not dist.is_initialized():
+        config.check_launched()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    store = None
+    if not dist.is_initialized():
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        timeout = timedelta(minutes=config.timeout_minutes)
+        try:
+            found, rank, world_size = _meet(timeout)
+            store = PrefixStore(f"job {next(_JOBS)}", found)
+            # After a restart by torchrun, the store still has the addresses of the processes before.
+            own = PrefixStore(f"attempt {restart_count()}", store) if launcher_has_store() else store
+            dist.init_process_group(backend, store=own, rank=rank, world_size=world_size, timeout=timeout)
+        except (RuntimeError, ValueError) as error:
+            raise ArgumentError(f"the processes of the job can't find each other: {error}") from error
+    kind = config.chosen
+    if config.tensor * config.expert > 1 and isinstance(kind, DdpConfig):
+        kind = Fsdp2Config()  # on a mesh whose shards are whole: torch's DDP takes the same parameters everywhere
+    parallel = kind.init(device, store)
+    if isinstance(parallel, SeveralProcesses):
+        parallel.take(config)
+        if store is not None and parallel.world_size > 1:
+            parallel.watch(Watch(store, parallel.rank, parallel.world_size, 60 * config.timeout_minutes))
+    return parallel
