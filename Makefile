@@ -33,9 +33,10 @@ test: build
 test-slow: build .cache/families/.installed
 	$(python) -m pytest $(PARALLEL) -m "slow and not cuda"
 
-# Each training of tests/train/distributed/cases.py on each mesh; about ten minutes.
+# Each training of tests/train/distributed/cases.py on each mesh, checkpoints that go from mesh to mesh, and machines
+# that come and go; about a quarter of an hour.
 test-meshes: build
-	$(python) -m pytest -n 0 -m "meshes or slow" tests/train/distributed/test_cases.py tests/train/distributed/test_checkpoints.py
+	$(python) -m pytest -n 0 -m "meshes or slow" $(addprefix tests/train/distributed/test_,cases.py checkpoints.py machines_apart.py elastic.py)
 
 # Models of whole families of other libraries, converted or fused; about half an hour.
 test-families: build .cache/families/.installed

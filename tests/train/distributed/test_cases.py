@@ -17,13 +17,10 @@ from ...processes import launched, wait_for
 from ..samples import write_config
 from .cases import CASES, COLUMNS, ROWS, Found, run_one
 
-OF_FOUR = ("uneven", "parts uneven", "accumulation", "resumed", "experts", "experts, clip norm")
-"""The rows that `make test-slow` runs on meshes of four processes; `make test-meshes` runs all."""
-
 
 def _mark(case: str) -> pytest.MarkDecorator:
-    is_core = CASES[case][1].processes == 2 or case.partition(", ")[2] in OF_FOUR
-    return pytest.mark.slow if is_core else pytest.mark.meshes
+    """`make test-slow` runs meshes of two processes, `make test-meshes` all."""
+    return pytest.mark.slow if CASES[case][1].processes == 2 else pytest.mark.meshes
 
 
 EVERY = [pytest.param(name, marks=_mark(name)) for name in CASES]
@@ -38,7 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def found(request: pytest.FixtureRequest, folder: Path) -> Mapping[str, str | Found]:
     """What several processes found for each case that is about to be tested, or what they said when they failed."""
     items: list[Any] = request.session.items
-    chosen = [it.callspec.params["case"] for it in items if "case" in getattr(it, "fixturenames", ())]
+    names = [it.callspec.params["case"] for it in items if "case" in getattr(it, "fixturenames", ())]
+    chosen = [it for it in names if it in CASES]  # and not of other tests
     results: dict[str, str | Found] = {}
     for processes in sorted({column.processes for _, column in CASES.values()}):
         pending = [name for name in chosen if CASES[name][1].processes == processes]

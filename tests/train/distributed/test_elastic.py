@@ -86,7 +86,7 @@ def assert_same_losses(config: Path, run: Path, items: int, *options: str) -> No
         assert found["loss"] == pytest.approx(expected["loss"], rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.meshes
 def test_machines_come_and_go(config: Path) -> None:
     """One, then two, then one again, which goes on by itself."""
     run = Path("run").absolute()
@@ -104,7 +104,7 @@ def test_machines_come_and_go(config: Path) -> None:
     assert_same_losses(config, run, 16, "training.ema={}")  # 2 processes x 4 x 2
 
 
-@pytest.mark.slow
+@pytest.mark.meshes
 def test_fewer_processes_go_on_where_one_was_killed(config: Path) -> None:
     words = [word for it in (*EXACT, "distributed.strategy=ddp", "task.sample_length=0") for word in ("--set", it)]
     run = Path("run")
@@ -116,7 +116,7 @@ def test_fewer_processes_go_on_where_one_was_killed(config: Path) -> None:
     assert_same_losses(config, run, 8)
 
 
-@pytest.mark.slow
+@pytest.mark.meshes
 def test_a_machine_that_is_killed_and_replaced_leaves_the_same_bits(tmp_path: Path) -> None:
     """`make test-kills` does so twenty times."""
     assert kill_and_replace(2, tmp_path) >= 1

@@ -7,9 +7,9 @@ import pytest
 from burnlike.record import Record
 from burnlike.train.checkpoint.checkpointer import Checkpointer
 
-from ...processes import assert_succeed, launched, wait_for
+from ...processes import HANGS_S, assert_succeed, launched
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.meshes
 OPTIONS = [
     "distributed.strategy=fsdp2",
     "training.steps_per_epoch=12",
@@ -39,8 +39,8 @@ def machines(tmp_path: Path) -> list[Path]:
 
 def test_a_job_says_at_its_start_that_they_share_none(machines: list[Path], tmp_path: Path) -> None:
     logs = [tmp_path / f"{rank}.log" for rank in range(2)]
-    wait_for(workers := launched([*arguments(), "--run-dir", "run"], logs, machines))
-    assert [it.returncode for it in workers] == [2, 2]
+    workers = launched([*arguments(), "--run-dir", "run"], logs, machines)
+    assert [it.wait(HANGS_S) for it in workers] == [2, 2]
     for log in logs:
         said = log.read_text()
         assert "not all processes see what was written to" in said
