@@ -227,6 +227,13 @@ def _fallocate(descriptor: int, file_bytes: int) -> bool:
     return True
 
 
+def sync_files(directory: str | os.PathLike[str]) -> None:
+    """Make the content of the files in a directory durable."""
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name), "rb") as file:
+            os.fsync(file.fileno())
+
+
 def sync_directory(directory: str | os.PathLike[str]) -> None:
     """Make the names in a directory durable, where its file system offers that."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

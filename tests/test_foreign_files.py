@@ -20,8 +20,6 @@ OWN = {
     "data/streams/files.py": "looks at what it opened, by its size and time",
     "models/by_path/catalog.py": "the installed transformers' source",
     "ops/linear.py": "/proc",
-    "record/distributed/dcp.py": "files that it has written itself",
-    "record/distributed/recorder.py": "files that it has written itself",
     "record/distributed/transfer.py": "files of a checkpoint, which processes have written themselves",
     "record/bytes/source.py": "looks at what it opened in the same way",
     "record/saving/shard_set.py": "descriptors and directories",

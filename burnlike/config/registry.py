@@ -75,6 +75,14 @@ def parts_of(value: Any) -> list[tuple[Any, Any, mi.Type | None]]:
     return [(key, it, None) for key, it in pairs]
 
 
+def parts_below(value: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The parts of a config, a list or a mapping, and theirs: the path of each, its key or place, and it."""
+    for key, part, _ in parts_of(value):
+        here = f"{path}.{key}" if path else str(key)
+        yield here, key, part
+        yield from parts_below(part, here)
+
+
 def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
     """The types of a union; of any other type it alone."""
     return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)

@@ -1,9 +1,9 @@
 """The words of plans of tensor and sequence parallelism; torch is not loaded for them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..config import Config
+from ..config.registry import parts_below
 from ..errors import nearest
 
 WORDS: Mapping[str, str] = {
@@ -47,15 +47,6 @@ HEADS = ("n_heads", "n_heads_kv", "num_heads", "num_attention_heads", "num_key_v
 
 def undivided_heads(config: Any, size: int, path: str = "") -> Iterator[tuple[str, str]]:
     """Where a config, or one in it, says a number of heads that so many processes can't share equally, and why."""
-    parts: Iterable[tuple[Any, Any]] = ()
-    if isinstance(config, Mapping):
-        parts = config.items()
-    elif isinstance(config, list | tuple):
-        parts = enumerate(config)
-    elif isinstance(config, Config):
-        parts = ((name, getattr(config, name)) for name in config.__struct_fields__)
-    for name, value in parts:
-        place = f"{path}.{name}" if path else str(name)
+    for place, name, value in parts_below(config, path):
         if name in HEADS and isinstance(value, int) and value % size:
             yield place, f"{size} processes (distributed.tensor) can't share {value} heads equally"
-        yield from undivided_heads(value, size, place)

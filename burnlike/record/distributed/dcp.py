@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._atomic import AtomicDirectory
+from ..._atomic import AtomicDirectory, sync_files
 from ...errors import RecordIOError
 from .. import metadata
 from ..dtypes import torch_dtype
@@ -52,9 +52,7 @@ class DcpRecorder(Recorder):
         try:
             with AtomicDirectory(target) as partial:
                 _write(partial.path, content, lambda name: self._values(name, record, forms))
-                for name in os.listdir(partial.path):
-                    with open(partial.path / name, "rb") as file:
-                        os.fsync(file.fileno())
+                sync_files(partial.path)
                 partial.commit()
         except OSError as error:
             raise RecordIOError(f"{target}: can't be written: {error.strerror or error}") from error

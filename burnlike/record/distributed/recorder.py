@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._atomic import AtomicDirectory
+from ..._atomic import AtomicDirectory, sync_files
 from ...errors import RecordIOError
 from ...module.torch_objects.wrappers import local
 from .. import metadata
@@ -96,9 +96,7 @@ class DistributedRecorder(Recorder):
             with together:
                 if directory is not None:
                     _write_details(partial, about)
-                    for name in os.listdir(partial):
-                        with open(partial / name, "rb") as file:
-                            os.fsync(file.fileno())
+                    sync_files(partial)
                     directory.commit()
         return os.fspath(path)
 

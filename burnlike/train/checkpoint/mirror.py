@@ -154,25 +154,16 @@ class Mirror:
 
     def _copy(self, source: Path, target: str) -> tuple[int, str]:
         """Copy a file into the mirror; its size and hash."""
-        digest, size = hashlib.sha256(), 0
         self._files.makedirs(target.rpartition("/")[0], exist_ok=True)
         with open(source, "rb") as opened, self._files.open(target, "wb") as out:
-            while block := opened.read(_BLOCK_BYTES):
-                digest.update(block)
-                size += len(block)
-                out.write(block)
-        return size, digest.hexdigest()
+            return _passed(opened, out)
 
     def _download(self, source: str, target: Path) -> tuple[int, str]:
-        digest, size = hashlib.sha256(), 0
         with self._files.open(source, "rb") as opened, open(target, "wb") as out:
-            while block := opened.read(_BLOCK_BYTES):
-                digest.update(block)
-                size += len(block)
-                out.write(block)
+            found = _passed(opened, out)
             out.flush()
             os.fsync(out.fileno())
-        return size, digest.hexdigest()
+        return found
 
     def _own_place(self, directory: Path, file: str) -> Path | None:
         """Where a file of the mirror goes; None for one of the run's that is there already."""
@@ -207,6 +198,16 @@ class Mirror:
                 files = {str(file): (int(size), str(digest)) for file, (size, digest) in content["files"].items()}
                 found[int(name.removesuffix(".json")[len(_STEP) :])] = files
         return found
+
+
+def _passed(opened: Any, out: Any) -> tuple[int, str]:
+    """Write what a file has to another; its size and hash."""
+    digest, size = hashlib.sha256(), 0
+    while block := opened.read(_BLOCK_BYTES):
+        digest.update(block)
+        size += len(block)
+        out.write(block)
+    return size, digest.hexdigest()
 
 
 def _name(step: int) -> str:

@@ -1,10 +1,10 @@
 """What a config says that can't be divided by sequences or experts; torch is not loaded for it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ...config import Config, ModuleConfig
-from ...config.registry import tag_of
+from ...config.registry import parts_below, tag_of
 
 _TASKS = ("LanguageModel", "MaskedLanguageModel", "TokenClassification")
 """Tasks that divide the sequences of a batch."""
@@ -26,7 +26,7 @@ def context_problems(model: Any, task: Any) -> Iterator[tuple[str, str]]:
     name = tag_of(type(getattr(task, "task", task)))
     if type(task).__module__.startswith("burnlike.") and name not in _TASKS:
         yield "distributed.context", f"{name} does not divide sequences; the tasks that do are {', '.join(_TASKS)}"
-    for path, part in _parts(model, "model"):
+    for path, part in _configs(model):
         kind, tag = type(part), tag_of(type(part))
         if not isinstance(part, ModuleConfig) or not kind.__module__.startswith("burnlike."):
             continue
@@ -37,11 +37,11 @@ def context_problems(model: Any, task: Any) -> Iterator[tuple[str, str]]:
 
 def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
     """Where the number of experts can't be divided; or that there are none, as far as the config says."""
-    found = [(path, it) for path, it in _parts(model, "model") if isinstance(getattr(it, "n_experts", None), int)]
+    found = [(path, it) for path, it in _configs(model) if isinstance(getattr(it, "n_experts", None), int)]
     for path, part in found:
         if part.n_experts % size:
             yield f"{path}.n_experts", f"expected a multiple of {size} (distributed.expert), got {part.n_experts}"
-    kinds = {type(it) for _, it in _parts(model, "model") if isinstance(it, ModuleConfig)}
+    kinds = {type(it) for _, it in _configs(model) if isinstance(it, ModuleConfig)}
     is_known = all(it.__module__.startswith("burnlike.") and tag_of(it) != "Pretrained" for it in kinds)
     if not found and is_known:
         yield (
@@ -51,15 +51,7 @@ def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
         )
 
 
-def _parts(config: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """A config and those in it, with their paths."""
-    parts: Iterable[tuple[Any, Any]] = ()
-    if isinstance(config, Mapping):
-        parts = config.items()
-    elif isinstance(config, list | tuple):
-        parts = enumerate(config)
-    elif isinstance(config, Config):
-        yield path, config
-        parts = ((name, getattr(config, name)) for name in config.__struct_fields__)
-    for name, value in parts:
-        yield from _parts(value, f"{path}.{name}")
+def _configs(model: Any) -> Iterator[tuple[str, Any]]:
+    """The config of a model and those in it, with their paths."""
+    yield "model", model
+    yield from ((path, part) for path, _, part in parts_below(model, "model") if isinstance(part, Config))

@@ -3,22 +3,18 @@
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from ...errors import ConfigError
 from ...module import params
 from ...module.torch_objects.wrappers import note_elsewhere, own_class
 from ...nn.transformer.divided_experts import DividedExperts
 from ...nn.transformer.feed_forward import MixtureOfExperts
-from ...optim import OptimizerAdaptor
-from ...optim.core.sharded import OtherStages
-from ...record import Record
 from .mesh import Mesh
-from .whole_record import joined_record
+from .part_of_model import PartOfModel
 
 
-class Experts:
+class Experts(PartOfModel):
     """The experts of a model that this process has, and how it exchanges rows with those that have the others.
 
     Attributes:
@@ -32,14 +28,10 @@ class Experts:
             ConfigError: it has none, or their number can't be divided.
         """
         assert mesh.expert is not None
-        self._group, self._device = mesh.expert.get_group(), device
-        divided = DividedExperts(self._group)
+        divided = DividedExperts(mesh.expert.get_group())
         found = {name: it for name, it in model.named_modules() if isinstance(it, MixtureOfExperts)}
         _check(model, found, divided.size)
-        before = params(model)
-        self._names = [path for it in before for path in (it.path, *it.aliases)]
-        if isinstance(optimizer, OptimizerAdaptor):
-            optimizer.check(model)
+        super().__init__(model, optimizer, mesh.expert.get_group(), device)
         self.layers: list[list[nn.Module]] = []
         for layer in found.values():
             layer.__dict__[DividedExperts.NAME] = divided
@@ -54,22 +46,7 @@ class Experts:
         after = params(model)
         note_elsewhere(model, {*self._names} - {path for it in after for path in (it.path, *it.aliases)})
         common = {it.id for it in after if id(it.tensor) not in of_layers}
-        self.other_stages = OtherStages(self._summed, frozenset(common if divided.rank else ()))
-        if isinstance(optimizer, OptimizerAdaptor):
-            optimizer.other_stages = self.other_stages
-        elif isinstance(optimizer, torch.optim.Optimizer):
-            kept = {id(it) for it in model.parameters()}
-            for group in optimizer.param_groups:
-                group["params"] = [it for it in group["params"] if id(it) in kept]
-
-    def whole(self, record: Record) -> Record:
-        """The record of the whole model, on the first of the processes that share experts."""
-        return joined_record(record, self._group, self._names, self._device)
-
-    def _summed(self, values: Tensor) -> Tensor:
-        total = values.to(self._device)
-        dist.all_reduce(total, group=self._group)
-        return total
+        self._share(model, optimizer, frozenset(common if divided.rank else ()))
 
 
 def _check(model: nn.Module, layers: dict[str, MixtureOfExperts], size: int) -> None:

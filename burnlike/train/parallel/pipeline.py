@@ -22,19 +22,16 @@ from ..._torch_compat.pytree import tree_leaves
 from ...errors import BurnlikeError, TrainingError
 from ...module import params
 from ...module.torch_objects.wrappers import local, note_elsewhere
-from ...optim import OptimizerAdaptor
-from ...optim.core.sharded import OtherStages
-from ...record import Record
 from .configs import DistributedConfig
 from .mesh import Mesh
 from .micro_batches import MicroBatch, joined, micro_batches
+from .part_of_model import PartOfModel
 from .pipeline_cut import cut
 from .pipeline_plan import plan_of
 from .pipeline_ties import TiedGradients
 from .schedules import SCHEDULES
 from .single_process import Pass
 from .step_output import StepOutput
-from .whole_record import joined_record
 
 _KEPT_SHAPES = 4
 """Shapes of batches whose buffers are kept."""
@@ -65,7 +62,7 @@ class _Shapes(NamedTuple):
     sent: dict[int, list[Sent]]
 
 
-class Pipeline:
+class Pipeline(PartOfModel):
     """The stages of this process, and the schedule by which micro-batches go through all.
 
     Attributes:
@@ -79,26 +76,18 @@ class Pipeline:
     ) -> None:
         """Cut a model in place; a ConfigError where it can't be."""
         assert mesh.pipeline is not None
-        self._group = mesh.pipeline.get_group()
-        self._device = device
+        super().__init__(model, optimizer, mesh.pipeline.get_group(), device)
         self._kind: Any = get_schedule_class(config.schedule)
         self._n_micro_batches = config.n_microbatches
-        rank = dist.get_rank(self._group)
+        rank = dist.get_rank(self.group)
         self.rank_of = [*range(mesh.sizes.pipeline)] * SCHEDULES[config.schedule]
         self.plan = plan_of(model, len(self.rank_of), config.stages)
-        self._model, self._names = model, [path for it in params(model) for path in (it.path, *it.aliases)]
+        self._model = model
         self._tied = TiedGradients(model, self.plan, self.rank_of, mesh)
-        self.other_stages = OtherStages(self._summed, self._tied.counted_elsewhere)
-        if isinstance(optimizer, OptimizerAdaptor):
-            optimizer.check(model)
-            optimizer.other_stages = self.other_stages
         numbers = [stage for stage, owner in enumerate(self.rank_of) if owner == rank]
         self._course, self.stages = cut(model, self.plan, numbers, device)
         note_elsewhere(model, {*self._names} - {it.path for it in params(model)})
-        if isinstance(optimizer, torch.optim.Optimizer):
-            own = {id(it) for it in model.parameters()}
-            for group in optimizer.param_groups:
-                group["params"] = [it for it in group["params"] if id(it) in own]
+        self._share(model, optimizer, self._tied.counted_elsewhere)
         self.wrapped: list[nn.Module] = [*self.stages]
         self.elsewhere = frozenset(path for path, its in self.plan.stages_of.items() if its.isdisjoint(numbers))
         self.has_last = numbers[-1] == len(self.rank_of) - 1
@@ -204,7 +193,7 @@ class Pipeline:
                 *(module, stage.number, n_stages, self._device),
                 input_args=ends[stage.number],
                 output_args=ends[stage.number + 1],
-                group=self._group,
+                group=self.group,
             )
             for stage, module in zip(self.stages, self.wrapped, strict=True)
         ]
@@ -225,7 +214,7 @@ class Pipeline:
         for stage, owner in enumerate(self.rank_of):
             own: list[Any] = [None]
             error: Exception | None = None
-            if owner == dist.get_rank(self._group):
+            if owner == dist.get_rank(self.group):
                 module = next(it for it, of in zip(self.wrapped, self.stages, strict=True) if of.number == stage)
                 shape, dtype, _ = sent[-1] if sent else ((1,), torch.int64, None)
                 try:
@@ -234,7 +223,7 @@ class Pipeline:
                     own = [(tuple(local(given).shape), given.dtype, getattr(given, "placements", None))]
                 except Exception as caught:
                     error, own = caught, [f"{type(caught).__name__}: {caught}"]
-            dist.broadcast_object_list(own, group=self._group, group_src=owner)
+            dist.broadcast_object_list(own, group=self.group, group_src=owner)
             if error is not None:
                 raise error
             if isinstance(own[0], str):
@@ -242,19 +231,10 @@ class Pipeline:
             sent.append(own[0])
         sent.pop()
 
-    def whole(self, record: Record) -> Record:
-        """The record of the whole model, on the first process of the pipeline."""
-        return joined_record(record, self._group, self._names, self._device)
-
-    def _summed(self, values: Tensor) -> Tensor:
-        total = values.to(self._device)
-        dist.all_reduce(total, group=self._group)
-        return total
-
     def from_last(self, value: Any) -> Any:
         """The value of the process with the last stage; plain values."""
         own = [value]
-        dist.broadcast_object_list(own, group=self._group, group_src=self.rank_of[-1])
+        dist.broadcast_object_list(own, group=self.group, group_src=self.rank_of[-1])
         return own[0]
 
     def _shared(self, output: StepOutput | None) -> StepOutput:

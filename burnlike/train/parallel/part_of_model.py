@@ -1,4 +1,4 @@
-"""The record of a whole model, where processes have some of its parameters each."""
+"""A model of which processes have some parameters each: its norms, its optimizer, and the record of the whole."""
 
 from collections import ChainMap
 from collections.abc import Sequence
@@ -6,8 +6,49 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor, nn
 
+from ...module import ParamId, params
+from ...optim import OptimizerAdaptor
+from ...optim.core.sharded import OtherStages
 from ...record import Record
+
+
+class PartOfModel:
+    """What a process has of a model; the processes of a group have all of it together.
+
+    Attributes:
+        group: these processes.
+        other_stages: what a norm of all gradients needs of the others.
+    """
+
+    other_stages: OtherStages
+
+    def __init__(self, model: nn.Module, optimizer: Any, group: Any, device: torch.device) -> None:
+        """Note what the whole model has, for which the optimizer must be."""
+        self.group, self._device = group, device
+        self._names = [path for it in params(model) for path in (it.path, *it.aliases)]
+        if isinstance(optimizer, OptimizerAdaptor):
+            optimizer.check(model)
+
+    def _share(self, model: nn.Module, optimizer: Any, counted_elsewhere: frozenset[ParamId]) -> None:
+        """Have the optimizer step what is left in the model; gradients `counted_elsewhere` are in norms of others."""
+        self.other_stages = OtherStages(self._summed, counted_elsewhere)
+        if isinstance(optimizer, OptimizerAdaptor):
+            optimizer.other_stages = self.other_stages
+        elif isinstance(optimizer, torch.optim.Optimizer):
+            own = {id(it) for it in model.parameters()}
+            for group in optimizer.param_groups:
+                group["params"] = [it for it in group["params"] if id(it) in own]
+
+    def _summed(self, values: Tensor) -> Tensor:
+        total = values.to(self._device)
+        dist.all_reduce(total, group=self.group)
+        return total
+
+    def whole(self, record: Record) -> Record:
+        """The record of the whole model, on the first process of the group."""
+        return joined_record(record, self.group, self._names, self._device)
 
 
 def joined_record(record: Record, group: Any, names: Sequence[str], device: torch.device) -> Record:
