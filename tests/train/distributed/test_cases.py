@@ -36,7 +36,7 @@ def found(request: pytest.FixtureRequest, folder: Path) -> Mapping[str, str | Fo
     """What several processes found for each case that is about to be tested, or what they said when they failed."""
     items: list[Any] = request.session.items
     names = [it.callspec.params["case"] for it in items if "case" in getattr(it, "fixturenames", ())]
-    chosen = [it for it in names if it in CASES]  # and not of other tests
+    chosen = [it for it in names if isinstance(it, str) and it in CASES]  # and not of other tests
     results: dict[str, str | Found] = {}
     for processes in sorted({column.processes for _, column in CASES.values()}):
         pending = [name for name in chosen if CASES[name][1].processes == processes]
