@@ -79,13 +79,14 @@ class PartSums:
         self._blocks[part].append((first, len(data), crc32(data)))
 
     def text(self) -> bytes:
-        found = b""
-        for blocks in self._blocks:
-            total = 0
-            for _, count, checksum in sorted(blocks):
-                total = combined(total, checksum, count) if total else checksum
-            found += b"%08x" % total
-        return found
+        return b"".join(b"%08x" % self._of(part) for part in self._blocks)
+
+    @staticmethod
+    def _of(blocks: list[tuple[int, int, int]]) -> int:
+        total = 0
+        for _, count, checksum in sorted(blocks):
+            total = combined(total, checksum, count) if total else checksum
+        return total
 
 
 def checksum_of(source: Source, start: int, count: int) -> int:
