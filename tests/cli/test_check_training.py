@@ -91,6 +91,18 @@ def test_shipped_trainings_are_ok(name: str, capsys: pytest.CaptureFixture[str])
             "9:44: optimizer.groups.0.params: ",
             "matches no parameter",
         ),
+        (
+            "device: cpu",
+            "distributed: {strategy: fsdp2, tensor: 2, plan: {layers.9: colwise}}",
+            "12:49: distributed.plan.layers.9: ",
+            "no such module; it has 0, 1, 2",
+        ),
+        (
+            "device: cpu",
+            "distributed: {strategy: fsdp2, tensor: 3, plan: {'0': colwise}}",
+            "12:40: distributed.tensor: ",
+            "3 processes can't share 0.weight, [64, 8], equally",
+        ),
     ],
 )
 def test_what_can_not_be_trained_is_told_at_its_place(

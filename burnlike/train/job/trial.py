@@ -19,12 +19,11 @@ from ...module import params
 from ...module.groups.param_matchers import MatchIds
 from ..learner.measuring import update_metrics
 from ..learner.steps import StepOutput, output_of
-from ..parallel.configs import DistributedConfig
-from ..parallel.schedules import SCHEDULES
 from ..tasks.task import Task
 from .configs import TrainConfig
 from .coverage import class_problems, tensors_in, token_problem
 from .device import build_on_meta
+from .division_trial import division_problems
 from .starting import model_config, record_problems, untrained_problems
 
 _DIFFERENT_ITEMS = 4
@@ -225,20 +224,8 @@ def _model_problems(
             yield "model", said(error)
         return
     yield from unmatched_groups(config, module)
-    yield from _pipeline_problems(config, module)
+    yield from division_problems(config.distributed, module)
     yield from more(module)
-
-
-def _pipeline_problems(config: Any, module: nn.Module) -> Iterator[tuple[str, str]]:
-    distributed: DistributedConfig = config.distributed
-    if distributed.pipeline > 1:
-        from ..parallel.pipeline_plan import plan_of  # torch.distributed takes time
-
-        try:
-            plan_of(module, distributed.pipeline * SCHEDULES[distributed.schedule], distributed.stages)
-        except ConfigError as error:
-            path, _, message = str(error).partition(": ")
-            yield path, message
 
 
 def _data_problems(config: Any, data: Any, batches: int, module: Any) -> Iterator[tuple[str, str]]:
