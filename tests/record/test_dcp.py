@@ -193,6 +193,9 @@ def test_damaged_directories_are_refused(one: Path, tmp_path: Path) -> None:
     (half / ".metadata").write_bytes((one / ".metadata").read_bytes()[:-20])
     with pytest.raises(RecordFormatError, match="its pickle is damaged"):
         open_record(half)
+    (half / ".metadata").unlink()
+    with pytest.raises(RecordIOError, match=r"without \.metadata, which is written last"):
+        open_record(half)
 
 
 def test_every_cut_of_the_metadata_is_an_error_of_its_own(one: Path, tmp_path: Path) -> None:

@@ -125,9 +125,10 @@ def find_record(path: str | os.PathLike[str]) -> str:
     found = next(filter(os.path.exists, places), None)
     if found is not None or not in_directory:
         return found or text
-    raise RecordIOError(
-        f"{text}: expected a record's file, got a directory without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
-    )
+    lacks = f"without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
+    if any(name.endswith(".distcp") for name in os.listdir(text)):
+        lacks = "of torch.distributed.checkpoint without .metadata, which is written last; take one that was finished"
+    raise RecordIOError(f"{text}: expected a record's file, got a directory {lacks}")
 
 
 def read_sharded(index: str, read: Callable[[str, Budget], Outline]) -> tuple[Source, Outline]:
