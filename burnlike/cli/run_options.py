@@ -9,6 +9,7 @@ from burnlike.config import DatasetConfig
 from burnlike.config.node import child
 from burnlike.config.tree import read_tree
 from burnlike.errors import ConfigError
+from burnlike.train.runs.run_dir import local_run
 
 from .config_options import add_device_option, add_import_option, add_set_option
 
@@ -32,7 +33,7 @@ def add_run_options(parser: argparse.ArgumentParser, place: str = _PLACE) -> Non
 
 def place_of(name: str, root: Path = RUNS) -> Path:
     """The directory of a run: the path, or that of the run of this name in `root`."""
-    path = Path(name)
+    path = local_run(name)
     return path if path.is_dir() or not (root / name).is_dir() else root / name
 
 

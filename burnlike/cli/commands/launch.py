@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
     if args.slurm:
         return _write_script(args, file.stem, resumed)
     machines = _check_machines(args)
-    run = run_of(resumed, args.run_dir, RUNS, file.stem, is_shared=args.nnodes.most > 1)
+    mirror = config.checkpoint.mirror
+    run = run_of(resumed, args.run_dir, RUNS, file.stem, is_shared=args.nnodes.most > 1, mirror=mirror)
     more = elastic_overrides(config, counts, run)
     options = _options(args, more)
     command = ["-m", "burnlike", "train", *([str(args.file)] if args.file else []), "--resume", str(run), *options]

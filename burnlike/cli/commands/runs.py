@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from burnlike._atomic import remove_directory
 from burnlike._terminal import one_line, table
 from burnlike.errors import ArgumentError, RunDirError, nearest
+from burnlike.train.checkpoint.mirror import fetch_run
 from burnlike.train.runs.run_dir import RunDir
 from burnlike.train.runs.run_files import RunFiles, config_differences, find_runs, read_run
 from burnlike.train.view.formats import format_bytes, format_elapsed, format_value, is_quality, lower_is_better
@@ -41,11 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON list, with all metrics of each run")
     text = "show runs beside one another: their metrics, and what differs in their configs"
     parser.add_argument("--compare", nargs="+", metavar="RUN", help=text)
+    text = "get the last checkpoint and the result of a run from its mirror, such as s3://bucket/path/RUN, to DIR"
+    parser.add_argument("--fetch", metavar="URL", help=text)
     parser.add_argument("--remove", nargs="+", metavar="RUN", help="remove the directories of runs, after a question")
     parser.add_argument("--yes", action="store_true", help="with --remove: don't ask")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.fetch is not None:
+        run, came = fetch_run(args.fetch, Path(args.directory))
+        say(f"{run} has {' and '.join(came) or 'nothing new'} of {args.fetch}")
+        return 0
     if args.remove:
         return _remove(_places(args, args.remove), is_sure=args.yes)
     if args.compare:

@@ -12,18 +12,20 @@ from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, ConfigError
+from burnlike.train.checkpoint.mirror import Mirror, parts_of_url
 from burnlike.train.job.configs import TrainConfig
-from burnlike.train.job.launching import begun_run
+from burnlike.train.job.launching import begun_run, resumed_run
 from burnlike.train.job.rank_logs import print_to_log
 from burnlike.train.job.resuming import check_resumable
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
+from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
 from ..config_options import add_device_option, add_import_option, add_repeated, add_set_option, overrides_of
 from ..run_options import RUNS
 from ..tables import say, shell_word
 
 if TYPE_CHECKING:
-    from burnlike.train import RunDir, RunResult, Task
+    from burnlike.train import RunResult, Task
 
 _NEWEST = ""
 
@@ -31,7 +33,7 @@ _NEWEST = ""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"a YAML file, or a shipped config: {', '.join(shipped_jobs())}; with --resume DIR, default: that run's"
     parser.add_argument("file", nargs="?", type=config_file, metavar="CONFIG", help=text)
-    text = "go on with the run in DIR from its last checkpoint; without DIR: with the last run of CONFIG"
+    text = "go on with the run in DIR, or of a mirror such as s3://bucket/RUN; without it: with the last run of CONFIG"
     parser.add_argument("--resume", nargs="?", const=_NEWEST, metavar="DIR", help=text)
     parser.add_argument("--run-dir", metavar="DIR", help="where the run goes (default: runs/ and the name of CONFIG)")
     add_device_option(parser)
@@ -81,17 +83,14 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
         )
     config.distributed.check_launched()
     # torch is loaded only now, so that a wrong file is told at once
-    from burnlike.train import Interrupted, Interrupter, Job, RunDir, choose_renderer
+    from burnlike.train import Interrupted, Interrupter, Job, choose_renderer
 
     renderer = choose_renderer()
     with ExitStack() as stack:
         stack.enter_context(values_hidden(config))
         directory = None
         if resumed is not None and global_rank() == 0:
-            may_lack = config.checkpoint.mirror is not None
-            path = Path(resumed)
-            found = RunDir.open(path, may_lack=may_lack) if resumed else RunDir.open_newest(RUNS, file.stem)
-            directory = stack.enter_context(closing(found))
+            directory = stack.enter_context(closing(resumed_run(resumed, RUNS, file.stem, config.checkpoint.mirror)))
             if directory.config.exists():
                 before = TrainConfig.load(directory.config)
                 check_resumable(before, config, str(directory.path), paths_of(overrides))
@@ -181,6 +180,8 @@ def _sweep(args: argparse.Namespace, file: Path, resumed: str | None, overrides:
 
 def paths_of_run(args: argparse.Namespace) -> tuple[Path, str | None]:
     """The config's file, and the run to resume: a directory, `_NEWEST`, or None to start one."""
+    if "://" in (args.resume or ""):
+        _take_mirror(args)
     file, resumed, place = args.file, args.resume, args.run_dir
     if file is None and resumed and Path(resumed).is_file():
         file, resumed = resumed, _NEWEST  # `--resume FILE`: argparse took the file for the directory
@@ -193,10 +194,25 @@ def paths_of_run(args: argparse.Namespace) -> tuple[Path, str | None]:
             raise ConfigError("a sweep needs its config, also to go on with it: give CONFIG before --sweep")
         if not resumed:
             raise ConfigError(f"expected the YAML file of a config or a shipped one: {', '.join(shipped_jobs())}")
-        from burnlike.train.runs.run_dir import config_of
-
         file = config_of(Path(resumed))
     return Path(file), resumed
+
+
+def _take_mirror(args: argparse.Namespace) -> None:
+    """Take `--resume s3://bucket/path/RUN` as the run of this name, whose mirror that is."""
+    url, root = args.resume, RUNS if args.run_dir is None else Path(args.run_dir).parent
+    place, path = parts_of_url(url, root)
+    if args.run_dir is not None and Path(args.run_dir).name != path.name:
+        raise ArgumentError(f"--run-dir {args.run_dir}: a run has the name of its mirror: expected {path}")
+    if args.file is None and not (path / CONFIG_NAME).exists():
+        if number_of_ranks() > 1:
+            raise ArgumentError(f"--resume {url}: name the config too, where a launcher has started several processes")
+        mirror = Mirror(place, path)
+        mirror.expect_one()
+        with closing(RunDir.open(path, may_lack=True)):
+            mirror.fetch_beside()
+    args.resume, args.run_dir = str(path), None
+    args.overrides = [*args.overrides, f"checkpoint.mirror={place}"]
 
 
 def _resuming(path: Path, *words: str) -> str:
@@ -208,7 +224,7 @@ def _repeated(*options: tuple[str, list[str]]) -> list[str]:
     return [word for option, values in options for value in values for word in (option, value)]
 
 
-def _summary(config: TrainConfig, task: "Task", directory: "RunDir", result: "RunResult") -> list[str]:
+def _summary(config: TrainConfig, task: "Task", directory: RunDir, result: "RunResult") -> list[str]:
     from burnlike.train import LearnerSummary
 
     learning = result.learning

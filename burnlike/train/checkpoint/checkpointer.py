@@ -185,9 +185,20 @@ class Checkpointer:
         """What a user should know of the mirror since the last call; `wait` until it has all checkpoints."""
         return [] if self.mirror is None else self.mirror.notes(wait=wait)
 
+    def mirror_result(self) -> list[str]:
+        """Have the mirror get what the run has left at its end; what a user should know of it."""
+        if self.mirror is not None:
+            self.mirror.update(self._found, has_result=True)
+        return self.notes(wait=True)
+
     @property
     def is_saving(self) -> bool:
         return self._saving is not None and not self._saving.has_ended()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the save in the background has come to an error, which `wait` raises."""
+        return self._saving is not None and self._saving.has_ended() and self._saving.error is not None
 
     def keep_only(self, kept: Collection[int]) -> None:
         """Remove this run's checkpoints of other steps: those that a killed process was about to remove."""
@@ -197,11 +208,11 @@ class Checkpointer:
     def _write(self, checkpoint: Checkpoint, records: Mapping[str, Record], kept: Collection[int] | None) -> None:
         try:
             self.write(checkpoint.path, records)
+            self._own.pop(checkpoint.step, None)
+            self._own[checkpoint.step] = True
+            self._remove_others(kept)
         except (OSError, RecordError) as error:
             raise self._unwritable(checkpoint, error) from error
-        self._own.pop(checkpoint.step, None)
-        self._own[checkpoint.step] = True
-        self._remove_others(kept)
         if self.mirror is not None:
             self.mirror.update(self._found)
 

@@ -1,26 +1,31 @@
-"""A copy of a run's checkpoints in another place, such as a bucket of S3, by fsspec.
+"""A copy of a run in another place, such as a bucket of S3: its checkpoints, and at the end its result.
 
-    PLACE/RUN/step-00000200/model.safetensors, ...    the files of a checkpoint, and in `run/` those of the run
-    PLACE/RUN/step-00000200.json                      their sizes and hashes, written last and removed first
-
-Without the second, what is there of the first is no checkpoint: half of one, or one that is being removed.
+PLACE/RUN/mirror.json          whose the directory is: of which run, and which process copies to it
+PLACE/RUN/step-00000200/       a checkpoint, and in `run/` what the run's directory had beside it
+PLACE/RUN/result/              what the run's directory had at the end
+PLACE/RUN/step-00000200.json   the list that makes it whole, see `mirror_files`
 """
 
-import hashlib
 import json
 import os
+import platform
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..._atomic import AtomicDirectory
-from ...errors import CheckpointError, ConfigError
+from ..._atomic import AtomicDirectory, replace_file
+from ..._regular_file import read_regular
+from ...errors import CheckpointError
+from ..runs.run_dir import LOCK_NAME, RunDir, numbered
+from .mirror_files import MirrorFiles, short
 
-_BLOCK_BYTES = 8 << 20
-_OF_RUN = "run"
-_KEPT_OF_RUN = ("config.yaml", "metrics.jsonl")
-_STEP = "step-"
+_OWNER, _RESULT, _STEP, _OF_RUN = "mirror.json", "result", "step-", "run/"
+_OF_RESULT = ("model.safetensors", "results.json")
+_NOT_COPIED = (LOCK_NAME, _OWNER, "checkpoints", "logs")
+_MOST_BYTES = 1 << 16
 
 
 class Whole(Protocol):
@@ -33,67 +38,111 @@ class Whole(Protocol):
 
 
 class Mirror:
-    """The checkpoints of one run at `place`, which any filesystem of fsspec may be in.
+    """The mirror of one run at `place`, which any file system of fsspec may be in; `claim` it before anything else.
 
     What goes wrong while it is brought up to date is said by `notes`, and tried again after the next checkpoint.
     """
 
     def __init__(self, place: str, run: Path) -> None:
-        """Reach the place; a CheckpointError says why it can't be, a ConfigError which package is missing."""
+        """Nothing is read yet; a ConfigError says which package is missing, a CheckpointError that it is no place."""
         self._run = run
         self.place = f"{place.rstrip('/')}/{run.resolve().name}"
-        try:
-            from fsspec.core import url_to_fs
-        except ImportError as error:
-            raise ConfigError("checkpoint.mirror needs the package fsspec: pip install 'burnlike[mirror]'") from error
-        try:
-            self._files, self._root = url_to_fs(self.place)
-        except ImportError as error:  # that of one kind of place, such as s3fs
-            raise ConfigError(f"checkpoint.mirror: {place}: {error}") from error
-        except Exception as error:  # whatever a file system raises for a place that is none of its
-            raise CheckpointError(f"checkpoint.mirror: {place} can't be used: {_short(error)}") from error
+        self._files = MirrorFiles(self.place)
         self._lock = threading.Lock()
         self._wanted: Callable[[], Sequence[Whole]] | None = None
+        self._has_result = False
         self._worker: threading.Thread | None = None
         self._notes: list[str] = []
         self._has_failed = False
+        self._holder = ""
+
+    def claim(self, *, is_new: bool, has_checkpoints: bool) -> None:
+        """Take the directory for this run and this process, from which on no other one copies there.
+
+        Args:
+            is_new: whether the run begins now: the directory may not be that of another one.
+            has_checkpoints: whether the run has some here: it can't be one that is known by its mirror alone.
+
+        Raises:
+            CheckpointError: it is of another run, or can't be read or written.
+        """
+        found = self._expect_own(is_new=is_new, has_checkpoints=has_checkpoints)
+        self._holder = os.urandom(8).hex()
+        run = found.get("run") or _known(self._run).get("run") or os.urandom(8).hex()
+        content = {"run": run, "holder": self._holder, "host": platform.node(), "since": _now()}
+        with self._files.telling("written"):
+            self._files.write(_OWNER, content)
+        replace_file(self._run / _OWNER, json.dumps(content).encode())
+
+    def know(self, *, has_checkpoints: bool) -> None:
+        """Note in the run's directory whose mirror this is, for one who reads it; see `claim` for errors."""
+        found = self._expect_own(is_new=False, has_checkpoints=has_checkpoints)
+        replace_file(self._run / _OWNER, json.dumps(found).encode())
+
+    def _expect_own(self, *, is_new: bool, has_checkpoints: bool) -> Mapping[str, Any]:
+        with self._files.telling():
+            found, steps = self._owner(), self.steps()
+        own = _known(self._run).get("run")
+        if (found or steps) and (is_new or has_checkpoints) and (own is None or own != found.get("run")):
+            last = f", up to step {steps[-1]}" if steps else ""
+            raise CheckpointError(
+                f"the mirror {self.place} has checkpoints of another run{_begun(found)}{last}; go on with that run by"
+                f" --resume {self._run}, where no other one of this name is, or give the new one another name by"
+                " --run-dir"
+            )
+        return found
+
+    def expect_one(self) -> None:
+        """A CheckpointError where the place has no run of this name."""
+        with self._files.telling():
+            if not self._owner() and not self.steps():
+                raise CheckpointError(f"there is no run at {self._run}, and none in the mirror at {self.place}")
+
+    def fetch_beside(self) -> None:
+        """Copy what the run's directory had at the last checkpoint and is not there, such as its config."""
+        with self._files.telling():
+            sets = {name: it for name, it in self._files.sets().items() if _step(name) is not None}
+            for name in sorted(sets)[-1:]:
+                beside = {file: it for file, it in sets[name].items() if file.startswith(_OF_RUN)}
+                self._files.get(name, beside, lambda file: self._of_run(file, _OF_RUN))
 
     def steps(self) -> list[int]:
         """The steps of the whole checkpoints, in order; a CheckpointError if it can't be looked at."""
-        try:
-            return sorted(self._manifests())
-        except Exception as error:  # of any file system, such as those without a connection
-            raise CheckpointError(f"the mirror {self.place} can't be read: {_short(error)}") from error
+        with self._files.telling():
+            return sorted(step for name in self._files.sets() if (step := _step(name)) is not None)
 
     def fetch(self, directory: Path, after: int = -1) -> int | None:
         """Copy the last whole checkpoint into `directory`, if it is of a step `after` this; the step.
 
         Files of the run that are not there come with it. A CheckpointError says what is damaged or can't be read.
         """
-        steps = [step for step in self.steps() if step > after]
-        if not steps:
-            return None
-        name = _name(steps[-1])
-        try:
-            listed = self._manifests()[steps[-1]]
+        with self._files.telling():
+            steps = [step for step in self.steps() if step > after]
+            if not steps:
+                return None
+            name = _name(steps[-1])
             with AtomicDirectory(directory / name) as partial:
-                for file, (size, digest) in listed.items():
-                    own = self._own_place(partial.path, file)
-                    if own is not None:
-                        own.parent.mkdir(parents=True, exist_ok=True)
-                        if self._download(f"{self._root}/{name}/{file}", own) != (size, digest):
-                            raise CheckpointError(f"{self.place}/{name}/{file} is not the file that was copied there")
+                listed = self._files.sets()[name]
+                own = lambda it: self._of_run(it, _OF_RUN) if it.startswith(_OF_RUN) else partial.path / it  # noqa: E731
+                self._files.get(name, listed, own)
                 partial.commit()
-        except CheckpointError:
-            raise
-        except Exception as error:
-            raise CheckpointError(f"the mirror {self.place} can't be read: {_short(error)}") from error
         return steps[-1]
 
-    def update(self, present: Callable[[], Sequence[Whole]]) -> None:
-        """Have the mirror get what is new of the checkpoints that are `present`, in the background; others go."""
+    def fetch_result(self) -> bool:
+        """Copy what the run had at its end and what is not there; False where the run has not come to it."""
+        with self._files.telling():
+            listed = self._files.sets().get(_RESULT)
+            if listed is not None:
+                self._files.get(_RESULT, listed, lambda file: self._of_run(file))
+        return listed is not None
+
+    def update(self, present: Callable[[], Sequence[Whole]], *, has_result: bool = False) -> None:
+        """Have the mirror get what is new of the checkpoints that are `present`, in the background; others go.
+
+        With `has_result` it gets the run's other files, too.
+        """
         with self._lock:
-            self._wanted = present
+            self._wanted, self._has_result = present, has_result
             if self._worker is None:
                 self._worker = threading.Thread(target=self._work, name=f"copying to {self.place}", daemon=False)
                 self._worker.start()
@@ -110,109 +159,124 @@ class Mirror:
     def _work(self) -> None:
         while True:
             with self._lock:
-                present, self._wanted = self._wanted, None
+                (present, has_result), self._wanted = (self._wanted, self._has_result), None
                 if present is None:
                     self._worker = None
                     return
             note = ""
             try:
-                self._bring_up_to_date(present)
+                self._bring_up_to_date(present, has_result)
                 if self._has_failed:
                     note = f"the mirror {self.place} has all checkpoints again"
                 self._has_failed = False
             except Exception as error:  # of any file system
                 self._has_failed = True
-                note = (
-                    f"the mirror {self.place} could not be brought up to date: {_short(error)}; it is tried again after"
-                    " the next checkpoint"
-                )
+                again = f"by --resume {self._run}" if has_result else "after the next checkpoint"
+                note = f"the mirror {self.place} could not be brought up to date: {short(error)}; it is tried again"
+                note += f" {again}"
             if note:
                 with self._lock:
                     self._notes.append(note)
 
-    def _bring_up_to_date(self, present: Callable[[], Sequence[Whole]]) -> None:
-        there = self._manifests()
+    def _bring_up_to_date(self, present: Callable[[], Sequence[Whole]], has_result: bool) -> None:
+        names = self._files.sets().keys()  # which forgets what was listed before
+        if self._holder and (owner := self._owner()).get("holder") != self._holder:
+            raise CheckpointError(f"another process copies to it{_begun(owner)}; this one does not any more")
         for checkpoint in present():
-            if checkpoint.step not in there:
+            if _name(checkpoint.step) not in names:
+                sources = {f"{_OF_RUN}{name}": path for name, path in self._own_files(with_result=False).items()}
                 try:
-                    self._upload(checkpoint)
+                    self._files.put(_name(checkpoint.step), {**sources, **_below(checkpoint.path)})
                 except FileNotFoundError:
                     if checkpoint.path.exists():  # it has been removed meanwhile
                         raise
+        if has_result:
+            self._files.put(_RESULT, self._own_files(with_result=True))
         stays = {_name(it.step) for it in present()}
-        for name in self._names():
-            if name.partition(".")[0] not in stays:
-                self._remove(name.partition(".")[0])
+        for name in {it.partition(".")[0] for it in self._files.names()} - stays:
+            if _step(name) is not None:
+                self._files.remove(name)
 
-    def _upload(self, checkpoint: Whole) -> None:
-        name = _name(checkpoint.step)
-        sources = {str(it.relative_to(checkpoint.path)): it for it in checkpoint.path.rglob("*") if it.is_file()}
-        sources |= {f"{_OF_RUN}/{it}": self._run / it for it in _KEPT_OF_RUN if (self._run / it).is_file()}
-        self._files.makedirs(f"{self._root}/{name}", exist_ok=True)
-        listed = {file: self._copy(path, f"{self._root}/{name}/{file}") for file, path in sorted(sources.items())}
-        self._files.pipe_file(f"{self._root}/{name}.json", json.dumps({"files": listed}).encode())
-
-    def _copy(self, source: Path, target: str) -> tuple[int, str]:
-        """Copy a file into the mirror; its size and hash."""
-        self._files.makedirs(target.rpartition("/")[0], exist_ok=True)
-        with open(source, "rb") as opened, self._files.open(target, "wb") as out:
-            return _passed(opened, out)
-
-    def _download(self, source: str, target: Path) -> tuple[int, str]:
-        with self._files.open(source, "rb") as opened, open(target, "wb") as out:
-            found = _passed(opened, out)
-            out.flush()
-            os.fsync(out.fileno())
+    def _own_files(self, *, with_result: bool) -> dict[str, Path]:
+        """The files of the run's directory, by their names there, without checkpoints and logs."""
+        found = {}
+        for name, path in _below(self._run).items():
+            first, is_below = name.partition("/")[0], "/" in name
+            is_result = first in _OF_RESULT or (is_below and first != "data")
+            if first not in _NOT_COPIED and first[0] != "." and (with_result or not is_result):
+                found[name] = path
         return found
 
-    def _own_place(self, directory: Path, file: str) -> Path | None:
-        """Where a file of the mirror goes; None for one of the run's that is there already."""
-        parts = file.split("/")
-        if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
-            raise CheckpointError(f"{self.place} names the file {file[:80]!r}, expected one in the checkpoint")
-        if parts[0] != _OF_RUN:
-            return directory.joinpath(*parts)
-        if len(parts) != 2 or parts[1] not in _KEPT_OF_RUN:
+    def _of_run(self, file: str, prefix: str = "") -> Path | None:
+        """Where a file of the run's directory goes; None where it is there, or is none."""
+        name = file.removeprefix(prefix)
+        first = name.partition("/")[0]
+        if first in _NOT_COPIED or first[:1] == ".":
             return None
-        own = self._run / parts[1]
-        return None if own.exists() else own
+        return None if (self._run / name).exists() else self._run / name
 
-    def _remove(self, name: str) -> None:
-        for path in (f"{self._root}/{name}.json", f"{self._root}/{name}"):
-            if self._files.exists(path):
-                self._files.rm(path, recursive=True)
-
-    def _names(self) -> list[str]:
-        self._files.invalidate_cache()
-        if not self._files.exists(self._root):
-            return []
-        paths = self._files.ls(self._root, detail=False)
-        names = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
-        return [name for name in names if name.startswith(_STEP) and name[len(_STEP) :].partition(".")[0].isdigit()]
-
-    def _manifests(self) -> dict[int, Mapping[str, tuple[int, str]]]:
-        found: dict[int, Mapping[str, tuple[int, str]]] = {}
-        for name in self._names():
-            if name.endswith(".json"):
-                content: Any = json.loads(self._files.cat_file(f"{self._root}/{name}"))
-                files = {str(file): (int(size), str(digest)) for file, (size, digest) in content["files"].items()}
-                found[int(name.removesuffix(".json")[len(_STEP) :])] = files
-        return found
+    def _owner(self) -> Mapping[str, Any]:
+        content = self._files.content(_OWNER)
+        return content if isinstance(content, dict) else {}
 
 
-def _passed(opened: Any, out: Any) -> tuple[int, str]:
-    """Write what a file has to another; its size and hash."""
-    digest, size = hashlib.sha256(), 0
-    while block := opened.read(_BLOCK_BYTES):
-        digest.update(block)
-        size += len(block)
-        out.write(block)
-    return size, digest.hexdigest()
+def fetch_run(url: str, root: Path) -> tuple[Path, list[str]]:
+    """Make `root/NAME` of the mirror `PLACE/NAME`, or bring it up to date; the directory, and what came.
+
+    Raises:
+        CheckpointError: there is no such mirror, or another run has this name here.
+    """
+    place, run = parts_of_url(url, root)
+    mirror = Mirror(place, run)
+    mirror.expect_one()
+    with closing(RunDir.open(run, may_lack=True)):
+        steps = [step for it in run.glob(f"checkpoints/{_STEP}*") if (step := _step(it.name)) is not None]
+        mirror.know(has_checkpoints=bool(steps))
+        step = mirror.fetch(run / "checkpoints", max(steps, default=-1))
+        result = mirror.fetch_result()
+    return run, [*([] if step is None else [f"the checkpoint of step {step}"]), *(["the result"] if result else [])]
+
+
+def parts_of_url(url: str, root: Path) -> tuple[str, Path]:
+    """The place of mirrors, and the directory in `root` of the run whose mirror is at a URL."""
+    place, _, name = url.rstrip("/").rpartition("/")
+    if not name or place.endswith((":", ":/")):
+        raise CheckpointError(f"{url}: expected the mirror of a run, such as s3://bucket/path/RUN")
+    return place, root / name
+
+
+def newest_name(place: str, name: str) -> str | None:
+    """The last of the runs `name`, `name-2` and so on that have a mirror in `place`."""
+    files = MirrorFiles(place)
+    with files.telling():
+        found = [(number, it) for it in files.names() if (number := numbered(it, name)) is not None]
+    return max(found)[1] if found else None
+
+
+def _below(directory: Path) -> dict[str, Path]:
+    return {str(it.relative_to(directory)): it for it in directory.rglob("*") if it.is_file()}
+
+
+def _known(run: Path) -> Mapping[str, Any]:
+    """What this run has noted of its mirror."""
+    with suppress(OSError, ValueError):
+        found = json.loads(read_regular(run / _OWNER, _MOST_BYTES, run))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _begun(owner: Mapping[str, Any]) -> str:
+    return f", on {str(owner.get('host'))[:80]} since {str(owner.get('since'))[:40]}" if owner else ""
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _name(step: int) -> str:
     return f"{_STEP}{step:08d}"
 
 
-def _short(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+def _step(name: str) -> int | None:
+    number = name.removeprefix(_STEP)
+    return int(number) if name.startswith(_STEP) and number.isdigit() else None

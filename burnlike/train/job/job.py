@@ -181,8 +181,10 @@ class Job:
             with self.parallel.others_alive():
                 gather, keep = self.config.checkpoint.gather, self.config.training.keep_checkpoints
                 checkpointer = self.parallel.checkpointer(run.checkpoints, keep, gather=gather)
-                if self.parallel.is_main and (place := self.config.checkpoint.mirror) is not None:
-                    checkpointer.mirror = self._mirror(place, run, checkpointer, renderer)
+                if (place := self.config.checkpoint.mirror) is not None:
+                    with self.parallel.all_or_none():
+                        if self.parallel.is_main:
+                            checkpointer.mirror = self._mirror(place, run, checkpointer, renderer)
                 self._go_back(run, checkpointer, renderer)
             learning = self.learner.fit(
                 self.train_loader,
@@ -195,7 +197,10 @@ class Job:
                 interrupter=interrupter,
             )
             with self.parallel.others_alive():
-                return self._finish(run, learning, renderer, interrupter)
+                result = self._finish(run, learning, renderer, interrupter)
+            for note in checkpointer.mirror_result():
+                renderer.note(note)
+            return result
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -203,14 +208,10 @@ class Job:
             raise DeviceError(f"the memory of {self.device} is full: {remedy}") from error
 
     def _mirror(self, place: str, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> Mirror:
-        """The mirror of the run's checkpoints, from which it gets those that it lacks."""
+        """The run's mirror, from which it gets the checkpoints that it lacks."""
         mirror = Mirror(place, run.path)
         present = checkpointer.all()
-        if run.is_new and (steps := mirror.steps()):
-            raise CheckpointError(
-                f"the mirror {mirror.place} has checkpoints of another run, up to step {steps[-1]}; go on with that run"
-                f" by --resume {run.path}, or give the new one another name by --run-dir"
-            )
+        mirror.claim(is_new=run.is_new, has_checkpoints=bool(present))
         step = mirror.fetch(run.checkpoints, present[-1].step if present else -1)
         if step is not None:
             renderer.note(f"got the checkpoint of step {step} from {mirror.place}")

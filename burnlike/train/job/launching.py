@@ -1,11 +1,13 @@
 """What `burnlike launch` decides before it starts processes: how many, in which run, with which batches. No torch."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from ..._env import requeued
 from ...errors import ArgumentError, ConfigError
+from ..checkpoint.mirror import Mirror, newest_name
 from ..runs.environment import job_of_run
 from ..runs.run_dir import CONFIG_NAME, LOCK_NAME, RunDir, newest_directory, runs_of
 from .configs import TrainConfig
@@ -96,13 +98,16 @@ def _saved_items(run: Path | None) -> int | None:
     return size * steps if isinstance(size, int) and isinstance(steps, int) else None
 
 
-def run_of(resumed: str | None, place: str | None, root: Path, name: str, *, is_shared: bool) -> Path:
+def run_of(
+    resumed: str | None, place: str | None, root: Path, name: str, *, is_shared: bool, mirror: str | None = None
+) -> Path:
     """The directory of the run that a launch works in, which is made where it is a new one.
 
     Args:
         resumed: what `--resume` says: a directory, empty for the last run of this name, None for a new run.
         place: what `--run-dir` says.
         root: where runs without a place lie, by `name`.
+        mirror: where runs have copies, as the config says.
         is_shared: whether launchers of several nodes work in it: all but the first find it there.
     """
     if is_shared and not (resumed or place):
@@ -119,13 +124,28 @@ def run_of(resumed: str | None, place: str | None, root: Path, name: str, *, is_
     if resumed is None and (begun := begun_run(place, root, name)):
         resumed = str(begun)
     if resumed is not None:
-        found = RunDir.open(resumed) if resumed else RunDir.open(newest_directory(root, name))
+        found = resumed_run(resumed, root, name, mirror)
     elif place is not None and (Path(place) / LOCK_NAME).exists() and not (Path(place) / CONFIG_NAME).exists():
         found = RunDir.open(place)  # a launch that ended before its training began
     else:
         found = RunDir.create(place) if place is not None else RunDir.create_next(root, name)
-    found.close()
+    with closing(found):
+        if mirror is not None and resumed is None:  # its processes go on with a run, whose mirror this must be then
+            Mirror(mirror, found.path).claim(is_new=True, has_checkpoints=False)
     return found.path
+
+
+def resumed_run(resumed: str, root: Path, name: str, mirror: str | None) -> RunDir:
+    """Take up the run to go on with: a directory, or, if empty, the last of this name; one that a mirror alone has is
+    made.
+    """
+    path = Path(resumed)
+    if not resumed:
+        known = mirror is not None and not runs_of(root, name) and newest_name(mirror, name)
+        path = root / known if known else newest_directory(root, name)
+    if mirror is not None and not path.exists():
+        Mirror(mirror, path).expect_one()
+    return RunDir.open(path, may_lack=mirror is not None)
 
 
 def begun_run(place: str | None, root: Path, name: str) -> Path | None:

@@ -17,7 +17,7 @@ from ..learner.configs import BestMetricConfig
 from ..learner.ema import Ema
 from ..runs.data_facts import FOLDER, NAME, kept_facts
 from ..runs.logs import read_metrics
-from ..runs.run_dir import config_of
+from ..runs.run_dir import config_of, local_run
 from ..runs.run_files import results_of
 from ..state.frozen_base import load_model
 from ..tasks.task import Task
@@ -105,7 +105,7 @@ def load_run(
         CheckpointError: there is no run, or no such checkpoint.
         RunDirError, RecordError: a file can't be read, or does not fit.
     """
-    run = Path(path)
+    run = local_run(path)
     config = TrainConfig.load(config_of(run), overrides)
     facts = kept_facts(run)
     place = choose_device(config.device if device is None else str(device))

@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +46,8 @@ class LearningResult(NamedTuple):
     best: Checkpoint | None = None
 
 
+_FAILED = 1 << 20
+"""Above all numbers of signals."""
 _VALID = "the validation loader", "training.validation_steps"
 
 
@@ -201,8 +203,12 @@ class FitLoop:
     def _is_stopped(self) -> bool:
         if self.interrupter is None:
             return False
-        number = self.learner.parallel.largest(self.interrupter.asked or 0)
-        if number and not self.interrupter.stopped:
+        has_failed = self.checkpointer is not None and self.checkpointer.has_failed
+        asked = 0 if self.interrupter is None else self.interrupter.asked or 0
+        number = self.learner.parallel.largest(_FAILED if has_failed else asked)
+        if number == _FAILED:
+            self._tell_saved(wait=True)
+        if number and self.interrupter is not None and not self.interrupter.stopped:
             self.interrupter.stop(number)
         return number != 0
 
@@ -248,11 +254,15 @@ class FitLoop:
         is_end = is_stopped or train.epoch >= self.training.epochs or self.stopped_early
         if saving.is_due(values, epochs=train.epoch, is_over=is_over, is_end=is_end):
             self._tell_saved(wait=True)
-            saving.save(train, values, background=self.training.background_checkpoints and not is_end)
+            with self.learner.parallel.all_or_none():
+                saving.save(train, values, background=self.training.background_checkpoints and not is_end)
         self._tell_saved(wait=is_end)
 
     def _tell_saved(self, *, wait: bool) -> None:
-        checkpoint = None if self.saving is None else self.saving.written(wait=wait)
+        checkpoint = None
+        if self.saving is not None:
+            with self.learner.parallel.all_or_none() if wait else nullcontext():
+                checkpoint = self.saving.written(wait=wait)
         if checkpoint is not None:
             self.callbacks.call("on_checkpoint", self.learner, checkpoint)
         for text in [] if self.checkpointer is None else self.checkpointer.notes():

@@ -91,8 +91,11 @@ class Saving:
         self._is_told = False
 
     def written(self, *, wait: bool) -> Checkpoint | None:
-        """The checkpoint written since the last call, if there is one; `wait` for one that is being written."""
-        if self._is_told or (self._checkpointer.is_saving and not wait):
+        """The checkpoint written since the last call, if there is one; `wait` for one that is being written.
+
+        Only where it waits it raises that one could not be written.
+        """
+        if self._is_told or (not wait and (self._checkpointer.is_saving or self._checkpointer.has_failed)):
             return None
         self._checkpointer.wait()
         self._is_told = True

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ...errors import BurnlikeError
 from ...optim.core.sharded import OtherStages
 from ...record import Record
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
@@ -129,6 +130,18 @@ class SingleProcess:
 
     def release_whole(self, model: nn.Module) -> None:
         """Forget whole parameters that a forward pass has gathered from sharded ones, before these are replaced."""
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        """A `with` block that all enter together: the error of one is raised in all."""
+        own: Exception | None = None
+        try:
+            yield
+        except (BurnlikeError, OSError) as error:
+            own = error
+        found = (it for it in self.gather(own and (type(own), str(own))) if it is not None)
+        for kind, text in found:
+            raise own if own is not None and str(own) == text else kind(text) from own
 
     @property
     def other_stages(self) -> OtherStages | None:

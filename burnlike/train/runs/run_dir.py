@@ -149,13 +149,21 @@ def runs_of(root: Path, name: str) -> list[Path]:
 
 
 def _runs(root: Path, name: str) -> list[tuple[int, Path]]:
-    pattern = re.compile(re.escape(name) + r"(?:-([1-9]\d*))?")
-    found = []
-    for path in root.iterdir() if root.is_dir() else ():
-        match = pattern.fullmatch(path.name)
-        if match and path.is_dir():
-            found.append((int(match[1] or 1), path))
-    return found
+    found = ((numbered(path.name, name), path) for path in (root.iterdir() if root.is_dir() else ()))
+    return [(number, path) for number, path in found if number is not None and path.is_dir()]
+
+
+def numbered(directory: str, name: str) -> int | None:
+    """Which of the directories that `next_directory` makes for a name it is; None: none."""
+    match = re.fullmatch(re.escape(name) + r"(?:-([1-9]\d*))?", directory)
+    return match and int(match[1] or 1)
+
+
+def local_run(path: str | os.PathLike[str]) -> Path:
+    """The path of a run; a CheckpointError for the address of its mirror."""
+    if "://" in os.fspath(path):
+        raise CheckpointError(f"{path} is the place of a mirror; get the run first: burnlike runs --fetch {path}")
+    return Path(path)
 
 
 def config_of(run: Path) -> Path:

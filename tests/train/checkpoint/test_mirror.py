@@ -1,6 +1,5 @@
 """The copy of a run's checkpoints in another place: whole or not at all, and a run that has nothing goes on from it."""
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,8 @@ import torch
 from burnlike.config.shipped import config_file
 from burnlike.errors import CheckpointError, ConfigError
 from burnlike.record import Record
-from burnlike.train import Checkpointer, Job, PlainRenderer, TrainConfig
+from burnlike.train import Checkpointer, TrainConfig
 from burnlike.train.checkpoint.mirror import Mirror
-from burnlike.train.runs.run_dir import RunDir
 
 PLACE = "memory://bucket/runs"
 
@@ -36,8 +34,14 @@ def records(value: float) -> dict[str, Record]:
 
 def checkpointer(run: Path, mirror: Mirror | None = None) -> Checkpointer:
     made = Checkpointer(run / "checkpoints", keep=2)
-    made.mirror = mirror or Mirror(PLACE, run)
+    made.mirror = mirror or claimed(run)
     return made
+
+
+def claimed(run: Path, place: str = PLACE, *, is_new: bool = False) -> Mirror:
+    mirror = Mirror(place, run)
+    mirror.claim(is_new=is_new, has_checkpoints=(run / "checkpoints").exists())
+    return mirror
 
 
 def names(suffix: str = "") -> set[str]:
@@ -51,7 +55,7 @@ def test_whole_checkpoints_are_copied_and_pruned(run: Path) -> None:
         saving.save(step, records(step), background=True)
     saving.wait()
     assert saving.notes(wait=True) == []
-    assert names() == {"step-00000002", "step-00000002.json", "step-00000003", "step-00000003.json"}
+    assert names() == {"mirror.json", "step-00000002", "step-00000002.json", "step-00000003", "step-00000003.json"}
 
 
 def test_a_run_that_has_nothing_goes_on_from_it(run: Path, tmp_path: Path) -> None:
@@ -60,7 +64,7 @@ def test_a_run_that_has_nothing_goes_on_from_it(run: Path, tmp_path: Path) -> No
     saving.notes(wait=True)
     other = tmp_path / "elsewhere" / "big"
     other.mkdir(parents=True)
-    mirror = Mirror(PLACE, other)
+    mirror = claimed(other)
     assert mirror.fetch(other / "checkpoints") == 7
     assert (other / "config.yaml").read_text() == "seed: 1\n"
     found = Checkpointer(other / "checkpoints").latest()
@@ -71,7 +75,7 @@ def test_a_run_that_has_nothing_goes_on_from_it(run: Path, tmp_path: Path) -> No
 
 
 def test_half_of_a_checkpoint_is_none(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mirror = Mirror(PLACE, run)
+    mirror = claimed(run)
     saving = checkpointer(run, mirror)
     saving.save(1, records(1.0))
     saving.notes(wait=True)
@@ -109,49 +113,12 @@ def test_a_file_that_changed_in_the_mirror_is_not_taken(run: Path, tmp_path: Pat
 def test_a_list_that_names_files_elsewhere_is_refused(run: Path, tmp_path: Path) -> None:
     listed = b'{"files": {"../../escaped": [1, "x"]}}'
     fsspec.filesystem("memory").pipe_file("/bucket/runs/big/step-00000001.json", listed)
-    with pytest.raises(CheckpointError, match="expected one in the checkpoint"):
+    with pytest.raises(CheckpointError, match="expected one in step-00000001"):
         Mirror(PLACE, run).fetch(run / "checkpoints")
 
 
 def test_places_that_cannot_be_used_are_told(run: Path) -> None:
-    with pytest.raises(CheckpointError, match="nowhere://x can't be used: ValueError"):
+    with pytest.raises(CheckpointError, match="nowhere://x/big can't be used: ValueError"):
         Mirror("nowhere://x", run)
     with pytest.raises(ConfigError, match="expected a place such as"):
         TrainConfig.load(config_file("char_gpt_tiny"), ["checkpoint.mirror='s3://'"])
-
-
-def job(mirror: str, epochs: int) -> Job:
-    overrides = [
-        "training.checkpoint_every_steps=12",
-        "training.steps_per_epoch=12",
-        "task.sample_length=0",
-        f"training.epochs={epochs}",
-        f"checkpoint.mirror={mirror}",
-    ]
-    return Job(TrainConfig.load(config_file("char_gpt_tiny"), overrides))
-
-
-@pytest.mark.slow
-def test_a_resumed_job_has_the_bits_of_one_that_was_never_stopped(tmp_path: Path) -> None:
-    mirror, shown = f"file://{tmp_path}/mirror", PlainRenderer(io.StringIO())
-    undisturbed = RunDir.create(tmp_path / "undisturbed" / "other")
-    expected = job(mirror, 2).run(undisturbed, shown)
-    # Its first half: the last checkpoint but one, and no directory of the run.
-    first = Mirror(mirror, tmp_path / "undisturbed" / "other")
-    assert first.steps() == [12, 24]
-    for path in (tmp_path / "mirror" / "other").glob("step-00000024*"):
-        path.rename(tmp_path / path.name)
-    again = RunDir.open(tmp_path / "machine" / "other", may_lack=True)
-    found = job(mirror, 2).run(again, shown)
-    assert found.valid_loss == expected.valid_loss
-    for name in ("model", "optimizer"):
-        one, other = (
-            (it / "checkpoints" / "step-00000024" / f"{name}.safetensors").read_bytes()
-            for it in (undisturbed.path, again.path)
-        )
-        assert one == other
-    new = RunDir.create(tmp_path / "new" / "other")
-    with pytest.raises(CheckpointError, match="has checkpoints of another run, up to step 24"):
-        job(mirror, 2).run(new, shown)
-    for directory in (undisturbed, again, new):
-        directory.close()

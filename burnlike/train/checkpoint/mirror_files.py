@@ -1,0 +1,151 @@
+"""Sets of files in a place that fsspec reaches, each there whole or not at all.
+
+    PLACE/NAME/model.safetensors, ...    the files of a set
+    PLACE/NAME.json                      their sizes and hashes, written last and removed first
+
+Without the second, what is there of the first is no set: half of one, or one that is being removed.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ...errors import CheckpointError, ConfigError
+
+_BLOCK_BYTES = 8 << 20
+
+FileFacts = Mapping[str, tuple[int, str]]
+"""The size and the hash of each file of a set."""
+
+
+class MirrorFiles:
+    """The sets at `place`; errors are those of its file system, but for `telling`."""
+
+    def __init__(self, place: str) -> None:
+        """Nothing is read yet; a ConfigError says which package is missing."""
+        self.place = place.rstrip("/")
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise ConfigError("checkpoint.mirror needs the package fsspec: pip install 'burnlike[mirror]'") from error
+        try:
+            self._files, root = url_to_fs(self.place)
+        except ImportError as error:  # that of one kind of place, such as s3fs
+            raise ConfigError(f"checkpoint.mirror: {self.place}: {error}") from error
+        except Exception as error:  # whatever a file system raises for a place that is none of its
+            raise CheckpointError(f"checkpoint.mirror: {self.place} can't be used: {short(error)}") from error
+        self._root = str(root).rstrip("/")
+        self._folders = set[str]()  # that are there, since the last look
+
+    @contextmanager
+    def telling(self, what: str = "read") -> Iterator[None]:
+        """Within the `with` block, what any file system raises is a CheckpointError that it can't be read."""
+        try:
+            yield
+        except CheckpointError:
+            raise
+        except Exception as error:
+            raise CheckpointError(
+                f"the mirror {self.place} can't be {what}: {short(error)}; expected a place that is there, such as a"
+                " bucket, and credentials that may read and write it"
+            ) from error
+
+    def names(self) -> list[str]:
+        """Of what lies in the place, in order; none where it is not there."""
+        self._files.invalidate_cache()
+        self._folders.clear()
+        try:
+            paths = self._files.ls(self._root, detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
+
+    def sets(self) -> dict[str, FileFacts]:
+        """The files of each whole set, by its name; a list that was cut makes none."""
+        lists = ((it.removesuffix(".json"), self.content(it)) for it in self.names() if it.endswith(".json"))
+        found: dict[str, FileFacts] = {}
+        for name, content in lists:
+            with suppress(AttributeError, KeyError, TypeError, ValueError):
+                files = content["files"]
+                found[name] = {str(file): (int(size), str(digest)) for file, (size, digest) in files.items()}
+        return found
+
+    def content(self, name: str) -> Any:
+        """What a file of JSON says; None where there is none, or half of one."""
+        with suppress(FileNotFoundError, ValueError):
+            return json.loads(self._files.cat_file(f"{self._root}/{name}"))
+        return None
+
+    def write(self, name: str, content: Any) -> None:
+        self._make_folder(self._root)
+        self._files.pipe_file(f"{self._root}/{name}", json.dumps(content).encode())
+
+    def put(self, name: str, sources: Mapping[str, Path]) -> None:
+        """Copy files, by the names that they get, as a set in place of one of this name."""
+        self._remove(f"{name}.json")
+        listed = {file: self._upload(path, f"{self._root}/{name}/{file}") for file, path in sorted(sources.items())}
+        self.write(f"{name}.json", {"files": listed})
+
+    def get(self, name: str, files: FileFacts, target: Callable[[str], Path | None]) -> None:
+        """Copy the files of a set to where `target` says for each, or leave out those for which it says None.
+
+        A CheckpointError names a file that is not what was copied there.
+        """
+        for file, facts in files.items():
+            if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in file.split("/")):
+                raise CheckpointError(f"{self.place} names the file {file[:80]!r}, expected one in {name}")
+            if (own := target(file)) is None:
+                continue
+            own.parent.mkdir(parents=True, exist_ok=True)
+            if self._download(f"{self._root}/{name}/{file}", own) != facts:
+                raise CheckpointError(
+                    f"{self.place}/{name}/{file} is not the file that was copied there; remove {self.place}/{name}.json"
+                    " to go on without it"
+                )
+
+    def remove(self, name: str) -> None:
+        for path in (f"{name}.json", name):
+            self._remove(path)
+
+    def _remove(self, name: str) -> None:
+        if self._files.exists(f"{self._root}/{name}"):
+            self._files.rm(f"{self._root}/{name}", recursive=True)
+
+    def _upload(self, source: Path, target: str) -> tuple[int, str]:
+        self._make_folder(target.rpartition("/")[0])
+        with open(source, "rb") as opened, self._files.open(target, "wb") as out:
+            return _passed(opened, out)
+
+    def _download(self, source: str, target: Path) -> tuple[int, str]:
+        with self._files.open(source, "rb") as opened, open(target, "wb") as out:
+            found = _passed(opened, out)
+            out.flush()
+            os.fsync(out.fileno())
+        return found
+
+    def _make_folder(self, path: str) -> None:
+        """Make a directory, where the place has such; never a bucket, which `makedirs` would make by itself."""
+        parent = path.rpartition("/")[0]
+        if parent and path not in self._folders and not self._files.isdir(path):
+            self._make_folder(parent)
+            with suppress(FileExistsError):
+                self._files.mkdir(path, create_parents=False)
+        self._folders.add(path)
+
+
+def _passed(opened: Any, out: Any) -> tuple[int, str]:
+    """Write what a file has to another; its size and hash."""
+    digest, size = hashlib.sha256(), 0
+    while block := opened.read(_BLOCK_BYTES):
+        digest.update(block)
+        size += len(block)
+        out.write(block)
+    return size, digest.hexdigest()
+
+
+def short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
