@@ -130,3 +130,8 @@ def moved_names(module: nn.Module) -> dict[str, str]:
             if isinstance(name, str):
                 found[f"{name}_v" if cls.__name__ == "WeightNorm" else f"{name}_orig"] = name
     return found
+
+
+def is_compiled(module: Any) -> bool:
+    """Whether calls of a module run through `torch.compile`, which wrapped it or its calls."""
+    return type(module).__name__ == "OptimizedModule" or vars(module).get(COMPILED_CALL) is not None

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..._torch_compat.modules import COMPILED_CALL
+from ..._torch_compat.modules import is_compiled
 from ...errors import ModuleTreeError
 from ...module import Module
 from ..torch_counterparts import torch_layers
@@ -89,7 +89,7 @@ def fuse(model: nn.Module) -> FuseReport:
     modules = dict(model.named_modules())
     for path, module in modules.items():
         place = repr(path) if path else "its root"
-        if type(module).__name__ == "OptimizedModule" or vars(module).get(COMPILED_CALL) is not None:
+        if is_compiled(module):
             raise ModuleTreeError(
                 f"fuse: expected a model that is not compiled yet, got one with torch.compile at {place}"
                 "; call fuse first, then torch.compile"

@@ -29,7 +29,7 @@ from ..checkpoint.configs import CheckpointConfig
 from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
-from ..parallel.division_problems import context_problems, expert_problems
+from ..parallel.division_problems import context_problems, expert_problems, pipeline_problems
 from ..tasks.configs import AdversarialConfig, LanguageModelConfig
 from .record_paths import record_problem
 
@@ -146,7 +146,10 @@ class TrainConfig(Config):
         if isinstance(self.task, AdversarialConfig) and not self.distributed.is_single:
             yield "distributed", "expected a single process for Adversarial, whose networks take turns"
         if self.distributed.pipeline > 1:
-            yield from self._validate_pipeline()
+            yield from pipeline_problems(self.training.precision, compiles=self.training.compile)
+            count, most = self.distributed.microbatches, self.training.batch_size
+            if count is not None and count > most:
+                yield "distributed.microbatches", f"expected at most training.batch_size, {most} items, got {count}"
         if not self.distributed.plan:  # which may leave attention whole
             yield from undivided_heads(self.model, self.distributed.tensor, "model")
         if self.distributed.context > 1:
@@ -178,18 +181,6 @@ class TrainConfig(Config):
         """The metrics by their names, for data with these classes."""
         made = (it.for_classes(classes).init() for it in self.metrics)
         return dict(zip(self.metric_names(), made, strict=True))
-
-    def _validate_pipeline(self) -> Iterable[tuple[str, str]]:
-        training, count = self.training, self.distributed.microbatches
-        if training.precision == "float16":
-            yield "training.precision", "expected bfloat16 or float32 with a pipeline, whose stages share no loss scale"
-        if training.compile:
-            yield "training.compile", "expected false with a pipeline, whose stages end in the middle of the model"
-        if count is not None and count > training.batch_size:
-            yield (
-                "distributed.microbatches",
-                f"expected at most training.batch_size, {training.batch_size} items, got {count}",
-            )
 
     def _validate_metrics(self) -> Iterable[tuple[str, str]]:
         names = self.metric_names()

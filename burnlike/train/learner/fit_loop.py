@@ -98,6 +98,7 @@ class FitLoop:
         for name in BEST:
             if getattr(training, name) is not None and valid is None:
                 raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
+        learner.parallel.check_computing(learner.precision, compiles=training.compile)
         with ExitStack() as stack:
             self.metrics_log, self.checkpointer = metrics_log, checkpointer
             if directory is not None:
@@ -201,7 +202,8 @@ class FitLoop:
         self.callbacks.call("on_epoch_end", learner, epoch)
 
     def _is_stopped(self) -> bool:
-        if self.interrupter is None:
+        """Whether a signal asks to stop; a save that has failed in one process is an error of all after this step."""
+        if self.interrupter is None and self.saving is None:
             return False
         has_failed = self.checkpointer is not None and self.checkpointer.has_failed
         asked = 0 if self.interrupter is None else self.interrupter.asked or 0

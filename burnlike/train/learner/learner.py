@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat.modules import is_compiled
 from ...errors import ArgumentError
 from ...optim import GradientClipping, Optimizer
 from ..checkpoint.checkpointer import Checkpoint, Checkpointer
@@ -102,6 +103,7 @@ class Learner(Generic[Batch]):
             ema: an average of the weights, which validation uses.
         """
         self.parallel = parallel or SingleProcess()
+        self.parallel.check_computing(precision, compiles=any(map(is_compiled, model.modules())))
         self.parallel.prepare(model, optimizer)
         self.parallel.give_first_values(model)
         self.model = model

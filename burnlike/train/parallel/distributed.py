@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
 
-from ...errors import TrainingError
+from ...errors import BurnlikeError, ConfigError, TrainingError
 from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
 from ...nn.divided_sequence import DividedSequence
@@ -31,22 +31,23 @@ from ..view.callback import Callback
 from .checkpoint_files import CheckpointFiles
 from .configs import DistributedConfig
 from .context import divide_sequences
+from .division_problems import pipeline_problems
 from .mesh import Mesh
 from .single_process import Pass, SingleProcess
 from .sizes import MeshSizes
 from .step_output import items_of
 from .timing import Timing
-from .watch import Progress, Watch
+from .watch import GONE, EndedError, Progress, Watch
 
 if TYPE_CHECKING:
     from .experts import Experts
     from .pipeline import Pipeline
 
-_GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair closure", "NCCL", "imed out")
-"""What torch says where another process has ended or does not answer."""
-
 _LATE = "imed out"
 """What it says where another process does not answer in time."""
+
+_SHOWN = 1000
+"""Characters of an error that other processes are told."""
 
 _REMEMBERED = "burnlike.remembered"
 
@@ -130,6 +131,10 @@ class SeveralProcesses(SingleProcess):
 
             apply_tensor_plan(model, self.mesh, self.config.plan, self.pipeline)
 
+    def check_computing(self, precision: str, *, compiles: bool) -> None:
+        for path, problem in pipeline_problems(precision, compiles=compiles) if self.sizes.pipeline > 1 else ():
+            raise ConfigError(f"{path}: {problem}")
+
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:
         self._is_last = is_last
@@ -166,17 +171,41 @@ class SeveralProcesses(SingleProcess):
     @contextmanager
     def others_alive(self) -> Iterator[None]:
         try:
-            yield
-        except RuntimeError as error:
+            with nullcontext() if self._watch is None else self._watch.training_here():
+                yield
+        except Exception as error:
+            if isinstance(error, EndedError):
+                raise
             text = str(error)
-            if not isinstance(error, TrainingError) and any(it in text for it in _GONE):
-                late = self._watch.late() if self._watch is not None and _LATE in text else ""
-                raise TrainingError(
-                    f"{late or 'another process of the job has ended or hangs'}, so this one can't go on; what it"
-                    " printed says why."
+            if isinstance(error, RuntimeError) and any(it in text for it in GONE):
+                raise EndedError(
+                    f"{self._cause(text)}, so this one can't go on."
                     f" The last checkpoint is whole: start the job again with --resume ({text.splitlines()[0]})"
                 ) from error
+            if self._watch is not None:
+                self._watch.fail(" ".join(f"{type(error).__name__}: {text}".split())[:_SHOWN])
             raise
+
+    @contextmanager
+    def all_or_none(self) -> Iterator[None]:
+        error: BurnlikeError | None = None
+        try:
+            yield
+        except BurnlikeError as caught:
+            error = caught
+        found = self.gather(None if error is None else f"{type(error).__name__}: {error}")
+        if error is not None:
+            raise error
+        for rank, text in enumerate(found):
+            if text is not None:
+                raise TrainingError(f"rank {rank} failed: {text}")
+
+    def _cause(self, text: str) -> str:
+        """Why an exchange with another process failed, as far as it is known."""
+        found = ""
+        if self._watch is not None:
+            found = self._watch.failure() or (self._watch.late() if _LATE in text else "")
+        return found or "another process of the job has ended or hangs; what it printed says why"
 
     @property
     def random_number(self) -> int:

@@ -1,4 +1,4 @@
-"""What a config says that can't be divided by sequences or experts; torch is not loaded for it."""
+"""What can't be divided by sequences, experts or stages, as a config says it; torch is not loaded for it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -49,6 +49,14 @@ def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
             f"{tag_of(type(model))} has no experts; leave out `expert`, or take a model with MixtureOfExperts, such as"
             " DecoderLm with feed_forward: {type: Experts}",
         )
+
+
+def pipeline_problems(precision: str, *, compiles: bool) -> Iterator[tuple[str, str]]:
+    """What of a training does not go together with a pipeline, and why: of a config, or of a program's Learner."""
+    if precision == "float16":
+        yield "training.precision", "expected bfloat16 or float32 with a pipeline, whose stages share no loss scale"
+    if compiles:
+        yield "training.compile", "expected false with a pipeline, whose stages end in the middle of the model"
 
 
 def _configs(model: Any) -> Iterator[tuple[str, Any]]:

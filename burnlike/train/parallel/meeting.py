@@ -58,5 +58,7 @@ def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProc
     if isinstance(parallel, SeveralProcesses):
         parallel.take(config)
         if store is not None and parallel.world_size > 1:
-            parallel.watch(Watch(store, parallel.rank, parallel.world_size, 60 * config.timeout_minutes))
+            keeps_store = parallel.rank == 0 and not launcher_has_store()
+            timeout_s = 60 * config.timeout_minutes
+            parallel.watch(Watch(store, parallel.rank, parallel.world_size, timeout_s, keeps_store=keeps_store))
     return parallel

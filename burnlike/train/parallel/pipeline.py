@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
 from ..._torch_compat.pytree import tree_leaves
-from ...errors import BurnlikeError, TrainingError
+from ...errors import TrainingError
 from ...module import params
 from ...module.torch_objects.wrappers import local, note_elsewhere
 from .configs import DistributedConfig
@@ -32,6 +32,7 @@ from .pipeline_ties import TiedGradients
 from .schedules import SCHEDULES
 from .single_process import Pass
 from .step_output import StepOutput
+from .watch import GONE
 
 _KEPT_SHAPES = 4
 """Shapes of batches whose buffers are kept."""
@@ -153,7 +154,7 @@ class Pipeline(PartOfModel):
             self._found = self._shapes.sent
             yield self._known[key], torch.arange(len(self._parts), device=self._device)
         except RuntimeError as error:  # as torch's stages tell what a forward raised
-            if isinstance(error.__cause__, BurnlikeError):
+            if isinstance(error.__cause__, Exception):
                 raise error.__cause__ from None
             raise
         finally:
@@ -227,7 +228,8 @@ class Pipeline(PartOfModel):
             if error is not None:
                 raise error
             if isinstance(own[0], str):
-                raise TrainingError(f"stage {stage} of the pipeline, of another process, failed: {own[0]}")
+                kind = RuntimeError if any(it in own[0] for it in GONE) else TrainingError
+                raise kind(f"stage {stage} of the pipeline, of another process, failed: {own[0]}")
             sent.append(own[0])
         sent.pop()
 

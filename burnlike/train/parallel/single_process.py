@@ -92,6 +92,9 @@ class SingleProcess:
         if give is not None:
             give(model)
 
+    def check_computing(self, precision: str, *, compiles: bool) -> None:
+        """Refuse a way of computing that the processes can't divide the model in, by a ConfigError."""
+
     def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:
         return step(model, batch)
 
@@ -128,9 +131,6 @@ class SingleProcess:
         """Say it clearly where what is done within the `with` block fails because another process is gone."""
         yield
 
-    def release_whole(self, model: nn.Module) -> None:
-        """Forget whole parameters that a forward pass has gathered from sharded ones, before these are replaced."""
-
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
         """A `with` block that all enter together: the error of one is raised in all."""
@@ -142,6 +142,9 @@ class SingleProcess:
         found = (it for it in self.gather(own and (type(own), str(own))) if it is not None)
         for kind, text in found:
             raise own if own is not None and str(own) == text else kind(text) from own
+
+    def release_whole(self, model: nn.Module) -> None:
+        """Forget whole parameters that a forward pass has gathered from sharded ones, before these are replaced."""
 
     @property
     def other_stages(self) -> OtherStages | None:

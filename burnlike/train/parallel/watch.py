@@ -4,6 +4,9 @@ Each process notes what it does, in memory. A thread of its own writes that into
 and arms a timer of `faulthandler`, which prints the stacks of a process that gets no further, whatever holds its
 interpreter. A process whose exchange has timed out reads what the others wrote: those that write nothing any more are
 stopped or gone, else those are late that have done the least and don't wait in an exchange themselves.
+
+A process whose training fails says so there, too. The others name its error when their exchange with it breaks off; one
+that waits for others still, which wait for the failed one, is ended after a while.
 """
 
 import faulthandler
@@ -13,15 +16,27 @@ import platform
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+from ...errors import TrainingError
 from ..view.callback import Callback
+
+GONE = ("Connection closed by peer", "Connection reset", "Broken pipe", "pair closure", "NCCL", "imed out")
+"""What torch says where another process has ended or does not answer."""
 
 _MOST_S = 5.0
 _LOOKS = 2.5
 """After how many times the usual interval a process counts as silent."""
+_GRACE_S = 30.0
+"""How long a process may go on once another one has failed."""
 _WAITING = ("torch/distributed/", "torch/nn/parallel/", "torch/autograd/graph.py")
 """Files in whose functions a process waits for others: an exchange, or a backward pass that exchanges gradients."""
+
+
+class EndedError(TrainingError):
+    """Another process, which this one waited for, has ended or hangs."""
 
 
 class Watch:
@@ -29,13 +44,18 @@ class Watch:
 
     Attributes:
         step: the optimizer step that is being made; `doing` says what of it.
+        training: the number of the training in this job.
+        failed: what another process has failed with, as far as this one knows.
     """
 
-    def __init__(self, store: Any, rank: int, world_size: int, timeout_s: float) -> None:
+    def __init__(self, store: Any, rank: int, world_size: int, timeout_s: float, *, keeps_store: bool) -> None:
         self._store = store.clone()  # a connection of its own: the training may be waiting for an answer
         self._rank, self._world_size = rank, world_size
         self._timeout_s, self._interval_s = timeout_s, min(_MOST_S, timeout_s / 8)
+        self._keeps_store = keeps_store  # which ends with this process
         self.step, self.doing = 0, "starting"
+        self.training, self.failed = 0, ""
+        self._depth, self._failed_at = 0, 0.0
         self._count = self._beats = 0
         self._asks = False  # since others have let it wait in vain
         self._main = threading.get_ident()
@@ -43,10 +63,75 @@ class Watch:
         self._thread = threading.Thread(target=self._beat, name="burnlike-watch", daemon=True)
         self._thread.start()
 
+    def begin(self) -> None:
+        """Another training begins."""
+        self.training, self.failed = self.training + 1, ""
+
     def note(self, step: int, doing: str) -> None:
         """The process got so far; this costs less than a microsecond."""
         self.step, self.doing = step, doing
         self._count += 1
+
+    @contextmanager
+    def training_here(self) -> Iterator[None]:
+        """Within the `with` block this process may wait for others, and is ended where one of them has failed."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def fail(self, text: str) -> None:
+        """Tell the others that this process fails, unless one has said so before; the store is kept until they know."""
+        who = f"rank {self._rank} on {platform.node()} failed: {text}"
+        is_first = not self._knows(who)
+        try:
+            store = self._store.clone()
+            store.compare_set(f"failed {self.training}", "", who)
+            known = store.add(f"know {self.training}", int(is_first))
+            end = time.monotonic() + _LOOKS * self._interval_s
+            while self._keeps_store and known < self._world_size and time.monotonic() < end:
+                time.sleep(0.05)
+                known = store.add(f"know {self.training}", 0)
+        except RuntimeError:  # the store is gone
+            return
+
+    def failure(self) -> str:
+        """What another process failed with, that this one waited for; empty where none has said so."""
+        return self.failed or self._asked(lambda: self._read_failure(self._store.clone())) or ""
+
+    def _asked(self, ask: Callable[[], str]) -> str | None:
+        """The store's answer; None where the process that keeps it is stopped or gone."""
+        found: list[str] = []
+
+        def run() -> None:
+            with suppress(RuntimeError):
+                found.append(ask())
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(_LOOKS * self._interval_s + 2 * _MOST_S)
+        return found[0] if found else None
+
+    def _read_failure(self, store: Any) -> str:
+        key = f"failed {self.training}"
+        return store.get(key).decode() if store.check([key]) else ""
+
+    def _knows(self, failure: str) -> bool:
+        """Whether it was known that a process has failed; it is from now on."""
+        before, self.failed = self.failed, self.failed or failure
+        if not before:
+            self._failed_at = time.monotonic()
+        return bool(before)
+
+    def _look_for_failure(self) -> None:
+        if not self.failed and (text := self._read_failure(self._store)) and not self._knows(text):
+            self._store.add(f"know {self.training}", 1)
+
+    def _end_after_failure(self) -> None:
+        if self.failed and self._depth and time.monotonic() - self._failed_at > _GRACE_S:
+            print(f"burnlike: {self.failed}; this process waited for it, and ends", file=sys.stderr, flush=True)
+            os._exit(1)
 
     def close(self) -> None:
         self._done.set()
@@ -56,14 +141,8 @@ class Watch:
     def late(self) -> str:
         """Which processes the others wait for, and where they are."""
         self._asks = True
-        found: list[str] = []
-        # Where the process that keeps the store is stopped, no answer comes.
-        thread = threading.Thread(target=lambda: found.append(self._late()), daemon=True)
-        thread.start()
-        thread.join(_LOOKS * self._interval_s + 2 * _MOST_S)
-        return (
-            found[0] if found else "rank 0 gives no sign of life: it keeps the store of the job, which does not answer"
-        )
+        silent = "rank 0 gives no sign of life: it keeps the store of the job, which does not answer"
+        return self._asked(self._late) or silent
 
     def _beat(self) -> None:
         seen = -1
@@ -77,8 +156,11 @@ class Watch:
             said |= {"waits": waits or self._asks, "host": platform.node(), "process": os.getpid()}
             try:
                 self._store.set(f"watch {self._rank}", json.dumps(said))
+                self._look_for_failure()
             except RuntimeError:  # the store is gone, and the job with it
-                return
+                if not self.failed:
+                    return
+            self._end_after_failure()
             self._done.wait(self._interval_s)
 
     def _read(self, store: Any) -> dict[int, dict[str, Any]]:
@@ -108,6 +190,7 @@ class Progress(Callback):
         self._watch = watch
 
     def on_fit_start(self, learner: Any) -> None:
+        self._watch.begin()
         self._watch.note(learner.step + 1, "reading a batch")
 
     def on_batch_start(self, learner: Any, batch: Any) -> None:
