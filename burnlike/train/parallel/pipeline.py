@@ -168,8 +168,10 @@ class Pipeline(PartOfModel):
             if placements is not None:
                 received = DTensor.from_local(received, self._tensor_mesh, placements, run_check=False)
         given = self._course.run(stage, received, lambda: self._loss_of(part))
-        if shapes is None or stage == len(self.rank_of) - 1:
+        if shapes is None:
             return given
+        if stage == len(self.rank_of) - 1:
+            return given.float()  # as the stages were told: torch 2.11 refuses another type; the gradient is 1 in any
         return _padded(local(given), self._found[self._parts[0].size][stage][0])
 
     def _n_trials(self, key: Any) -> int:
