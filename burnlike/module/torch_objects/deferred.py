@@ -23,8 +23,8 @@ _FILLING = ("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "ge
 """In-place draws that do not depend on what was there before."""
 
 
-_SAME_PLACES = ("detach", "alias", "_to_copy", "clone", "lift_fresh", "view_as")
-"""Operations whose result has each value in the place that it had before."""
+_VIEWS, _COPIES = ("detach", "alias", "view_as"), ("_to_copy", "clone", "lift_fresh", "copy_")
+"""Operations whose result has each value in the place that it had before, in the same memory or in another."""
 
 
 class _Place:
@@ -36,10 +36,13 @@ class _Place:
         self.dtype, self.shape, self.offset = tensor.dtype, tensor.shape, tensor.storage_offset()
         self.stride = tensor.stride()
 
+    @property
+    def form(self) -> tuple[Any, ...]:
+        return self.dtype, self.shape, self.stride, self.offset
+
     def of(self, values: Tensor) -> bool:
         """Whether a tensor lies in its memory as this one does."""
-        form = (values.dtype, values.shape, values.stride(), values.storage_offset())
-        return form == (self.dtype, self.shape, self.stride, self.offset)
+        return (values.dtype, values.shape, values.stride(), values.storage_offset()) == self.form
 
 
 class _Operation(NamedTuple):
@@ -87,24 +90,46 @@ class Deferred(TorchDispatchMode):
         self._note(read, (None,), {}, made)
         return made
 
-    def part(self, tensor: Tensor, box: Part) -> Tensor:
-        """As `values`, of a part: of a tensor that is read no more than that."""
-        at = self._origin(tensor)
-        if len(at) and all(self._keeps_places(self._operations[it]) for it in at[1:]):
-            first = self._operations[at[0]]
-            if schema_of(first.function) is None and first.results.shape == tensor.shape:
-                found = first.function(box)
-                return found if found.dtype == tensor.dtype else found.to(tensor.dtype)
+    def part(self, tensor: Tensor, box: Part | None) -> Tensor:
+        """As `values`, of a part, or None for all: of a tensor that is read no more than that."""
+        read, types = self._read_by(_Place(tensor))
+        if read is not None:
+            found = read(box)
+            for dtype in reversed(types):
+                found = found.to(dtype)
+            return found
         found = self.values(tensor)
-        for dim, (start, length) in enumerate(zip(box.offsets, box.sizes, strict=True)):
+        for dim, (start, length) in enumerate(zip(box.offsets, box.sizes, strict=True) if box else ()):
             found = found.narrow(dim, start, length)
         return found
 
-    def _keeps_places(self, operation: _Operation) -> bool:
-        name = operation.function.overloadpacket.__name__ if schema_of(operation.function) is not None else ""
-        leaves = tree_leaves((operation.args, operation.results))
-        shapes = {it.shape for it in leaves if isinstance(it, _Place | Tensor)}
-        return name in _SAME_PLACES and len(shapes) == 1
+    def _read_by(self, place: _Place) -> tuple[Read | None, list[torch.dtype]]:
+        """What reads a tensor, if its values are those of a file, and the types that it had since, the last one first.
+
+        Its operations are followed back to the last one that wrote all of it, whatever was there before.
+        """
+        types, number = [place.dtype], len(self._operations)
+        while True:
+            earlier = (it for it in reversed(self._of_storage.get(place.storage, ())) if it < number)
+            number = next((it for it in earlier if self._name(it) not in _VIEWS), -1)
+            if number < 0:
+                return None, types
+            operation = self._operations[number]
+            written = operation.results
+            if not isinstance(written, _Place) or written.form != place.form:
+                return None, types
+            if (name := self._name(number)) == "":
+                return operation.function, types
+            source = operation.args[1 if name == "copy_" else 0] if name in _COPIES else None
+            if not isinstance(source, _Place) or source.form[1] != place.shape:
+                return None, types
+            place = source
+            types.append(place.dtype)
+
+    def _name(self, number: int) -> str:
+        """Of an operator; empty for what reads."""
+        function = self._operations[number].function
+        return "" if schema_of(function) is None else function.overloadpacket.__name__
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -5,73 +5,59 @@ they made on the meta device. Then each process gets its part of the values that
 at a time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ...config import ModuleConfig
-from ...errors import BurnlikeError, RecordMismatchError
+from ...errors import BurnlikeError
 from ...module import params, seed_param_ids
 from ...module.torch_objects.deferred import Deferred
 from ...module.torch_objects.wrappers import bare_name, is_distributed, local
 from ...record.loading.divided import boxes_of
-from ...record.loading.load_into import prepare
-from ...record.loading.load_options import LoadOptions
-from ...record.shortcuts import open_for
+from ..parallel.single_process import SingleProcess
+from ..state.frozen_base import digest_of
 from ..state.small_parts import random_state, restore_random
 from ..tasks.task import Task
-from .configs import InitFromConfig, TrainConfig
-from .record_paths import record_at
-from .starting import check_loaded, load_options, loaded_line, said_of
+from .configs import TrainConfig
+from .starting import first_model
 
 
 class FirstValues:
-    """What gives a divided model the values that it begins with; it is called once, with the model, after its division.
-
-    Attributes:
-        said: lines for the user about where they come from; more are added by the call.
-    """
+    """What gives a divided model the values that it begins with; called once, with the model, after its division."""
 
     def __init__(
-        self,
-        config: TrainConfig,
-        device: torch.device,
-        deferred: Deferred,
-        fakes: Mapping[str, Tensor],
-        said: list[str],
+        self, config: TrainConfig, device: torch.device, deferred: Deferred, fakes: Mapping[str, Tensor]
     ) -> None:
-        self._config, self._deferred, self._fakes = config, deferred, fakes
+        self._deferred, self._fakes = deferred, fakes
         self._device = torch.device("cpu") if config.distributed.offload == "cpu" else device
-        self.said = said
+
+    def digests(self, model: nn.Module, parallel: SingleProcess, tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
+        """Those of the values of tensors of the undivided model; each process makes some, one by one."""
+        names = {id(it): name for name, it in model.named_parameters()}
+        fakes = {it.path: self._fakes.get(bare_name(names.get(id(it.tensor), ""))) for it in params(model)}
+        own: dict[str, bytes] = {}
+        for number, (path, tensor) in enumerate(tensors.items()):
+            if number % parallel.world_size == parallel.rank:
+                fake = fakes.get(path)
+                own[path] = digest_of(tensor if fake is None else self._deferred.values(fake))
+        found = {path: it for part in parallel.gather(own) for path, it in part.items()}
+        yield from (found[path] for path in tensors)
 
     @torch.no_grad()
     def __call__(self, model: nn.Module) -> None:
         """Give all parameters memory, and values."""
         _make_memory(model, self._device)
-        source = self._config.init_from
-        loaded: frozenset[str] = frozenset()
-        load = None
-        if source is not None:
-            about = InitFromConfig(path=source) if isinstance(source, str) else source
-            load = prepare(open_for(model, record_at(about.path)), model, LoadOptions(**load_options(about)))
-            check_loaded(load.report, about)
-            loaded = frozenset(load.report.applied)
-        known = {path: param for param in params(model, "weight") for path in (param.path, *param.aliases)}
-        done = {id(known[path].tensor) for path in loaded if path in known}
         for name, parameter in model.named_parameters():
-            fake = self._fakes.get(bare_name(name))
-            if fake is not None and id(parameter) not in done:
+            if (fake := self._fakes.get(bare_name(name))) is not None:
                 self._fill(parameter, fake)
-        if load is not None and source is not None:
-            load()
-            self.said.append(loaded_line(model, source, loaded))
         self._fakes = {}
 
     def _fill(self, parameter: Any, fake: Tensor) -> None:
         if not is_distributed(parameter):
-            parameter.copy_(self._deferred.values(fake))
+            parameter.copy_(self._deferred.part(fake, None))
             return
         own = local(parameter.detach())
         for box in boxes_of(parameter):
@@ -83,18 +69,17 @@ class FirstValues:
 
 def deferred_model(
     config: TrainConfig, chosen: ModuleConfig, task: Task, device: torch.device
-) -> tuple[nn.Module, FirstValues] | str:
-    """The model of the config `chosen`, prepared by the task, with its parameters on the meta device, and what gives
-    them values; or why it can't be built so, with the random generators as they were.
+) -> tuple[nn.Module, list[str], FirstValues] | str:
+    """The model of the config `chosen`, prepared by the task, with its parameters on the meta device, lines for the
+    user about it, and what gives it values; or why it can't be built so, with the random generators as they were.
     """
     before = random_state()
     deferred = Deferred()
     try:
         with deferred:
-            model = _unfilled(config, chosen)
-            said = said_of(model)
+            model, said = first_model(config, chosen)
             model = task.prepare(model)
-        return model, FirstValues(config, device, deferred, deferred.settle(model), said)
+        return model, said, FirstValues(config, device, deferred, deferred.settle(model))
     except Exception as error:  # of anyone's constructor; what is wrong with the config is told where values are made
         restore_random(before)
         seed_param_ids(config.seed)
@@ -102,22 +87,15 @@ def deferred_model(
         return " ".join(f"{type(cause).__name__}: {cause}".split())[:200]
 
 
-def _unfilled(config: TrainConfig, chosen: ModuleConfig) -> nn.Module:
-    if not isinstance(config.init_from, str):
-        return chosen.init("cpu")
-    if type(chosen).init_from is not ModuleConfig.init_from:
-        raise RecordMismatchError("init_from: this model reads its record in a way of its own")
-    before = random_state()
-    model = chosen.init("cpu")
-    restore_random(before)  # what is all read draws nothing
-    return model
-
-
 def _make_memory(model: nn.Module, device: torch.device) -> None:
     """Give parameters on the meta device memory, and leave all other tensors as they are."""
     buffers = [(part, name, it) for part in model.modules() for name, it in part._buffers.items() if it is not None]
     kept = {name: local(it).clone() for name, it in model.named_parameters() if not it.is_meta}
+    own = [(part, name, it) for part in model.modules() for name, it in part._parameters.items() if it is not None]
     model.to_empty(device=device)
+    made: dict[int, Any] = {}
+    for part, name, it in own:  # torch makes a parameter of its own of each that is tied
+        part._parameters[name] = made.setdefault(id(it), part._parameters[name])
     for part, name, it in buffers:
         part._buffers[name] = it.to(device)
     for name, it in model.named_parameters():

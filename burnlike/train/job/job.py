@@ -1,6 +1,7 @@
 """A run from config to record: everything that `burnlike train` does once it has read its options."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,14 +21,14 @@ from ..parallel.meeting import make_parallel
 from ..runs.data_facts import keep_description, keep_facts
 from ..runs.logs import MetricsLog, write_results
 from ..runs.run_dir import RunDir
-from ..state.frozen_base import note_base
+from ..state.frozen_base import digests_of, note_base
 from ..state.small_parts import seed_random
 from ..tasks.task import Task
 from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig, Weights
-from .deferring import deferred_model
-from .device import check_fits, choose_device, describe_device, is_out_of_memory
+from .deferring import FirstValues, deferred_model
+from .device import build_on_meta, check_fits, choose_device, describe_device, is_out_of_memory
 from .results import copy_of, read_weights, write_weights
 from .resuming import check_resumable
 from .starting import choose_trained, first_model, loader_of, model_config
@@ -84,9 +85,10 @@ class Job:
         self.model, self.said = self._first_model()
         choose_trained(self.model, config)
         has_base = getattr(self.model_config, "has_base_elsewhere", False)
-        if has_adapters(self.model) and has_base and config.init_from is None and not self.parallel.is_sharded:
-            note_base(self.model)
-        if not (is_deferred := self.parallel.first_values is not None):
+        is_deferred = isinstance(values := self.parallel.first_values, FirstValues)
+        if has_adapters(self.model) and has_base and config.init_from is None:
+            note_base(self.model, partial(values.digests, self.model, self.parallel) if is_deferred else digests_of)
+        if not is_deferred:
             self.task.try_out(self.model)
         training = self.training = config.training.divided(self.parallel.data_size)
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
@@ -122,9 +124,8 @@ class Job:
         if self.parallel.is_sharded:
             found = deferred_model(self.config, self.model_config, self.task, self.device)
             if not isinstance(found, str):
-                model, values = found
-                self.parallel.first_values = values
-                return model, values.said
+                model, said, self.parallel.first_values = found
+                return model, said
             note = [f"          each process builds the whole model before it is divided: {found}"]
         model, said = first_model(self.config, self.model_config)
         return self.task.prepare(model).to(self.device), [*said, *note]
@@ -259,7 +260,8 @@ class Job:
             interrupter.check()
         with self.learner.final_weights():
             model = self.task.export(self.model)
-            write_weights(model, run.path, self.config.output.precision, self.parallel)
+            precision = self.config.output.precision
+            write_weights(model, run.path, precision, self.parallel, lambda: build_on_meta(self.model_config))
         said: Mapping[str, Any] = {}
         if self.parallel.is_main:
             if self.parallel.is_sharded:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import torch
@@ -11,6 +12,7 @@ from ..._atomic import replace_file
 from ..._regular_file import read_regular
 from ...interop import load_adapter, save_adapter
 from ...interop.adapters.layers import ABOUT
+from ...module import ParamGroup, params
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..parallel.single_process import SingleProcess
 from ..state.frozen_base import check_base, has_base, kept_paths, noted_digest
@@ -20,23 +22,46 @@ ADAPTER_NAME, BASE_NAME = "adapter", "base.json"
 _MOST_BYTES = 1 << 20
 
 
-def write_weights(model: nn.Module, run: Path, precision: str, parallel: SingleProcess) -> None:
+def write_weights(
+    model: nn.Module, run: Path, precision: str, parallel: SingleProcess, empty: Callable[[], nn.Module]
+) -> None:
     """Write the weights of a model into a run's directory; all processes of a sharded one together.
 
     Of a model with adapters these are the files of peft in `adapter/`, in the types of the adapters. If all else in it
     can be read again, `base.json` there has a digest of that; if not, the whole model is written beside them.
+    Of a divided model rank 0 gathers what is written, and nothing else: `empty` makes one on the meta device, in which
+    the adapters are.
     """
-    about = vars(model).get(ABOUT)
-    if about is not None and parallel.is_main and not parallel.is_sharded:
-        save_adapter(model, run / ADAPTER_NAME, **about)
-    if has_base(model):
+    about, has_files = vars(model).get(ABOUT), not has_base(model)
+    record = Record.of(model)
+    if about is not None and parallel.is_sharded:
+        kept = frozenset().union(*parallel.gather(kept_paths(model)))
+        if not has_files:
+            record = Record.from_module(
+                model, ParamGroup.from_predicate(lambda it: it.path in kept or it.kind != "weight")
+            )
+        record = parallel.whole(record)
         if parallel.is_main:
-            text = json.dumps({"path": about and about["base"], "sha256": noted_digest(model)}, indent=1)
-            replace_file(run / ADAPTER_NAME / BASE_NAME, text.encode() + b"\n")
+            save_adapter(_adapters(empty(), record, kept), run / ADAPTER_NAME, **about)
+    elif about is not None and parallel.is_main:
+        save_adapter(model, run / ADAPTER_NAME, **about)
+    else:
+        record = parallel.whole(record)
+    if not parallel.is_main:
         return
-    record = parallel.whole(Record.of(model))
-    if parallel.is_main:
+    if has_files:
         SafetensorsRecorder(Precision(getattr(torch, precision))).save(record, run / MODEL_NAME)
+    else:
+        text = json.dumps({"path": about and about["base"], "sha256": noted_digest(model)}, indent=1)
+        replace_file(run / ADAPTER_NAME / BASE_NAME, text.encode() + b"\n")
+
+
+def _adapters(model: nn.Module, record: Record, kept: Collection[str]) -> nn.Module:
+    """A model on the meta device, of which the tensors of a record get values and those that are trained say so."""
+    for param in params(model, "weight"):
+        param.set_require_grad(param.path in kept)
+    record.load_into(model, strict=False, device="cpu")
+    return model
 
 
 def read_weights(model: nn.Module, run: Path) -> None:

@@ -4,7 +4,7 @@ What it leaves out is proved to be the same by a digest of it.
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ...errors import RecordMismatchError
 from ...module import ParamGroup, params
+from ...module.torch_objects.wrappers import elsewhere
 from ...record import LoadReport, Record
 from ...record.bytes.workers import bytes_at
 from ...record.loading.load_into import PreparedLoad, prepare
@@ -22,15 +23,22 @@ _NOTE, _DIGEST = "_burnlike_frozen_base", "frozen_base"
 _THREADS = 8
 
 
-def note_base(model: nn.Module) -> None:
+def digests_of(tensors: Mapping[str, Tensor]) -> Iterator[bytes]:
+    """The digests of the values of tensors, in their order."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        yield from pool.map(digest_of, tensors.values())
+
+
+def note_base(model: nn.Module, digests: Callable[[Mapping[str, Tensor]], Iterator[bytes]] = digests_of) -> None:
     """Remember that what is frozen of a model now can be read again, so that its checkpoints need not have it.
 
-    Not so if it has running statistics, which a training changes.
+    Not so if it has running statistics, which a training changes. `digests` gives those of tensors that may have no
+    values yet, of a model that is divided later.
     """
     if any(getattr(it, "running_mean", None) is not None for it in model.modules()):
         return
     kept = kept_paths(model)
-    vars(model)[_NOTE] = (kept, base_digest(model, kept))
+    vars(model)[_NOTE] = (kept, base_digest(model, kept, digests))
 
 
 def has_base(model: nn.Module) -> bool:
@@ -47,19 +55,20 @@ def kept_paths(model: nn.Module) -> frozenset[str]:
     return frozenset(it.path for it in params(model, "weight") if it.tensor.requires_grad)
 
 
-def base_digest(model: nn.Module, kept: Collection[str]) -> str:
+def base_digest(
+    model: nn.Module,
+    kept: Collection[str],
+    digests: Callable[[Mapping[str, Tensor]], Iterator[bytes]] = digests_of,
+) -> str:
     """A digest of the names, types and values of all tensors of a model but for those at some paths."""
-    tensors = {name: it for name, it in Record.from_module(model).tensors.items() if name not in kept}
+    tensors = {name: it for name, it in sorted(Record.from_module(model).tensors.items()) if name not in kept}
     digest = hashlib.sha256()
-    with ThreadPoolExecutor(_THREADS) as pool:
-        names = sorted(tensors)
-        for name, found in zip(names, pool.map(_digest_of, map(tensors.__getitem__, names)), strict=True):
-            tensor = tensors[name]
-            digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode() + found)
+    for (name, tensor), found in zip(tensors.items(), digests(tensors), strict=True):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)} ".encode() + found)
     return digest.hexdigest()
 
 
-def _digest_of(tensor: Tensor) -> bytes:
+def digest_of(tensor: Tensor) -> bytes:
     plain = tensor.detach().cpu().contiguous()
     return hashlib.sha256(bytes_at(plain.data_ptr(), plain.nbytes) if plain.nbytes else b"").digest()
 
@@ -69,7 +78,7 @@ def record_of(model: nn.Module) -> Record:
     if not has_base(model):
         return Record.of(model)
     kept, digest = vars(model)[_NOTE]
-    if kept_paths(model) != kept:
+    if kept_paths(model) | (kept & elsewhere(model)) != kept:
         return Record.of(model)
     record = Record.from_module(model, ParamGroup.from_predicate(lambda it: it.path in kept))
     return replace(record, values={_DIGEST: digest})
