@@ -1,4 +1,4 @@
-"""A process that hangs is named by those that wait for it, and one that is slow by rank 0."""
+"""A process that hangs or fails is named by those that wait for it, and one that is slow by rank 0."""
 
 import json
 import os
@@ -9,8 +9,6 @@ import pytest
 from tests.processes import HANGS_S, launched
 
 from .hanging import STEP
-
-pytestmark = pytest.mark.slow
 
 
 def run(how: str, strategy: str, place: Path) -> tuple[list[str], int]:
@@ -25,6 +23,7 @@ def run(how: str, strategy: str, place: Path) -> tuple[list[str], int]:
     return [log.read_text() for log in logs], workers[2].pid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "strategy"), [("asleep", "ddp"), ("stopped", "fsdp2")])
 def test_a_process_that_hangs_is_named_with_its_step_and_prints_its_stack(
     how: str, strategy: str, tmp_path: Path
@@ -38,9 +37,22 @@ def test_a_process_that_hangs_is_named_with_its_step_and_prints_its_stack(
         assert " in hang_here" in texts[2]
 
 
+@pytest.mark.slow
 def test_a_slow_process_is_named_and_what_each_does_is_kept(tmp_path: Path) -> None:
     run("slow", "fsdp2", tmp_path)
     assert f"rank 2 on {os.uname().nodename} is slow" in (tmp_path / "run" / "log.txt").read_text()
     first, *_ = (json.loads(line) for line in (tmp_path / "run" / "ranks.jsonl").read_text().splitlines())
     assert len(first["items_per_s"]) == len(first["waiting"]) == 3
     assert first["waiting"][2] < min(first["waiting"][:2])
+
+
+@pytest.mark.meshes
+@pytest.mark.parametrize(("call", "rank"), [(1, 2), (8, 1)])  # in the trial of its micro-batches, and in a step
+def test_a_stage_that_fails_ends_all_pipelines_with_its_error(call: int, rank: int, tmp_path: Path) -> None:
+    logs = [tmp_path / f"log-{number}" for number in range(4)]
+    workers = launched(["-m", "tests.train.distributed.failing", str(call), str(rank)], logs)
+    for worker in workers:
+        worker.wait(timeout=HANGS_S)  # long before the hour that they may wait for one another
+        assert worker.returncode != 0
+    for log in logs:
+        assert "MemoryError: no room for the activations" in log.read_text()
