@@ -36,7 +36,7 @@ test-slow: build .cache/families/.installed
 # Each training of tests/train/distributed/cases.py on each mesh, checkpoints that go from mesh to mesh, and machines
 # that come and go; about a quarter of an hour.
 test-meshes: build
-	$(python) -m pytest -n 0 -m "meshes or slow" $(addprefix tests/train/distributed/test_,cases.py checkpoints.py machines_apart.py elastic.py)
+	$(python) -m pytest -n 0 -m "meshes or slow" $(addprefix tests/train/distributed/test_,cases.py checkpoints.py failing_saves.py machines_apart.py elastic.py)
 
 # Models of whole families of other libraries, converted or fused; about half an hour.
 test-families: build .cache/families/.installed
