@@ -61,7 +61,7 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
             " stages begin with in distributed.stages"
         )
     begins = _starts(units, n_stages, starts) if starts else _balanced(_costs(model, units, both), n_stages)
-    return Plan(units, begins, dict(_stages_of(model, units, begins, both)))
+    return Plan(units, begins, _with_ties(model, dict(_stages_of(model, units, begins, both))))
 
 
 def _refuse_joint_layers(model: nn.Module) -> None:
@@ -188,3 +188,14 @@ def _stages_of(
         stage = max((number for number, begin in enumerate(begins) if begin <= place), default=0)
         is_both = any(f"{path}.".startswith(f"{it}.") for it in both)
         yield path, frozenset({stage, last} if is_both else {stage})
+
+
+def _with_ties(model: nn.Module, stages_of: dict[str, frozenset[int]]) -> dict[str, frozenset[int]]:
+    """Modules that share a parameter are on the stages of all of them, so that it has one name on each."""
+    holders: dict[int, list[str]] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        for parameter in module.parameters(recurse=False):
+            holders.setdefault(id(parameter), []).append(path)
+    for paths in holders.values():
+        stages_of |= dict.fromkeys(paths, frozenset().union(*(stages_of[path] for path in paths)))
+    return stages_of

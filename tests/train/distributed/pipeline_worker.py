@@ -75,6 +75,15 @@ class Twice(Own):
         return super().forward(tokens) + super().forward(tokens)
 
 
+class Tied(Own):
+    """Its head is its table, as another module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow, self.head = nn.Linear(10, 6), nn.Linear(6, 24)
+        self.head.weight = self.table.weight
+
+
 _LINEAR = {"type": "Linear", "d_input": 6, "d_output": 6}
 ROW = {
     "type": "Sequential",
@@ -111,6 +120,7 @@ MODELS: Mapping[str, Callable[[], nn.Module]] = {
     "row": lambda: ModuleConfig.from_dict(ROW).init(),
     "torch row": lambda: nn.Sequential(nn.Embedding(24, 6), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 24)),
     "own": Own,
+    "own, tied": Tied,
     "skips": Skips,
     "twice": Twice,
     "gpt2": lambda: transformers_model("gpt2"),
@@ -174,6 +184,7 @@ CASES: Mapping[str, Callable[[], float]] = {
     "row, Interleaved1F1B": lambda: difference("row", schedule="Interleaved1F1B"),
     "torch's optimizer, resumed": resumed,
     "own": lambda: difference("own", stages=("narrow",)),
+    "own, tied": lambda: difference("own, tied", stages=("narrow",)),
     "begins said": lambda: difference("decoder", stages=("blocks.0", "blocks.3")),
     "more micro-batches than items": lambda: difference("decoder", microbatches=8),
     "no list": lambda: difference("own"),
