@@ -151,6 +151,8 @@ class DistributedConfig(Config):
             if problem := known_words(words)[1]:
                 yield f"plan.{path}", problem
         yield from schedule_problems(self.schedule, self.pipeline, self.microbatches, self.stages)
+        if self.computes_weights_later and self.reshard_after_forward not in (None, False):
+            yield "reshard_after_forward", f"expected false for {self.schedule}, which needs all parameters of a stage"
 
     def _option_problems(self, strategy: Any) -> Iterable[tuple[str, str]]:
         precision: Any = self.precision or SharedPrecisionConfig()
@@ -187,6 +189,11 @@ class DistributedConfig(Config):
         return self.chosen.is_single
 
     @property
+    def computes_weights_later(self) -> bool:
+        """Whether gradients of weights are computed by torch's pipelines themselves, out of sight of wrappers."""
+        return self.pipeline > 1 and "ZeroBubble" in self.schedule
+
+    @property
     def n_microbatches(self) -> int:
         return self.microbatches or 2 * self.pipeline
 
@@ -220,6 +227,11 @@ class DistributedConfig(Config):
             raise ConfigError(
                 "distributed.reshard_after_forward: expected true, false, or a divisor of the"
                 f" {found.shard * found.context} processes that parameters are divided among, got {reshard}"
+            )
+        if self.computes_weights_later and self.chosen.is_replicated and found.replicate > 1:
+            raise ConfigError(
+                f"distributed.schedule: of {self.schedule} torch's DistributedDataParallel does not see the gradients,"
+                " so that it can't average them; expected another schedule, or the strategy fsdp2"
             )
         if found.world != world_size:
             several = " or a multiple of that" if -1 in (replicate, shard) else ""

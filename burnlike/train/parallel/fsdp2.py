@@ -104,7 +104,8 @@ def _options(config: DistributedConfig, *, is_whole: bool) -> dict[str, Any]:
     """What `fully_shard` is told of a part of the model, or of the whole, beside the mesh."""
     from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
 
-    options: dict[str, Any] = {"reshard_after_forward": config.reshard_after_forward}
+    reshard = False if config.computes_weights_later else config.reshard_after_forward
+    options: dict[str, Any] = {"reshard_after_forward": reshard}
     if (precision := config.precision) is not None:
         given = (precision.params, precision.reduce, precision.output if is_whole else None)
         params, reduce, output = (it and getattr(torch, it) for it in given)

@@ -37,8 +37,8 @@ REASONS: dict[frozenset[str], str] = {
         " or with replicate, shard, context and tensor"
     ),
     frozenset(("context", "pipeline")): (
-        "a pipeline runs a batch in parts, stage by stage, and a divided sequence is joined within one pass of the"
-        " whole model; divide sequences together with replicate, shard, tensor or expert"
+        "the first step proves on the whole model that it takes parts of sequences, and no process of a pipeline has"
+        " the whole; divide sequences together with replicate, shard, tensor or expert"
     ),
 }
 """Why a pair is refused."""

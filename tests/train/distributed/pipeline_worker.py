@@ -175,12 +175,27 @@ def resumed() -> float:
     return max(float((it - expected[name]).abs().max()) for name, it in fit("stopped", 2).items())
 
 
+def refused(training: TrainingConfig | None = None, *, compiled: bool = False, **options: Any) -> float:
+    """What a pipeline does not take, as a program says it."""
+    model = made("decoder")
+    if compiled:
+        model.compile()
+    parallel = make_parallel(DistributedConfig(strategy="ddp", pipeline=2), CPU)
+    learner = Learner(model, AdamWConfig().init(), 0.02, loss=next_token, parallel=parallel, **options)
+    learner.fit(DataLoader([*TOKENS], batch_size=BATCH), None, training, renderer=PlainRenderer(io.StringIO()))
+    return 0.0
+
+
 SCHEDULES = ("GPipe", "LoopedBFS", "Interleaved1F1B", "InterleavedZeroBubble")
 CASES: Mapping[str, Callable[[], float]] = {
     **{name: lambda name=name: difference(name) for name in ("decoder", "tied", "row", "torch row", "gpt2", "llama")},
     **{f"decoder, {it}": lambda it=it: difference("decoder", schedule=it) for it in SCHEDULES},
     "tied, Interleaved1F1B": lambda: difference("tied", schedule="Interleaved1F1B"),
     "fsdp2, Interleaved1F1B": lambda: difference("decoder", schedule="Interleaved1F1B", strategy="fsdp2"),
+    "fsdp2, InterleavedZeroBubble": lambda: difference("decoder", schedule="InterleavedZeroBubble", strategy="fsdp2"),
+    "fsdp2, its options": lambda: difference(
+        "decoder", strategy="fsdp2", offload="cpu", reshard_after_forward=False, reshard_after_backward=False
+    ),
     "row, Interleaved1F1B": lambda: difference("row", schedule="Interleaved1F1B"),
     "torch's optimizer, resumed": resumed,
     "own": lambda: difference("own", stages=("narrow",)),
@@ -191,6 +206,9 @@ CASES: Mapping[str, Callable[[], float]] = {
     "no module": lambda: difference("own", stages=("narow",)),
     "skips": lambda: difference("skips", stages=("narrow",)),
     "twice": lambda: difference("twice", stages=("narrow",)),
+    "float16": lambda: refused(precision="float16"),
+    "compiled": lambda: refused(compiled=True),
+    "fit compiled": lambda: refused(TrainingConfig(compile=True)),
     "too many stages": lambda: difference("llama", schedule="Interleaved1F1B"),
 }
 

@@ -18,6 +18,9 @@ REFUSED = {
     "skips": "the loss depends on parameters of an earlier stage",
     "twice": "calls a model once for a batch",
     "too many stages": "is to be cut into 4 stages",
+    "float16": "training.precision: expected bfloat16 or float32 with a pipeline",
+    "compiled": "training.compile: expected false with a pipeline",
+    "fit compiled": "training.compile: expected false with a pipeline",
 }
 
 
@@ -51,9 +54,20 @@ def test_what_can_not_be_cut_is_an_error_on_all_processes(case: str, found: list
         ({"schedule": "Interleaved1F1B", "microbatches": 7}, "microbatches: expected a multiple of the 2 processes"),
         ({"stages": ["a", "b", "c"]}, "stages: expected the first module of each of the 2 stages"),
         ({"pipeline": 1, "microbatches": 4}, "microbatches: is of a pipeline"),
+        (
+            {"strategy": "fsdp2", "schedule": "InterleavedZeroBubble", "reshard_after_forward": True},
+            "reshard_after_forward: expected false for InterleavedZeroBubble",
+        ),
         ({"strategy": "none"}, "pipeline: pipeline does not work together with none"),
     ],
 )
 def test_a_wrong_pipeline_is_refused_in_the_config(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         DistributedConfig.from_dict({"strategy": "ddp", "pipeline": 2, **options})
+
+
+def test_a_schedule_whose_gradients_ddp_does_not_see_takes_no_copies() -> None:
+    config = DistributedConfig(strategy="ddp", pipeline=2, schedule="InterleavedZeroBubble")
+    assert config.sizes(2).pipeline == 2
+    with pytest.raises(ConfigError, match="DistributedDataParallel does not see the gradients"):
+        config.sizes(4)
