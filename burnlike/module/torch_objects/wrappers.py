@@ -1,7 +1,7 @@
 """What torch puts around modules and tensors: wrappers, classes of its own, parametrizations."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -64,14 +64,14 @@ def local(tensor: Any) -> Tensor:
     return tensor.to_local() if is_distributed(tensor) else tensor
 
 
-def part_of(whole: Tensor, like: Any) -> Any:
-    """This rank's part of `whole`, which all ranks hold, sharded as the DTensor `like`; a DTensor."""
+def part_of(whole: Tensor, like: Any, placements: Sequence[Any] | None = None) -> Any:
+    """This rank's part of `whole`, which all ranks hold, sharded as `like`, or by `placements`; a DTensor."""
     if is_distributed(whole):
         return whole
     from torch.distributed.tensor import distribute_tensor
 
     # Every rank has the whole: nothing is sent.
-    return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+    return distribute_tensor(whole.to(like.device), like.device_mesh, placements or like.placements, src_data_rank=None)
 
 
 _ELSEWHERE = "_burnlike_elsewhere"

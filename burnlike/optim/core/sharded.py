@@ -1,22 +1,48 @@
-"""Steps under `fully_shard`: each rank updates the part of a parameter that it holds.
+"""Steps under `fully_shard`: each rank updates the part of a parameter that it holds, and keeps that part of its state.
 
-Update rules go element by element, so a part needs no other; only a norm is of the whole.
+Most rules go element by element, so a part needs no other. Where a norm or a mean is of the whole, sums over the parts
+are added up.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ...errors import ConfigError
 from ...module import Param, ParamId
 from ...module.torch_objects.wrappers import distributed_type, is_distributed, local as local, part_of
-from .state import map_tensors
+from .state import map_fields
 
 
 class Parts(list[Tensor]):
-    """This rank's parts of parameters. What is kept of one has memory of its own, which torch's checkpoints ask for."""
+    """This rank's parts of the DTensors `wholes`.
+
+    What is kept of one has memory of its own, which torch's checkpoints ask for.
+    """
+
+    def __init__(self, parts: Iterable[Tensor], wholes: Sequence[Any]) -> None:
+        super().__init__(parts)
+        self.wholes = wholes
+
+
+def wholes_of(tensors: Sequence[Tensor]) -> Sequence[Any]:
+    """The DTensors that `tensors` are parts of; themselves where they are no parts."""
+    return tensors.wholes if isinstance(tensors, Parts) else tensors
+
+
+def chosen(tensors: Sequence[Tensor], places: Sequence[int]) -> list[Tensor]:
+    """Some of `tensors`, as parts where they are parts."""
+    some = [tensors[place] for place in places]
+    return Parts(some, [tensors.wholes[place] for place in places]) if isinstance(tensors, Parts) else some
+
+
+def in_place_of(values: list[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Other values of `tensors`, as parts of the same wholes where these are parts."""
+    return Parts(values, tensors.wholes) if isinstance(tensors, Parts) else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +63,45 @@ class OtherStages:
         return squares.where(counts, 0.0).sum(0, keepdim=True)
 
 
-def local_state(state: Any, tensor: Tensor) -> Any:
-    """The state of a parameter with this rank's part of each tensor that is whole or a DTensor."""
-    if state is None or not is_distributed(tensor):
-        return state
-    return map_tensors(state, lambda value: _local_part(value, tensor))
+StateShape = Callable[[str, torch.Size], torch.Size | None]
+"""`SimpleOptimizer.state_shape`: the shape of a field of the state of a parameter of some shape; None for any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a parameter is sharded: device mesh, placements, shape and stride of the whole, shape of this rank's part."""
+    """How a parameter or a tensor of its state is divided: device mesh, placements, shape and stride of the whole,
+    shape of this rank's part.
+    """
 
-    mesh: Any
+    device_mesh: Any
     placements: tuple[Any, ...]
     shape: torch.Size
     stride: tuple[int, ...]
     local_shape: torch.Size
+
+    def of_field(self, field: str, state_shape: StateShape) -> "Division":
+        """The same for a field of the parameter's state, divided along the dimensions that it shares."""
+        shape = state_shape(field, self.shape)
+        if shape is None:
+            return self
+
+        def follows(dim: int) -> bool:
+            longer = torch.Size((*self.shape[:dim], self.shape[dim] + 1, *self.shape[dim + 1 :]))
+            return len(shape) == len(longer) and state_shape(field, longer) != shape
+
+        shared = [dim for dim in range(len(self.shape)) if follows(dim)]
+        if len(shared) == len(self.shape):
+            return self
+        from torch.distributed.tensor import Replicate
+
+        placements = tuple(it if divided_dim(it) in shared else Replicate() for it in self.placements)
+        local_shape = state_shape(field, self.local_shape)
+        assert local_shape is not None
+        return Division(self.device_mesh, placements, shape, _contiguous(shape), local_shape)
+
+
+def _contiguous(shape: torch.Size) -> tuple[int, ...]:
+    return tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
 
 
 def division_of(tensor: Any) -> Division | None:
@@ -62,28 +111,50 @@ def division_of(tensor: Any) -> Division | None:
     return Division(tensor.device_mesh, tensor.placements, tensor.shape, tensor.stride(), local(tensor).shape)
 
 
-def divided_state(state: Any, division: Division | None) -> Any:
-    """The state of a parameter with this rank's parts as DTensors that are divided as the parameter is."""
+def divided_dim(placement: Any) -> int | None:
+    """The dimension of a tensor that a dimension of a mesh divides; None if it divides none.
+
+    ConfigError for what is neither `Replicate` nor `Shard` or torch's strided form of it.
+    """
+    if placement.is_replicate():
+        return None
+    if placement.is_shard() or hasattr(placement, "split_factor"):
+        return placement.dim
+    raise ConfigError(f"expected a parameter that is divided by Shard or copied, got {placement!r}; take AdamW for it")
+
+
+def local_state(state: Any, tensor: Tensor, state_shape: StateShape) -> Any:
+    """The state of a parameter with this rank's part of each tensor that is whole or a DTensor."""
+    division = division_of(tensor)
+    if state is None or division is None:
+        return state
+
+    def part(field: str, value: Tensor) -> Tensor:
+        if is_distributed(value):
+            return local(value)
+        own = division.of_field(field, state_shape)
+        if value.shape == own.shape != own.local_shape:
+            return local(part_of(value, tensor, own.placements)).clone()
+        shares = isinstance(value, Tensor) and value.nbytes < value.untyped_storage().nbytes()
+        return value.clone() if shares else value
+
+    return map_fields(state, part)
+
+
+def divided_state(state: Any, division: Division | None, state_shape: StateShape) -> Any:
+    """The state of a parameter with this rank's parts as DTensors."""
     if division is None:
         return state
     from torch.distributed.tensor import DTensor
 
-    def divided(value: Tensor) -> Tensor:
-        if is_distributed(value) or value.shape != division.local_shape:
+    def divided(field: str, value: Tensor) -> Tensor:
+        own = division.of_field(field, state_shape)
+        if is_distributed(value) or value.shape != own.local_shape:
             return value
-        place = {"shape": division.shape, "stride": division.stride, "run_check": False}
-        return DTensor.from_local(value, division.mesh, division.placements, **place)
+        place = {"shape": own.shape, "stride": own.stride, "run_check": False}
+        return DTensor.from_local(value, own.device_mesh, own.placements, **place)
 
-    return map_tensors(state, divided)
-
-
-def _local_part(value: Tensor, tensor: Tensor) -> Tensor:
-    if is_distributed(value):
-        return local(value)
-    if value.shape == tensor.shape != local(tensor).shape:
-        return local(part_of(value, tensor)).clone()
-    shares = isinstance(value, Tensor) and value.nbytes < value.untyped_storage().nbytes()
-    return value.clone() if shares else value
+    return map_fields(state, divided)
 
 
 def whole(tensor: Any) -> Tensor:
@@ -93,18 +164,43 @@ def whole(tensor: Any) -> Tensor:
 
 def summed_over_ranks(sums: Tensor, tensors: Sequence[Any]) -> Tensor:
     """Sums over this rank's parts of `tensors` as sums over the whole tensors: one reduction for each mesh."""
-    places: dict[Any, list[int]] = {}
+    found = sums.clone()
+    for (mesh, dims), some in _by_division(tensors, lambda _, it: not it.is_replicate()).items():
+        found[some] = _added_up(sums[some], mesh, dims)
+    return found
+
+
+def sums_over_ranks(sums: Sequence[Tensor], tensors: Sequence[Any], dims: Sequence[int]) -> list[Tensor]:
+    """Sums along one dimension of this rank's part of each tensor as sums along that of the whole: one reduction for
+    each mesh.
+    """
+    found = list(sums)
+    by_division = _by_division(tensors, lambda place, it: divided_dim(it) == dims[place] % tensors[place].dim())
+    for (mesh, mesh_dims), some in by_division.items():
+        flat = _added_up(torch.cat([sums[place].reshape(-1) for place in some]), mesh, mesh_dims)
+        for place, part in zip(some, flat.split([sums[place].numel() for place in some]), strict=True):
+            found[place] = part.view(sums[place].shape)
+    return found
+
+
+def _by_division(
+    tensors: Sequence[Any], counts: Callable[[int, Any], bool]
+) -> dict[tuple[Any, tuple[int, ...]], list[int]]:
+    """Places of DTensors, by their mesh and those of its dimensions whose placement `counts`, if there are any."""
+    found: dict[Any, list[int]] = {}
     for place, tensor in enumerate(tensors):
         if is_distributed(tensor):
-            dims = tuple(dim for dim, it in enumerate(tensor.placements) if not it.is_replicate())
-            places.setdefault((tensor.device_mesh, dims), []).append(place)
-    found = sums.clone()
-    for (mesh, dims), some in places.items():
-        part = sums[some]
+            dims = [dim for dim, it in enumerate(tensor.placements) if counts(place, it)]
+            if dims:
+                found.setdefault((tensor.device_mesh, tuple(dims)), []).append(place)
+    return found
+
+
+def _added_up(part: Tensor, mesh: Any, dims: Sequence[int]) -> Tensor:
+    if part.numel():
         for dim in dims:
             torch.distributed.all_reduce(part, group=mesh.get_group(dim))
-        found[some] = part
-    return found
+    return part
 
 
 @torch.no_grad()

@@ -42,16 +42,24 @@ def map_tensors(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
     The state itself, or a part of it, where all tensors stay the same.
     """
+    return map_fields(state, lambda _, tensor: change(tensor))
+
+
+def map_fields(state: Any, change: Callable[[str, Tensor], Tensor], path: str = "") -> Any:
+    """As `map_tensors`; `change` is given the dotted name of each tensor, too."""
     if isinstance(state, Tensor | TensorBase):
-        return change(state)  # pyright: ignore[reportArgumentType]
+        return change(path, state)  # pyright: ignore[reportArgumentType]
     if isinstance(state, list | tuple):
-        parts = [map_tensors(part, change) for part in state]
+        parts = [map_fields(part, change, join(path, place)) for place, part in enumerate(state)]
         same = all(part is before for part, before in zip(parts, state, strict=True))
         return state if same else type(state)(parts)
     fields: dict[Any, Any] | None = state if isinstance(state, dict) else None
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         fields = {it.name: getattr(state, it.name) for it in dataclasses.fields(state)}
-    made = {name: map_tensors(part, change) for name, part in (fields or {}).items()}
+    made = {
+        name: map_fields(part, change, join(path, name.name if isinstance(name, Enum) else name))
+        for name, part in (fields or {}).items()
+    }
     changed = {name: part for name, part in made.items() if fields and part is not fields[name]}
     if not changed:
         return state

@@ -1,6 +1,7 @@
 """Clipping of gradients, without a transfer to the host."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -78,10 +79,12 @@ def _factor(norm: Tensor, threshold: float) -> Tensor:
     return (threshold / (norm + torch.finfo(torch.float32).tiny)).clamp_(max=1.0)
 
 
-def norms_of(tensors: Sequence[Tensor]) -> Tensor:
+def norms_of(tensors: Sequence[Tensor], wholes: Sequence[Any] = ()) -> Tensor:
     """The Euclidean norm of each tensor, `[len(tensors)]` in their dtype; one or more, of one dtype on one device.
 
+    With `wholes`, one for each, of which they are this rank's parts, of the whole.
     Squares are summed in float64: torch's own norms sum them in float32, and of 100 million equal values lose 4 percent
     on a CPU.
     """
-    return squares_of(tensors).sqrt_().to(tensors[0].dtype)
+    squares = squares_of(tensors)
+    return (summed_over_ranks(squares, wholes) if wholes else squares).sqrt_().to(tensors[0].dtype)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..._torch_compat import foreach
+from ..core.sharded import sums_over_ranks, wholes_of
 from ..gradients.clipping import norms_of
 from .configs import AdafactorConfig
 from .foreach_optimizer import ForeachRule
@@ -34,6 +36,7 @@ class Adafactor(ForeachRule[AdafactorConfig, AdafactorState]):
 
     state_type = AdafactorState
     elementwise = False
+    exchanges = True
 
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
         if field not in ("second_moment", "column_second_moment"):
@@ -49,39 +52,40 @@ class Adafactor(ForeachRule[AdafactorConfig, AdafactorState]):
         config = self.config
         for state in states:
             state.time += 1
-        self._advance(grads, states)
-        updates = _divided(grads, states)
+        wholes = wholes_of(tensors)
+        self._advance(grads, wholes, states)
+        updates = _divided(grads, wholes, states)
         scales = self._scales(lr, tensors, updates, states)
         if config.weight_decay:
             foreach.mul_(tensors, 1 - lr * config.weight_decay)
         foreach.addcmul_(tensors, updates, scales, value=-1)
 
-    def _advance(self, grads: list[Tensor], states: Sequence[AdafactorState]) -> None:
+    def _advance(self, grads: list[Tensor], wholes: Sequence[Any], states: Sequence[AdafactorState]) -> None:
         """Take the squares of a step's gradients into the moments."""
-        squares = foreach.mul(grads, grads)
+        squares = list(foreach.mul(grads, grads))
         foreach.add_(squares, self.config.epsilon_1)
-        moments, means, weights = [], [], []
-        for square, state in zip(squares, states, strict=True):
-            by_column = state.column_second_moment
-            moments.append(state.second_moment)
-            means.append(square if by_column is None else _mean(square, -1))
-            if by_column is not None:
-                moments.append(by_column)
-                means.append(_mean(square, -2))
-            weights += [state.time**self.config.decay_rate] * (1 if by_column is None else 2)
-        foreach.lerp_(moments, means, weights)
+        factored = _factored(states)
+        some, its_wholes = [[it[place] for place in factored] for it in (squares, wholes)]
+        means = _means([*some, *some], [*its_wholes, *its_wholes], [-1] * len(some) + [-2] * len(some))
+        for place, by_row in zip(factored, means[: len(some)], strict=True):
+            squares[place] = by_row
+        columns = [states[place] for place in factored]
+        moments = [it.second_moment for it in states] + [it.column_second_moment for it in columns]
+        weights = [state.time**self.config.decay_rate for state in (*states, *columns)]
+        foreach.lerp_(moments, [*squares, *means[len(some) :]], weights)
 
     def _scales(
         self, lr: float, tensors: list[Tensor], updates: list[Tensor], states: Sequence[AdafactorState]
     ) -> list[Tensor]:
         """The factors of the updates, without dimensions: rate, clipping, size of the parameter."""
         config = self.config
-        excesses = _root_mean_squares(updates)
+        wholes = [*wholes_of(tensors)] * (2 if config.scale_parameter else 1)
+        means = _root_mean_squares([*updates, *tensors] if config.scale_parameter else updates, wholes)
+        excesses, scales = means[: len(updates)], means[len(updates) :]
         foreach.div_(excesses, config.clip_threshold)
         foreach.clamp_min_(excesses, 1.0)
         steps = [min(lr, state.time**-0.5) if config.relative_step else lr for state in states]
         if config.scale_parameter:
-            scales = _root_mean_squares(tensors)
             foreach.clamp_min_(scales, config.epsilon_2)
         else:
             scales = [torch.ones_like(excess) for excess in excesses]
@@ -97,28 +101,33 @@ def factored_shape(shape: torch.Size, *, rows: bool) -> torch.Size:
     return torch.Size((*shape[:-1], 1) if rows else (*shape[:-2], 1, shape[-1]))
 
 
-def _mean(values: Tensor, dim: int) -> Tensor:
-    """The mean over a dimension, which stays; of no values 0, not NaN, which would be in the state."""
-    return values.sum(dim, keepdim=True).div_(max(values.shape[dim], 1))
+def _factored(states: Sequence[AdafactorState]) -> list[int]:
+    return [place for place, state in enumerate(states) if state.column_second_moment is not None]
 
 
-def _divided(grads: list[Tensor], states: Sequence[AdafactorState]) -> list[Tensor]:
-    by_row = [
-        state.second_moment.rsqrt()
-        if state.column_second_moment is None
-        else (state.second_moment / state.second_moment.mean(-2, keepdim=True)).rsqrt_()
-        for state in states
-    ]
-    updates = list(foreach.mul(grads, by_row))
-    columns = [state.column_second_moment for state in states]
-    places = [place for place, column in enumerate(columns) if column is not None]
+def _means(values: list[Tensor], wholes: Sequence[Any], dims: list[int]) -> list[Tensor]:
+    """The mean of each over a dimension, which stays, of all ranks' parts; of no values 0, not NaN, which would be in
+    the state.
+    """
+    sums = [value.sum(dim, keepdim=True) for value, dim in zip(values, dims, strict=True)]
+    counts = [max(whole.shape[dim], 1) for whole, dim in zip(wholes, dims, strict=True)]
+    return [it.div_(count) for it, count in zip(sums_over_ranks(sums, wholes, dims), counts, strict=True)]
+
+
+def _divided(grads: list[Tensor], wholes: Sequence[Any], states: Sequence[AdafactorState]) -> list[Tensor]:
+    places = _factored(states)
+    rows = [state.second_moment for state in states]
+    means = _means([rows[place] for place in places], [wholes[place] for place in places], [-2] * len(places))
+    for place, mean in zip(places, means, strict=True):
+        rows[place] = rows[place] / mean
+    updates = list(foreach.mul(grads, foreach.rsqrt(rows)))
     if places:
-        by_column = foreach.rsqrt([columns[place] for place in places])
+        by_column = foreach.rsqrt([states[place].column_second_moment for place in places])
         foreach.mul_([updates[place] for place in places], by_column)
     return updates
 
 
-def _root_mean_squares(tensors: list[Tensor]) -> list[Tensor]:
-    means = list(norms_of(tensors).unbind())
-    foreach.div_(means, [max(tensor.numel(), 1) ** 0.5 for tensor in tensors])
+def _root_mean_squares(tensors: list[Tensor], wholes: Sequence[Any]) -> list[Tensor]:
+    means = list(norms_of(tensors, wholes).unbind())
+    foreach.div_(means, [max(whole.numel(), 1) ** 0.5 for whole in wholes])
     return means

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..._torch_compat import foreach
 from ..core.gradient_transform import computing_dtype
+from ..core.sharded import chosen, divided_dim, in_place_of
 from ..core.state import map_tensors
 from .simple_optimizer import ListOptimizer
 
@@ -42,20 +43,21 @@ class ForeachOptimizer(ListOptimizer[State]):
         """Update tensors and states in place. All tensors are on one device, float32, or all are float64.
 
         Gradients must not be changed. A tensor of a state may be written into, not replaced, unless it is None.
+        Where parameters are divided, `tensors` are `Parts`.
         """
 
     def _step_with(
         self, lr: float, tensors: Sequence[Tensor], grads: list[Tensor], states: Sequence[State | None]
     ) -> Sequence[State | None]:
         if isinstance(states, ReadyStates) and _are_of(tensors, states.dtype, states.device):
-            self.update(lr, list(tensors), grads, states)
+            self.update(lr, in_place_of([*tensors], tensors), grads, states)
             return states
         ready: list[Any] = list(states)
         for dtype in (torch.float32, torch.float64):
             places = [place for place, tensor in enumerate(tensors) if computing_dtype(tensor.dtype) == dtype]
             if places:
-                some = [[values[place] for place in places] for values in (tensors, grads, ready)]
-                for place, state in zip(places, self._update(lr, dtype, *some), strict=True):
+                some, *others = chosen(tensors, places), chosen(grads, places), [ready[place] for place in places]
+                for place, state in zip(places, self._update(lr, dtype, some, *others), strict=True):
                     ready[place] = state
         dtypes = {tensor.dtype for tensor in tensors}
         for state in ready:
@@ -91,7 +93,7 @@ class ForeachOptimizer(ListOptimizer[State]):
             self.first(values) if state is None else map_tensors(state, lambda it, to=values: widened(it, to.device))
             for values, state in zip(wide, states, strict=True)
         ]
-        self.update(lr, wide, [grad.to(dtype) for grad in grads], ready)
+        self.update(lr, in_place_of(wide, tensors), [grad.to(dtype) for grad in grads], ready)
         for tensor, values in zip(tensors, wide, strict=True):
             if values.dtype != tensor.dtype:
                 tensor.copy_(values)
@@ -103,6 +105,11 @@ class ForeachRule(ForeachOptimizer[State], Generic[Config, State]):
 
     def __init__(self, config: Config) -> None:
         self.config = config
+
+    def check_parameter(self, path: str, tensor: Tensor) -> None:
+        if self.exchanges:
+            for placement in getattr(tensor, "placements", ()):
+                divided_dim(placement)
 
 
 def advanced_roots(

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._torch_compat import foreach
+from ..core.sharded import wholes_of
 from ..gradients.clipping import norms_of
 from .configs import LambConfig
 from .foreach_optimizer import ForeachRule, advanced_roots
@@ -30,6 +31,7 @@ class Lamb(ForeachRule[LambConfig, LambState]):
 
     state_type = LambState
     elementwise = False
+    exchanges = True
 
     def first(self, tensor: Tensor) -> LambState:
         return LambState(0, torch.zeros_like(tensor), torch.zeros_like(tensor))
@@ -53,7 +55,7 @@ class Lamb(ForeachRule[LambConfig, LambState]):
 
 
 def trust_ratios(tensors: list[Tensor], updates: list[Tensor]) -> list[Tensor]:
-    """norm(tensor) / norm(update) of each pair, without dimensions; 1 where one of them is 0."""
-    sizes, steps = norms_of(tensors), norms_of(updates)
+    """norm(tensor) / norm(update) of each pair, without dimensions, of whole tensors; 1 where one of them is 0."""
+    sizes, steps = norms_of([*tensors, *updates], [*wholes_of(tensors)] * 2).chunk(2)
     ratios = sizes / steps.clamp(min=torch.finfo(steps.dtype).tiny)
     return list(torch.where((sizes > 0) & (steps > 0), ratios, 1.0).unbind())

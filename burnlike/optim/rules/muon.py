@@ -9,6 +9,8 @@ from torch import Tensor
 
 from ..._torch_compat import foreach
 from ...errors import ConfigError, ShapeError
+from ..core.sharded import wholes_of
+from ..core.shared_out import shared_out
 from ..gradients.clipping import norms_of
 from .configs import MuonConfig
 from .foreach_optimizer import ForeachRule
@@ -32,11 +34,13 @@ class Muon(ForeachRule[MuonConfig, MuonState]):
     """v = momentum * v + (1 - dampening) * g; p = p * (1 - lr * decay) - lr * ratio * orthogonalized(v).
 
     With Nesterov's momentum it is orthogonalized(g + momentum * v). Jordan et al. 2024; burn-optim 0.22.1, muon.rs.
-    Matrices of equal shape are orthogonalized together, so that a step of many small ones is few calls.
+    Matrices of equal shape are orthogonalized together, so that a step of many small ones is few calls. Of divided ones
+    each is orthogonalized by one rank.
     """
 
     state_type = MuonState
     elementwise = False
+    exchanges = True
 
     def check_parameter(self, path: str, tensor: Tensor) -> None:
         if tensor.dim() != 2:
@@ -45,6 +49,7 @@ class Muon(ForeachRule[MuonConfig, MuonState]):
                 " another rule, with Muon as a group for matrices: AdamWConfig(groups=(OptimizerGroupConfig(params="
                 "ParamGroup.from_regex(r'^blocks.*weight$'), optimizer=MuonConfig()),))"
             )
+        super().check_parameter(path, tensor)
 
     def first(self, tensor: Tensor) -> MuonState:
         """A state without velocity: the first one is the gradient, whatever the dampening."""
@@ -57,11 +62,16 @@ class Muon(ForeachRule[MuonConfig, MuonState]):
                 raise ShapeError(f"Muon: {_needs_matrix(tensor)}: {list(tensor.shape)}")
         directions = self._directions(grads, [state.momentum for state in states])
         dtype = tensors[0].dtype if config.ns_dtype is None else torch.bfloat16
-        updates = orthogonalized(directions, config.ns_coefficients, config.epsilon, config.ns_steps, dtype)
+
+        def compute(matrices: list[Tensor]) -> list[Tensor]:
+            return orthogonalized(matrices, config.ns_coefficients, config.epsilon, config.ns_steps, dtype)
+
+        wholes = wholes_of(tensors)
+        updates = shared_out(directions, wholes, compute, MOST_VALUES) if wholes is not tensors else compute(directions)
         if config.weight_decay:
             foreach.mul_(tensors, 1 - lr * config.weight_decay)
-        for tensor, update in zip(tensors, updates, strict=True):
-            tensor.add_(update, alpha=-lr * self.ratio(tensor.shape))
+        for tensor, update, whole in zip(tensors, updates, wholes, strict=True):
+            tensor.add_(update, alpha=-lr * self.ratio(whole.shape))
 
     def ratio(self, shape: Sequence[int]) -> float:
         """The factor of the learning rate for a matrix of this shape."""

@@ -32,14 +32,21 @@ class SimpleOptimizer(ABC, Generic[State]):
     Attributes:
         state_type: the dataclass, from which saved states are rebuilt.
         elementwise: whether a value of the result depends on the same place of tensor, gradient and state only. If not,
-            the rule is given whole tensors under `fully_shard`.
+            the rule is given whole tensors under `fully_shard`, unless it `exchanges`.
+        exchanges: whether `step_many` takes `Parts`, too, and exchanges what the formula needs of other ranks.
         fused: whether `step_many` refuses wrong arguments before it writes, follows all of its options in the pass
             that updates, and `take_back` exists.
     """
 
     state_type: ClassVar[type]
     elementwise: ClassVar[bool] = True
+    exchanges: ClassVar[bool] = False
     fused: ClassVar[bool] = False
+
+    @property
+    def takes_parts(self) -> bool:
+        """Whether each rank steps its part of a parameter under `fully_shard`, and keeps that part of the state."""
+        return self.elementwise or self.exchanges
 
     def state_shape(self, field: str, shape: torch.Size) -> torch.Size | None:
         """The shape that the tensor `field`, a dotted name, of a loaded state must have; None allows any.

@@ -51,11 +51,11 @@ class KeptStates:
     random_step: int = 0
     report: OptimizerLoadReport | None = None
 
-    def note(self, param: Param) -> None:
+    def note(self, param: Param, param_id: ParamId) -> None:
         """Keep what a record says of a parameter beside its state."""
-        self.paths[param.id] = param.path
-        self.shapes[param.id] = param.tensor.shape
-        self.ranks[param.id] = param.tensor.dim()
+        self.paths[param_id] = param.path
+        self.shapes[param_id] = param.tensor.shape
+        self.ranks[param_id] = param.tensor.dim()
 
     def of(self, param: Param) -> Any:
         """The state of a parameter, or None; ShapeError if it is of a parameter of another shape."""
@@ -67,6 +67,17 @@ class KeptStates:
             )
         return self.states.get(param.id)
 
+    def own_part(self, param_id: ParamId, tensor: Tensor, state: Any, rule: Rule) -> Any:
+        """The state of a parameter as `rule` takes it: whole, or this rank's part; keeps how it is divided."""
+        if not rule.takes_parts:
+            return state
+        self.divisions[param_id] = division_of(tensor)
+        return local_state(state, tensor, rule.state_shape)
+
+    def divided(self, param_id: ParamId, rule: Rule) -> Any:
+        """The state of a parameter, of divided ones with DTensors; None if there is none."""
+        return divided_state(self.states.get(param_id), self.divisions.get(param_id), rule.state_shape)
+
     def drop(self, param_id: ParamId) -> None:
         for kept in (self.states, self.paths, self.ranks, self.shapes, self.divisions):
             kept.pop(param_id, None)
@@ -74,8 +85,9 @@ class KeptStates:
     def into_record(self, rule_of: RuleOf, name: str) -> Record:
         tensors: dict[str, Tensor] = {}
         states: dict[str, Any] = {}
-        for param_id, state in self.states.items():
-            state_tensors, state_values = flatten(divided_state(state, self.divisions.get(param_id)))
+        for param_id in self.states:
+            rule = rule_of(param_id, self.paths.get(param_id))
+            state_tensors, state_values = flatten(self.divided(param_id, rule))
             tensors |= {f"{param_id}.{name}": tensor for name, tensor in state_tensors.items()}
             states |= {f"{param_id}.{name}": value for name, value in state_values.items()}
         paths = {str(param_id): self.paths[param_id] for param_id in self.states if param_id in self.paths}
@@ -88,9 +100,8 @@ class KeptStates:
         layouts = {}
         for param_id, state in self.states.items():
             # A state may hold what Burn's don't.
-            below = (
-                layout_of_type(rule_of(param_id, self.paths.get(param_id)).state_type) if fits_layout(state) else None
-            )
+            rule = rule_of(param_id, self.paths.get(param_id))
+            below = layout_of_type(rule.state_type) if fits_layout(state) else None
             if below is None or param_id not in self.ranks:
                 return None
             layouts[str(param_id)] = {"$state": below, "rank": self.ranks[param_id]}
@@ -125,15 +136,19 @@ def read_states(
     for entry, target in matches:
         param_id, path = (entry.id, entry.path) if target is None else (target.id, target.param.path)
         rule = rule_of(param_id, path)
-        loaded.states[param_id], rank = _state_of(entry, target, record, rule)
+        state = _state_of(entry, record, rule)
         if target is not None:
-            loaded.shapes[param_id] = target.param.tensor.shape
-            if rule.elementwise:
-                loaded.divisions[param_id] = division_of(target.param.tensor)
-        if path is not None:
-            loaded.paths[param_id] = path
-        if rank is not None:
-            loaded.ranks[param_id] = rank
+            tensor = target.param.tensor
+            loaded.note(target.param, param_id)
+            state = loaded.own_part(param_id, tensor, state, rule)
+            if not tensor.is_meta:
+                state = map_tensors(state, lambda it, to=tensor.device: it.to(to))
+        else:
+            if path is not None:
+                loaded.paths[param_id] = path
+            dims = [it.dim() for it in flatten(state)[0].values()] if entry.rank is None else [entry.rank]
+            loaded.ranks |= {param_id: max(dims)} if dims else {}
+        loaded.states[param_id] = state
     return loaded
 
 
@@ -151,23 +166,13 @@ def _mismatches(matches: Sequence[StateMatch], record: Record, rule_of: RuleOf) 
                 yield Mismatch(f"{target.param.path}, {part}", expected, str(list(shape)))
 
 
-def _state_of(entry: StateEntry, target: StateOwner | None, record: Record, rule: Rule) -> tuple[Any, int | None]:
-    """The state, on the device of its parameter, and the parameter's rank if that is known."""
-    tensors = tensors_of(entry, record)
+def _state_of(entry: StateEntry, record: Record, rule: Rule) -> Any:
     try:
-        state = unflatten(rule.state_type, tensors, entry.values)
+        return unflatten(rule.state_type, tensors_of(entry, record), entry.values)
     except RecordMismatchError as error:
         raise RecordMismatchError(
             f"the state of {entry} in {record.source} is none of {type(rule).__name__}: {error}"
         ) from error
-    if target is not None:
-        tensor = target.param.tensor
-        device = tensor.device
-        if rule.elementwise:
-            state = local_state(state, tensor)
-        return state if tensor.is_meta else map_tensors(state, lambda it: it.to(device)), tensor.dim()
-    ranks = [tensor.dim() for tensor in tensors.values()]
-    return state, entry.rank if entry.rank is not None else max(ranks, default=None)
 
 
 class StatefulOptimizer(Optimizer):
@@ -199,7 +204,7 @@ class StatefulOptimizer(Optimizer):
         Under `fully_shard` its tensors are DTensors that share memory with the state.
         """
         self._take_back_skipped()
-        return divided_state(self._kept.states.get(param.id), self._kept.divisions.get(param.id))
+        return self._kept.divided(param.id, self.rules.rule_of(param.id, param.path))
 
     def set_state(self, param: Param, state: Any) -> None:
         """Put `state` in place of that of `param`; None drops it. TypeError if it is not of the type of the rule."""
@@ -212,11 +217,8 @@ class StatefulOptimizer(Optimizer):
                 raise TypeError(
                     f"expected a {rule.state_type.__name__} as the state of '{param.path}', got {type(state).__name__}"
                 )
-            if rule.elementwise:
-                state = local_state(state, param.tensor)
-                self._kept.divisions[param.id] = division_of(param.tensor)
-            self._kept.states[param.id] = state
-            self._kept.note(param)
+            self._kept.states[param.id] = self._kept.own_part(param.id, param.tensor, state, rule)
+            self._kept.note(param, param.id)
         self._forget_batches()
 
     def prune_orphans(self, module: nn.Module) -> list[str]:

@@ -14,7 +14,7 @@ from ...errors import ConfigError
 from ...module import Param, ParamGroup
 from ...module.tree.walk import weights
 from ..core.gradient_transform import check_alike, meshes_of
-from ..core.sharded import OtherStages, division_of, local, local_state
+from ..core.sharded import OtherStages, local
 from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
 from ..optimizer import Module
@@ -262,11 +262,9 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         self._batches = batches_of(own, self.rules.group_params, lr)
         self._skipped.watch(self._batches)
         for batch in self._batches:
-            states = [self._kept.of(param) for param in batch.params]
-            if batch.sharded and self.rules.rule(batch.group).elementwise:
-                states = [local_state(state, it.tensor) for state, it in zip(states, batch.params, strict=True)]
-                self._kept.divisions.update((param.id, division_of(param.tensor)) for param in batch.params)
-            batch.set_states(states, self.rules.rule(batch.group))
+            rule = self.rules.rule(batch.group)
+            states = [self._kept.own_part(it.id, it.tensor, self._kept.of(it), rule) for it in batch.params]
+            batch.set_states(states, rule)
 
     def _keep(self, batch: ParamBatch, states: Sequence[Any]) -> None:
         if states is batch.states and not batch.has_complex:
@@ -275,19 +273,13 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         for param, state in zip(batch.params, batch.states_to_keep(), strict=True):
             if state is not None:
                 self._kept.states[param.id] = state
-                self._kept.note(param)
+                self._kept.note(param, param.id)
 
     def __getstate__(self) -> dict[str, Any]:
         """The content of copies and pickles: everything but what belongs to the module, `with_copies` included."""
         self._take_back_skipped()
-        return {
-            **self.__dict__,
-            "_copies": {},
-            "_last": _NOTHING,
-            "_batches": [],
-            "_checked": None,
-            "_meshes": (None, []),
-        }
+        fresh = {"_copies": {}, "_last": _NOTHING, "_batches": [], "_checked": None, "_meshes": (None, [])}
+        return {**self.__dict__, **fresh}
 
     def _take_back_skipped(self) -> None:
         self._skipped.take_back(self._batches, self.rules)

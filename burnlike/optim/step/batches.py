@@ -14,7 +14,7 @@ from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...module.tree.walk import weights
 from ...ops import StepOptions
 from ..core.gradient_transform import finish
-from ..core.sharded import Parts, division_of, local, local_state, whole
+from ..core.sharded import Parts, local, whole
 from ..core.state import as_real, state_as_complex, state_as_real
 from ..gradients.gradients import check_gradient
 from ..rules.rule_set import RuleSet
@@ -124,8 +124,8 @@ def step_batch(
     try:
         if not batch.sharded:
             return rule.step_many(lr, tensors, grads, batch.states, options)
-        parts, its_grads = Parts(map(local, tensors)), [local(grad) for grad in grads]
-        if rule.elementwise:
+        parts, its_grads = Parts(map(local, tensors), tensors), [local(grad) for grad in grads]
+        if rule.takes_parts:
             return rule.step_many(lr, parts, its_grads, batch.states, options)
         # Every rank gathers the whole tensors, computes the same, and keeps its part. States are whole on each rank.
         wholes, whole_grads = [whole(tensor) for tensor in tensors], [whole(grad) for grad in grads]
@@ -183,9 +183,7 @@ def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Cop
         if state is None:
             continue
         rule = rules.rule(last_match(rules.group_params, param))
-        if rule.elementwise:
-            state = kept.states[param.id] = local_state(state, param.tensor)
-            kept.divisions[param.id] = division_of(param.tensor)
+        state = kept.states[param.id] = kept.own_part(param.id, param.tensor, state, rule)
         part = local(param.tensor.detach())
         put = rule.put_eval_weights if to_evaluate else rule.put_training_weights
         if put(part, state):

@@ -60,6 +60,7 @@ CLIPPINGS: Mapping[str, optim.GradientClipping | None] = {
 }
 OF_LARGER = ("no clipping", "global norm")
 LINE_SEARCHES = (None, "StrongWolfe")
+FOUR = "four parts"
 MESHES: Mapping[str, Mapping[str, int]] = {
     "fsdp": {"shard": 2},
     "ddp": {"replicate": 2},
@@ -67,11 +68,15 @@ MESHES: Mapping[str, Mapping[str, int]] = {
     "hsdp": {"replicate": 2, "shard": 2},
     "fsdp x tensor": {"shard": 2, "tensor": 2},
     "hsdp x tensor": {"replicate": 2, "shard": 1, "tensor": 2},
+    FOUR: {"shard": 4},
 }
 """The processes of each way to train, by what they divide."""
 WRAPPINGS, LARGER = (
-    tuple(name for name, sizes in MESHES.items() if math.prod(sizes.values()) == count) for count in (2, 4)
+    tuple(name for name, sizes in MESHES.items() if math.prod(sizes.values()) == count and name != FOUR)
+    for count in (2, 4)
 )
+WITH_WHOLES = ("lamb", "adafactor", "muon", "groups")
+"""Rules that compute with norms, means or whole matrices: they alone are trained in four parts, some of no values."""
 STEPS = (0, 1, 2, 3)
 SPOILED = 1
 """The step whose gradients on one rank are not finite, where one is to be skipped."""

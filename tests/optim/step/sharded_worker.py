@@ -1,6 +1,7 @@
 """One of two or four processes that train alike on some meshes. Run by test_sharded.py, which starts it."""
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,17 +9,20 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from burnlike import optim
 from burnlike.optim import GradientsParams
 from burnlike.optim.core.sharded import local
+from burnlike.optim.core.shared_out import shared_out
 from burnlike.record import DistributedRecorder, Record
 
 from . import tensor_parallel
 from .sharded_training import (
     CLIPPINGS,
+    FOUR,
     LARGER,
     LINE_SEARCHES,
     OF_LARGER,
@@ -26,10 +30,12 @@ from .sharded_training import (
     SAVED,
     SPOILED,
     STEPS,
+    WITH_WHOLES,
     WRAPPINGS,
     fit,
     largest_error,
     loss_of,
+    mesh_of,
     train,
     weights_of,
     wrapped,
@@ -61,6 +67,9 @@ def main(folder: Path) -> None:
         note(f"weights to evaluate, {wrapping}", lambda wrapping=wrapping: evaluated(wrapping))
     if wrappings is WRAPPINGS:
         of_two(folder, note)
+    else:
+        for rule in WITH_WHOLES:
+            note(f"{rule}, global norm, {FOUR}", lambda rule=rule: clipped(rule, "global norm", FOUR))
     (folder / f"found{dist.get_rank()}.json").write_text(json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()
@@ -78,6 +87,10 @@ def of_two(folder: Path, note: Callable[[str, Callable[[], float | str]], None])
     note("norms of summands", tensor_parallel.norms_of_summands)
     for where in tensor_parallel.LACKING:
         note(f"lacking, {where}", lambda where=where: tensor_parallel.lacking(where))
+    for rule in ("lamb", "muon", "adafactor"):
+        note(f"{rule} states", lambda rule=rule: largest_share(rule))
+    for wrapping in ("fsdp", "tensor"):
+        note(f"matrices, {wrapping}", lambda wrapping=wrapping: matrices(wrapping))
     note("replicas", replicas)
     note("8 bits", lambda: str(train(wrapped("fsdp"), optim.AdamWConfig(moment_1="blockwise8").init(), "fsdp")))
 
@@ -137,6 +150,34 @@ def evaluated(wrapping: str) -> float:
         train(model, optimizer, wrap, STEPS[2:])
         found.append({**weights, **weights_of(model)})
     return largest_error(found[1], found[0])
+
+
+def largest_share(rule: str) -> float:
+    """The values of states that this rank has, as a part of those of one process."""
+    counts = []
+    for wrapping in (None, "fsdp"):
+        model, optimizer = wrapped(wrapping), RULES[rule].init()
+        record = train(model, optimizer, wrapping, STEPS[:1]) and optimizer.into_record()
+        counts.append(sum(local(it).numel() for it in record.tensors.values()))
+    return counts[1] / counts[0]
+
+
+def matrices(wrapping: str) -> str:
+    """How many matrices this rank doubles, of eight that are divided by rows, by columns or not, one at a time."""
+    mesh, computed = mesh_of(wrapping), []
+
+    def doubled(some: list[Tensor]) -> list[Tensor]:
+        computed.extend(tuple(it.shape) for it in some)
+        assert len(some) <= 1
+        return [it * 2 for it in some]
+
+    shapes = [(5, 3), (3, 5), (1, 4), (4, 1)] * 2
+    values = [torch.arange(math.prod(shape), dtype=torch.float64).view(shape) for shape in shapes]
+    places = [[Shard(0)]] * 3 + [[Shard(1)]] * 5
+    wholes = [distribute_tensor(it, mesh, place, src_data_rank=None) for it, place in zip(values, places, strict=True)]
+    found = shared_out([local(it) for it in wholes], wholes, doubled, 1)
+    assert all(torch.equal(it, local(whole) * 2) for it, whole in zip(found, wholes, strict=True))
+    return str(sorted(computed))
 
 
 def replicas() -> float:

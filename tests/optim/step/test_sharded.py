@@ -13,12 +13,14 @@ from ...processes import assert_succeed, launched
 from .sharded_training import (
     CLIPPINGS,
     DEFAULTS,
+    FOUR,
     LARGER,
     LINE_SEARCHES,
     OF_LARGER,
     RULES,
     SAVED,
     STEPS,
+    WITH_WHOLES,
     WRAPPINGS,
     largest_error,
     train,
@@ -98,6 +100,28 @@ def test_two_processes_give_the_weights_of_one(job: Job, rule: str, clipping: st
 def test_four_processes_give_the_weights_of_one(larger: Job, rule: str, clipping: str, wrapping: str) -> None:
     """Also where parts of one parameter are divided twice, along one dimension or two."""
     assert_near(larger, f"{rule}, {clipping}, {wrapping}")
+
+
+@pytest.mark.parametrize("rule", WITH_WHOLES)
+def test_parts_without_values_take_part(larger: Job, rule: str) -> None:
+    """As of matrices with fewer rows than there are processes."""
+    assert_near(larger, f"{rule}, global norm, {FOUR}")
+
+
+@pytest.mark.parametrize(("rule", "together"), [("lamb", 1.0), ("muon", 1.0), ("adafactor", 68 / 56)])
+def test_states_are_divided(job: Job, rule: str, together: float) -> None:
+    """But for the 12 columns of Adafactor in two matrices whose rows are divided."""
+    shares = [float(found[f"{rule} states"]) for found in job[1]]
+    assert sum(shares) == pytest.approx(together)
+    assert max(shares) < 0.7
+
+
+@pytest.mark.parametrize("wrapping", ["fsdp", "tensor"])
+def test_whole_matrices_are_shared_out(job: Job, wrapping: str) -> None:
+    """Each is computed by one process, half of the large and half of the small ones by each."""
+    first, second = [str(found[f"matrices, {wrapping}"]) for found in job[1]]
+    assert first == "[(1, 4), (1, 4), (5, 3), (5, 3)]"
+    assert second == "[(3, 5), (3, 5), (4, 1), (4, 1)]"
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
