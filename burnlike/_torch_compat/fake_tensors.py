@@ -4,6 +4,9 @@ Operations of a fake tensor and a real one compute the shape of the result alone
 no public module. Without them, models can't be cut into stages of a pipeline.
 """
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,7 +19,17 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 
-__all__ = ["NEEDS_VALUES", "READS_NUMBER", "active_mode", "fake_of", "is_fake", "is_plain", "memory_of", "new_mode"]
+__all__ = [
+    "NEEDS_VALUES",
+    "READS_NUMBER",
+    "active_mode",
+    "fake_of",
+    "is_fake",
+    "is_plain",
+    "memory_of",
+    "new_mode",
+    "unlogged",
+]
 
 NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 """What an operation raises that would need the values of fake tensors. Without the names, nothing is forecast."""
@@ -58,6 +71,20 @@ def forget(mode: FakeTensorMode) -> None:
     Without it, a module that converts its parameters while it is built without values is built with them.
     """
     mode.fake_tensor_converter.meta_converter.tensor_memo.clear()
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Leave out the log that torch writes of an operation that fails, beside the error that it raises.
+
+    Without the logger of this name, the log is written.
+    """
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def memory_of(storage: Any) -> int:

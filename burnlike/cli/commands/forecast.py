@@ -92,17 +92,21 @@ def _of_training(args: argparse.Namespace) -> int:
     memory = None if args.memory is None else options.byte_size("--memory", args.memory)
     registry.import_modules(args.imports)
     training = resolve(TRAIN_CONFIG).load(args.file, args.overrides)
-    from ...train.job.forecast_meshes import forecast_meshes, parse_mesh
-    from ...train.job.forecast_table import as_values, table_of
+    from ...train.job.forecast_meshes import forecast_meshes, parse_mesh, remedies
+    from ...train.job.forecast_table import as_values, remedy_lines, remedy_values, table_of
 
     meshes = [parse_mesh(it) for it in args.meshes]
     found = list(forecast_meshes(training, args.world_size, meshes))
-    if args.json:
-        head = {"source": args.file, "world_size": args.world_size, "memory": memory}
-        say_json(head | {"meshes": as_values(found, memory)})
-    else:
-        say("\n".join([f"{printable(args.file)}, {args.world_size} processes:", *table_of(found, memory)]))
-    return 0 if any(it.step is not None for it in found) else 2
+    least = min(found, key=lambda it: it.peak)
+    values: dict[str, Any] = {"source": args.file, "world_size": args.world_size, "memory": memory}
+    values["meshes"] = as_values(found, memory)
+    lines = [f"{printable(args.file)}, {args.world_size} processes:", *table_of(found, memory)]
+    if memory is not None and least.step is not None and least.peak > memory:
+        better = list(remedies(training, args.world_size, parse_mesh(least.mesh), memory))
+        values["remedies"] = remedy_values(better, memory)
+        lines += remedy_lines(least.mesh, better, memory)
+    say_json(values) if args.json else say("\n".join(lines))
+    return 0 if least.step is not None else 2
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

@@ -1,7 +1,6 @@
 """`burnlike report RUN...`: one HTML page about runs."""
 
 import argparse
-from math import prod
 from typing import TYPE_CHECKING
 
 from burnlike._atomic import replace_file
@@ -9,7 +8,6 @@ from burnlike.errors import BurnlikeError, RunDirError
 from burnlike.train.runs.run_dir import CONFIG_NAME
 from burnlike.train.runs.run_files import read_run
 
-from ..config_options import read_model
 from ..run_options import place_of
 from ..tables import say
 
@@ -40,19 +38,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(run: "RunFiles", peak_tflops: float | None) -> "Work | None":
-    """What a run with several processes computes for one token or item; None where its config does not say it."""
+    """What each of a run's processes computes in a step; None where its config does not say it."""
     if not run.ranks or not run.config_text:
         return None
-    from burnlike.models.views.shapes import trace
-    from burnlike.train.view.report.processes import Work, peak_of
+    from burnlike.train.job.configs import TrainConfig
+    from burnlike.train.job.forecast_meshes import flops_of_process
+    from burnlike.train.view.report.processes import Work, count_of, peak_of
 
     try:
-        model = read_model(str(run.path / CONFIG_NAME), [])
-        found = trace(model.build(), [*model.inputs])
-    except BurnlikeError:  # of a class of one's own, which is not imported here
-        return None
-    if found.failed or not model.inputs or not model.inputs[0].shape:
-        return None
-    whole = 3 * sum(call.flops for call in found.calls if call.depth == 0)
-    shape = model.inputs[0].shape
-    return Work({"tokens": whole / prod(shape), "items": whole / shape[0]}, peak_tflops or peak_of(run))
+        flops = flops_of_process(TrainConfig.load(run.path / CONFIG_NAME), count_of(run))
+    except BurnlikeError as error:  # of a class of one's own, which is not imported here, and so on
+        return Work(None, None, " ".join(str(error).split()))
+    return Work(flops, peak_tflops or peak_of(run))

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
+from ..._torch_compat.fake_tensors import is_fake
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded
 from ...ops.cross_entropy import unrounded_loss
@@ -163,7 +164,8 @@ _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 def takes(x: Any, *weights: Any) -> bool:
     """Whether a native op computes with `x` and these weights; else the stock function is to be called.
 
-    Tensors are torch's own, not subclasses (DTensor, nested and quantized ones) or of other layouts, and on one device.
+    Tensors are torch's own, also those without values, not subclasses (DTensor, nested and quantized ones) or of other
+    layouts, and on one device.
     Programs that are exported or traced get stock functions, which every tool knows.
     """
     if not _is_ordinary(x) or x.dtype not in _DTYPES or not (x.is_cpu or x.is_cuda or x.is_meta):
@@ -175,7 +177,7 @@ def takes(x: Any, *weights: Any) -> bool:
 
 
 def _is_ordinary(tensor: Any) -> bool:
-    return type(tensor) in _TYPES and tensor.layout is torch.strided and not tensor.is_nested
+    return (type(tensor) in _TYPES or is_fake(tensor)) and tensor.layout is torch.strided and not tensor.is_nested
 
 
 def takes_norm(x: Any, normalized_shape: Any, weight: Any, bias: Any = None) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -58,8 +59,12 @@ def trace(module: nn.Module, inputs: list[Input]) -> Trace:
     calls: list[Call] = []
     running: list[int] = []
     module.eval()
-    counter = FlopCounterMode(display=False)
-    with counter, torch.no_grad(), _noted(module, counter, calls, running), _tied_heads(module, calls, running):
+    with (
+        counter() as flops,
+        torch.no_grad(),
+        _noted(module, flops, calls, running),
+        _tied_heads(module, calls, running),
+    ):
         try:
             module(*given, **named)
         except (BurnlikeError, RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
@@ -67,6 +72,31 @@ def trace(module: nn.Module, inputs: list[Input]) -> Trace:
             calls = [call if call.output else call._replace(flops=0) for call in calls]
             return Trace(calls, failed, " ".join(str(error).split()) or type(error).__name__)
     return Trace(calls)
+
+
+def counter(*, recomputes: bool = True) -> FlopCounterMode:
+    """torch's counter, which also knows torch's attention on CPUs; it is entered by `with`.
+
+    Args:
+        recomputes: whether the products count that the backward pass of attention computes again.
+    """
+    name = "_scaled_dot_product_flash_attention_for_cpu"
+    formulas: dict[Any, Any] = {getattr(torch.ops.aten, name): _attention}
+    if not recomputes:
+        names = [f"_scaled_dot_product_{kind}_attention" for kind in ("efficient", "flash", "cudnn")]
+        formulas |= {getattr(torch.ops.aten, f"{it}_backward"): _attention_backward for it in (name, *names)}
+        if hasattr(torch.ops.burnlike, "attention_backward"):
+            formulas[torch.ops.burnlike.attention_backward] = _attention_backward
+    return FlopCounterMode(display=False, custom_mapping=formulas)
+
+
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    *batch, length, d_key = query
+    return 2 * prod(batch) * length * key[-2] * (d_key + value[-1])
+
+
+def _attention_backward(_: Any, query: Any, key: Any, value: Any, *__: Any, **___: Any) -> int:
+    return 2 * _attention(query, key, value)
 
 
 @contextmanager

@@ -20,9 +20,11 @@ class ForecastBatch:
 
     Attributes:
         model: the config of the model, completed by the task and the data.
+        lengths_differ: whether batches have different sizes, as items have different lengths.
     """
 
     model: ModuleConfig
+    lengths_differ = False
 
     def __init__(self, config: TrainConfig) -> None:
         self._config = config
@@ -34,6 +36,8 @@ class ForecastBatch:
             facts, classes = dict(getattr(self._data, "facts", {})), classes_of(self._data)
             self._facts = {**facts, "classes": classes}
             outputs = outputs_of(classes, facts)
+            lengths: Any = getattr(self._data.train, "lengths", None)
+            self.lengths_differ = lengths is not None and len(torch.as_tensor(lengths).unique()) > 1
         self.model = model_config(config, outputs)
 
     def task(self) -> Task:

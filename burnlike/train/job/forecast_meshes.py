@@ -1,15 +1,17 @@
 """What a training takes of each process, on meshes of some processes."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from ...config import StrategyConfig
 from ...config.registry import lookup
-from ...errors import BurnlikeError, ConfigError, nearest
+from ...errors import ConfigError, nearest
 from ..parallel.configs import DistributedConfig
 from .configs import TrainConfig
 from .forecast_batch import ForecastBatch
-from .forecast_step import StepForecast, forecast_step
+from .forecast_step import StepForecast, forecast_step, model_flops
+from .trial import WRONG, said
 
 SIZES = ("replicate", "shard", "context", "tensor", "pipeline", "expert")
 _DEFAULT = DistributedConfig()
@@ -29,6 +31,11 @@ class MeshForecast(NamedTuple):
     mesh: str
     step: StepForecast | None
     problem: str = ""
+
+    @property
+    def peak(self) -> float:
+        """Bytes where a step takes most; infinite where there is no step."""
+        return inf if self.step is None else self.step.peak
 
 
 def forecast_meshes(
@@ -50,13 +57,67 @@ def forecast_meshes(
         try:
             chosen = config.replace(distributed=_distributed(config.distributed, mesh))
             chosen.distributed.sizes(world_size)
-            ranks = _ranks(chosen.distributed, world_size)
-            said: dict[int, Any] = {}
-            steps = [forecast_step(chosen, data, world_size, rank, said) for rank in ranks]
-        except BurnlikeError as error:
-            yield MeshForecast(name, None, " ".join(str(error).split()))
+            steps = _of_stages(chosen, data, world_size)
+        except WRONG as error:
+            yield MeshForecast(name, None, said(error))
         else:
             yield MeshForecast(name, max(steps, key=lambda it: it.peak))
+
+
+class Remedy(NamedTuple):
+    """What a training takes with other values of its config.
+
+    Attributes:
+        overrides: the values, as `--set` takes them, those of the remedies before it among them.
+        step: as of a `MeshForecast`.
+    """
+
+    overrides: tuple[str, ...]
+    step: StepForecast
+
+
+def remedies(config: TrainConfig, world_size: int, mesh: Mapping[str, Any], memory: int) -> Iterator[Remedy]:
+    """Ways to take less than on a mesh on which a training takes more than `memory`, each with those before it.
+
+    The last one fits, if any does. What does not work, or takes nothing less, is left out.
+    """
+    config = config.replace(distributed=_distributed(config.distributed, mesh))
+    training = config.training
+    items = training.batch_size * training.accumulation_steps
+    found: list[list[str]] = [] if training.checkpointing else [["training.activation_checkpointing=full"]]
+    if training.batch_size > 1 and training.global_batch_size is None:
+        found.append(["training.batch_size=1", f"training.accumulation_steps={items}"])
+    if config.distributed.name == "fsdp2" and config.distributed.offload is None:
+        found.append(["distributed.offload=cpu"])
+    chosen: tuple[str, ...] = ()
+    least: int | None = None
+    text = config.to_yaml()
+    for more in found:
+        try:
+            tried = TrainConfig.from_yaml(text, "the config", (*chosen, *more))
+            step = max(_of_stages(tried, ForecastBatch(tried), world_size), key=lambda it: it.peak)
+        except WRONG:
+            continue
+        if least is not None and step.peak >= least:
+            continue
+        chosen, least = (*chosen, *more), step.peak
+        yield Remedy(chosen, step)
+        if least <= memory:
+            return
+
+
+def flops_of_process(config: TrainConfig, world_size: int) -> float:
+    """The operations of the model that each of so many processes takes in a step, see `model_flops`.
+
+    Raises:
+        ConfigError: the model can't be forecast, or batches differ in size.
+    """
+    training = config.training.divided(groups := config.distributed.sizes(world_size).data)
+    config = config.replace(training=training)
+    data = ForecastBatch(config)
+    if data.lengths_differ:
+        raise ConfigError("data: items have different lengths, and batches different sizes; `packing` makes them alike")
+    return model_flops(config, data) * training.accumulation_steps * groups / world_size
 
 
 def usual_meshes(config: DistributedConfig, world_size: int) -> list[dict[str, Any]]:
@@ -117,7 +178,14 @@ def _distributed(config: DistributedConfig, mesh: Mapping[str, Any]) -> Distribu
     return config.replace(**options)
 
 
-def _ranks(config: DistributedConfig, world_size: int) -> list[int]:
-    """A process of each stage."""
-    stages = config.sizes(world_size).pipeline
-    return [*range(0, world_size, world_size // stages)]
+def _of_stages(config: TrainConfig, data: ForecastBatch, world_size: int) -> list[StepForecast]:
+    """The forecasts of a process of each stage."""
+    stages = config.distributed.sizes(world_size).pipeline
+    sent: dict[int, Any] = {}
+    found: list[tuple[StepForecast, dict[int, Any]]] = []
+    for rank in range(0, world_size, world_size // stages):
+        found.append((forecast_step(config, data, world_size, rank, sent), {**sent}))
+    # A process that took other shapes for sent than a later stage sends is forecast again.
+    return [
+        step if known == sent else forecast_step(config, data, world_size, step.rank, sent) for step, known in found
+    ]

@@ -28,6 +28,7 @@ _KINDS = {
 """What an exchange is called, by a part of its operator's name without underscores."""
 
 aten: Any = torch.ops.aten
+_GROUPED = aten._grouped_mm.default
 
 
 class Exchange(NamedTuple):
@@ -48,7 +49,8 @@ class Recorder(TorchDispatchMode):
     """Notes memory and exchanges within its `with` block, which lies in one of fake tensors.
 
     Where values are asked for, each number is 1, and all items are chosen: the most that a batch takes. All processes
-    have the same numbers, so that a sum over them is how many they are.
+    have the same numbers, so that a sum over them is how many they are. Items that are counted by what they belong to,
+    as tokens by their experts, are as many of each; these counts are known, also where they are exchanged and summed.
 
     Attributes:
         exchanges: in their order.
@@ -63,7 +65,8 @@ class Recorder(TorchDispatchMode):
         self.resized: set[int] = set()
         self._live: dict[int, tuple[int, int, Any]] = {}
         self._blocks = 0
-        self._answers: dict[int, Any] = {}
+        self._answers: dict[int, int] = {}
+        self._counts: dict[int, list[int]] = {}
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -80,7 +83,7 @@ class Recorder(TorchDispatchMode):
         if func.__name__ == "wait_tensor.default":  # without values torch gives a copy, else the tensor itself
             return args[0]
         try:
-            found = func(*args, **(kwargs or {}))
+            found = _grouped_products(*args, **(kwargs or {})) if func is _GROUPED else func(*args, **(kwargs or {}))
         except NEEDS_VALUES:
             found = self._without_values(func, args, kwargs or {})
         for tensor in tree_leaves(found):
@@ -88,6 +91,10 @@ class Recorder(TorchDispatchMode):
                 self._note(tensor)
         if "c10d" in func.namespace or func.namespace == "_dtensor":
             self._note_exchange(func, args, found)
+        elif func is aten.sum.dim_IntList and (counts := self._counts.get(_key(args[0]))) is not None:
+            columns = args[0].shape[-1]
+            rows = [counts[place : place + columns] for place in range(0, len(counts), columns)]
+            self._counts[_key(found)] = [sum(it) for it in (rows if args[1] == [1] else zip(*rows, strict=True))]
         return found
 
     def blocks_of(self, tensors: Iterable[Tensor]) -> set[int]:
@@ -130,6 +137,7 @@ class Recorder(TorchDispatchMode):
         def freed(_: Any) -> None:
             number, bytes, _ = self._live.pop(key)
             self._answers.pop(key, None)
+            self._counts.pop(key, None)
             self.changes.append((number, -bytes))
 
         self._blocks += 1
@@ -156,12 +164,19 @@ class Recorder(TorchDispatchMode):
         if kind == "all-reduce":
             for key in {_key(it) for some in tensors for it in some}:
                 self._answers[key] = self._answers.get(key, 1) * group.size()
+        counts = [self._counts[_key(it)] for it in tensors[1] if _key(it) in self._counts]
+        if kind == "all-to-all" and counts:  # each process sends this one as many as this one keeps
+            size = len(counts[0]) // group.size()
+            own = counts[0][group.rank() * size : (group.rank() + 1) * size]
+            self._counts |= {_key(it): own * group.size() for it in tensors[0]}
 
     def _without_values(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What an operation gives whose result depends on values that there are not."""
         if func is READS_NUMBER:
-            answer = self._answers.get(_key(args[0]), 1)
-            return answer[args[0].storage_offset()] if isinstance(answer, list) else answer
+            counts = self._counts.get(_key(args[0]))
+            return self._answers.get(_key(args[0]), 1) if counts is None else counts[args[0].storage_offset()]
+        if func is aten.repeat_interleave.Tensor and (counts := self._counts.get(_key(args[0]))) is not None:
+            return args[0].new_empty(sum(counts))
         if func is aten.nonzero.default:
             return args[0].new_empty((args[0].numel(), args[0].dim()), dtype=torch.int64)
         if func is aten.masked_select.default:
@@ -173,9 +188,14 @@ class Recorder(TorchDispatchMode):
             count = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
             found = args[0].new_empty(count, dtype=torch.int64)
             share, left = divmod(args[0].numel(), count or 1)
-            self._answers[_key(found)] = [share + (place < left) for place in range(count)]
+            self._counts[_key(found)] = [share + (place < left) for place in range(count)]
             return found
         raise ConfigError(f"can't be forecast: the size of what {func.__name__} gives depends on values")
+
+
+def _grouped_products(x: Tensor, y: Tensor, *rest: Any, **options: Any) -> Tensor:
+    """Products of groups of rows, which torch takes in any type of floats, but without values in bfloat16 alone."""
+    return _GROUPED(x.bfloat16(), y.bfloat16(), *rest, **options).to(x.dtype)
 
 
 def _every_place(mask: Tensor) -> list[Tensor]:

@@ -1,26 +1,29 @@
 """One optimizer step of a training on tensors without values: what it takes of each process of any number of them."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from ..._torch_compat.fake_processes import Replicated, fake_processes
-from ..._torch_compat.fake_tensors import fake_of, new_mode
+from ..._torch_compat.fake_tensors import fake_of, new_mode, unlogged
 from ..._torch_compat.pytree import tree_map
 from ...errors import ArgumentError
+from ...models.views.shapes import counter
 from ...module.torch_objects.wrappers import local
 from ..learner.computing import computing
 from ..learner.learner import Learner
+from ..parallel.configs import DistributedConfig
 from ..parallel.ddp import Ddp
 from ..parallel.distributed import SeveralProcesses
 from ..parallel.meeting import make_parallel
-from ..parallel.single_process import SingleProcess
 from ..parallel.sizes import MeshSizes
 from ..tasks.task import Task
 from .configs import TrainConfig
@@ -91,16 +94,52 @@ def forecast_step(
         ArgumentError: this process is in a process group.
         ConfigError: sizes that do not fit the number of processes, a model without a plan, and so on.
     """
+    sizes = config.distributed.sizes(world_size)
+    config = config.replace(training=config.training.divided(sizes.data))
+    count = config.training.accumulation_steps
+    with _without_values(config, data, world_size, rank, said) as (learner, batch, recorder, names):
+        _step(learner, count, batch)
+        recorder.exchanges.clear()
+        first = len(recorder.changes)
+        kinds = {name: recorder.blocks_of(it) for name, it in _residents(learner).items()}
+        gradients = _step(learner, count, batch, recorder)
+        kinds |= {"gradients": gradients[0], "gathered": recorder.resized}
+        resident = {name: sum(it.nbytes for it in some) for name, some in _residents(learner).items()}
+        taken = _at_peak(recorder, kinds, first, on_host=config.distributed.offload == "cpu")
+        exchanged = [*_communication(recorder, names)]
+        return StepForecast(sizes, rank, resident, gradients[1], **taken, communication=exchanged)
+
+
+def model_flops(config: TrainConfig, data: ForecastBatch) -> int:
+    """The operations on floats in the products of a forward and a backward pass of a batch, as for the MFU.
+
+    torch's `FlopCounterMode` counts them, 2 for a product that is added. As in appendix B of the PaLM paper (Chowdhery
+    et al. 2022), attention counts whole, with what a mask hides, its backward pass twice its forward pass, and nothing
+    that is computed again. Gradients of what is not trained don't count, nor experts that are not chosen.
+    """
+    training = config.training.replace(activation_checkpointing=False, float8=None)
+    config = config.replace(distributed=DistributedConfig(), training=training)
+    with _without_values(config, data) as (learner, batch, *_), counter(recomputes=False) as found:
+        learner.backward(batch)
+        return found.get_total_flops()
+
+
+@contextmanager
+def _without_values(
+    config: TrainConfig, data: ForecastBatch, world_size: int = 1, rank: int = 0, said: dict[int, Any] | None = None
+) -> Iterator[tuple[Learner[Any], Any, Recorder, Mapping[tuple[int, ...], str]]]:
+    """What takes steps of a training without values, with a batch; a recorder notes what the `with` block computes.
+
+    The last item says what groups of processes share, by their ranks.
+    """
     if dist.is_initialized():
         raise ArgumentError("a forecast is made by a single process, without a process group; start it alone")
-    sizes = config.distributed.sizes(world_size)
-    options = config.training.divided(sizes.data)
-    if sizes.pipeline > 1:
+    if config.distributed.pipeline > 1:
         import_module("burnlike.train.parallel.pipeline")  # a second; before its names are replaced
     several = nullcontext() if config.distributed.is_single else fake_processes(world_size, rank, said)
     mode = new_mode()
     recorder = Recorder()
-    with torch.random.fork_rng(devices=[]), several, ExitStack() as stack:
+    with torch.random.fork_rng(devices=[]), several:
         parallel = make_parallel(config.distributed, _CPU)
         if isinstance(parallel, Ddp):
             parallel.wrapper = Replicated
@@ -110,28 +149,25 @@ def forecast_step(
         with mode, recorder:
             model = _on_fake(model)
         # A pipeline cuts the model in the mode; meshes and their process groups are made of real numbers.
-        with mode if sizes.pipeline > 1 else nullcontext(), recorder:
+        with mode if config.distributed.pipeline > 1 else nullcontext(), recorder:
             learner = _learner(config, task, model, parallel)
             if isinstance(parallel, SeveralProcesses) and (pipeline := parallel.pipeline) is not None:
                 pipeline.from_last = lambda value: (1.0, 1, {}) if value is None else value
             # A job makes what it divides without memory, and what torch still has of the whole takes none.
             recorder.forget_others(it for some in _residents(learner).values() for it in some)
-        stack.enter_context(mode)
-        stack.enter_context(recorder)
-        batch = tree_map(lambda it: fake_of(it, mode) if isinstance(it, Tensor) else it, data.of(options.batch_size))
-        model.train()
-        with computing(model, options.replace(compile=False), _CPU):
-            _step(learner, options.accumulation_steps, batch)
-            recorder.exchanges.clear()
-            first = len(recorder.changes)
-            kinds = {name: recorder.blocks_of(it) for name, it in _residents(learner).items()}
-            gradients = _step(learner, options.accumulation_steps, batch, recorder)
-            kinds |= {"gradients": gradients[0], "gathered": recorder.resized}
-            resident = {name: sum(it.nbytes for it in some) for name, some in _residents(learner).items()}
-        stack.pop_all().close()
-        taken = _at_peak(recorder, kinds, first, on_host=config.distributed.offload == "cpu")
-        exchanged = [*_communication(recorder, parallel)]
-        return StepForecast(sizes, rank, resident, gradients[1], **taken, communication=exchanged)
+        names = parallel.mesh.names_of_groups() if isinstance(parallel, SeveralProcesses) else {}
+        with mode, recorder, unlogged(), _masks_as_with_values():
+            given = data.of(config.training.batch_size)
+            batch = tree_map(lambda it: fake_of(it, mode) if isinstance(it, Tensor) else it, given)
+            model.train()
+            with computing(model, config.training.replace(compile=False), _CPU):
+                yield learner, batch, recorder, names
+
+
+def _masks_as_with_values() -> AbstractContextManager[Any]:
+    """Let transformers leave out masks that hide only what comes later, as it does where it can look at values."""
+    masks = sys.modules.get("transformers.masking_utils")
+    return patch.object(masks, "is_tracing", lambda *_: False) if hasattr(masks, "is_tracing") else nullcontext()
 
 
 def _learner(config: TrainConfig, task: Task, model: nn.Module, parallel: Any) -> Learner[Any]:
@@ -196,8 +232,7 @@ def _at_peak(recorder: Recorder, kinds: Mapping[str, set[int]], first: int, *, o
     return {"at_peak": found, "host": host}
 
 
-def _communication(recorder: Recorder, parallel: SingleProcess) -> Iterator[Communication]:
-    names = parallel.mesh.names_of_groups() if isinstance(parallel, SeveralProcesses) else {}
+def _communication(recorder: Recorder, names: Mapping[tuple[int, ...], str]) -> Iterator[Communication]:
     counts: Counter[tuple[str, tuple[int, ...]]] = Counter()
     sizes: Counter[tuple[str, tuple[int, ...]]] = Counter()
     for kind, ranks, size in recorder.exchanges:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..._terminal import table
 from ..view.formats import format_bytes
-from .forecast_meshes import MeshForecast
+from .forecast_meshes import MeshForecast, Remedy
 
 _HEADS = ("weights", "states", "gradients", "gathered", "activations", "at the peak", "exchanged")
 
@@ -52,3 +52,20 @@ def table_of(found: Sequence[MeshForecast], memory: int | None) -> list[str]:
         if step.host:
             lines.append(f"{it.mesh}: {format_bytes(step.host)} in the memory of the host")
     return [*(table(rows) if rows[1:] else []), *filter(None, lines)]
+
+
+def remedy_values(found: Sequence[Remedy], memory: int) -> list[dict[str, Any]]:
+    """What `burnlike forecast --json` prints of ways to take less memory."""
+    return [{"set": [*it.overrides], "peak": it.step.peak, "fits": it.step.peak <= memory} for it in found]
+
+
+def remedy_lines(mesh: str, found: Sequence[Remedy], memory: int) -> list[str]:
+    """What to do where no mesh fits, for the one that takes least."""
+    lines = [f"no mesh fits into {format_bytes(memory)}; {mesh} takes least"]
+    for it in found:
+        options = " ".join(f"--set {each}" for each in it.overrides)
+        host = f", and {format_bytes(it.step.host)} of the host" if it.step.host else ""
+        lines.append(f"  {format_bytes(it.step.peak)}{host} with {options}{', which fits' * (it.step.peak <= memory)}")
+    if not (found and found[-1].step.peak <= memory):
+        lines.append("  beside these: more processes, larger sizes of tensor, pipeline or context, a smaller model")
+    return lines

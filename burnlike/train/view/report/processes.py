@@ -1,6 +1,6 @@
 """What each process of a run did: its rate, how long it waited for others, and how much of its device it used."""
 
-from collections.abc import Mapping
+import re
 from statistics import fmean
 from typing import NamedTuple
 
@@ -8,69 +8,91 @@ from ...runs.run_files import RunFiles
 from ..formats import RATE, format_value
 from .chart import Html, grid, tag
 
-PEAK_TFLOPS = {
-    "A100": 312.0,
-    "H100 PCIe": 756.0,
-    "H100": 989.0,
-    "H200": 989.0,
-    "B200": 2250.0,
-    "L40S": 362.0,
-    "L4": 121.0,
-    "A10G": 70.0,
+_PEAKS = {
+    r"A100(-(SXM4|PCIE)-\d+GB| 80GB PCIe)": 312.0,
+    r"A10": 125.0,
+    r"A10G": 70.0,
+    r"L4": 121.0,
+    r"L40": 181.0,
+    r"L40S": 362.0,
+    r"H100 80GB HBM3": 989.0,
+    r"H100 PCIe": 756.0,
+    r"H(100|200) NVL": 835.0,
+    r"H200|GH200 .*": 989.0,
+    r"B200": 2250.0,
 }
-"""Of dense products in 16 bits, as NVIDIA's data sheets say; the first name that a device's contains counts."""
+"""TFLOP/s of dense products in 16 bits, as NVIDIA's data sheets say, by whole names of devices: a part of one (MIG) is
+none of them."""
 _NOTE = (
     "Waiting: the share of a step between the beginning of an exchange here and that of the last process, as torch's"
     " flight recorder notes them; the time that the data take is not in it."
 )
 _WORK_NOTE = (
-    " FLOPs: three times those that `burnlike check --shapes` counts for a forward pass; not what is computed again."
+    " TFLOP/s: the products of the model's forward and backward pass, divided equally among the processes. Attention"
+    " counts whole, with what a mask hides; what activation_checkpointing computes again does not count, nor gradients"
+    " of what is not trained (PaLM, Chowdhery et al. 2022, appendix B)."
 )
 
 
 class Work(NamedTuple):
-    """Operations on floats that a training takes for one value, and what a device does in a second at most.
+    """Operations on floats that a training takes, and what a device does in a second at most.
 
     Attributes:
-        flops: of one value, by the unit of rates: `tokens`, `items`.
+        flops: of a process in a step; None where it is not known.
         peak_tflops: of one device; None where it is not known.
+        problem: why the operations are not known.
     """
 
-    flops: Mapping[str, float]
+    flops: float | None
     peak_tflops: float | None = None
+    problem: str = ""
 
 
 def peak_of(run: RunFiles) -> float | None:
     """The TFLOP/s of a device of the run in 16 bits; None for other trainings and devices."""
-    devices = run.environment.get("devices")
-    if run.config.get("training.precision") not in ("bfloat16", "float16") or not isinstance(devices, list):
+    values, devices = run.config.get, run.environment.get("devices")
+    types = values("training.precision"), values("distributed.precision.params"), values("model.dtype")
+    is_16_bits = any(it in ("bfloat16", "float16") for it in types) and not values("training.float8.recipe")
+    if not is_16_bits or values("device") == "cpu" or not isinstance(devices, list) or not devices:
         return None
-    names = [str(it) for it in devices]
-    return next((peak for name, peak in PEAK_TFLOPS.items() if names and name in names[0]), None)
+    name = str(devices[0]).removeprefix("NVIDIA ")
+    return next((peak for pattern, peak in _PEAKS.items() if re.fullmatch(pattern, name)), None)
+
+
+def count_of(run: RunFiles) -> int:
+    """How many processes a run has had in its last part."""
+    return len(run.ranks[-1].get(_rates(run), ()))
+
+
+def _rates(run: RunFiles) -> str:
+    return next((name for name in run.ranks[-1] if name.endswith(RATE)), "")
 
 
 def processes(run: RunFiles, work: Work | None) -> list[Html]:
     """A row for each process of the run's last part; nothing of a single one."""
     if not run.ranks:
         return []
-    rates = next((name for name in run.ranks[-1] if name.endswith(RATE)), "")
-    count = len(run.ranks[-1].get(rates, ()))
+    rates, count = _rates(run), count_of(run)
     looks = [it for it in run.ranks if len(it.get(rates, ())) == len(it.get("waiting", ())) == count]
     if not count or not looks:
         return []
-    unit = rates.removesuffix(RATE)
-    of_value = None if work is None else work.flops.get(unit)
-    peak = None if work is None else work.peak_tflops
     hosts = looks[-1].get("host", ())
+    seconds = fmean(it.get("seconds_per_step") or 0.0 for it in looks)
+    done: list[object] = []
+    note = _NOTE
+    heads: list[object] = ["rank", "host", f"{rates.removesuffix(RATE)}/s", "waiting"]
+    if work is not None and work.problem:
+        note += f" FLOPs are not known: {work.problem}"
+    if work is not None and work.flops is not None and seconds:
+        tflops = work.flops / seconds / 1e12
+        done = [f"{tflops:.3g}", *([] if work.peak_tflops is None else [f"{tflops / work.peak_tflops:.1%}"])]
+        heads += ["TFLOP/s", "MFU"][: len(done)]
+        note += _WORK_NOTE
+        if work.peak_tflops is not None:
+            note += f" MFU: their share of {work.peak_tflops:g} TFLOP/s."
     rows: list[list[object]] = []
     for rank in range(count):
         rate, wait = (fmean(it[name][rank] or 0.0 for it in looks) for name in (rates, "waiting"))
-        row: list[object] = [str(rank), hosts[rank] if rank < len(hosts) else "-", format_value(rate), f"{wait:.1%}"]
-        if of_value is not None:
-            row.append(f"{rate * of_value / 1e12:.3g}")
-            row += [] if peak is None else [f"{rate * of_value / 1e12 / peak:.1%}"]
-        rows.append(row)
-    heads: list[object] = ["rank", "host", f"{unit}/s", "waiting"]
-    heads += [] if of_value is None else ["TFLOP/s", *([] if peak is None else ["MFU"])]
-    note = _NOTE + ("" if of_value is None else _WORK_NOTE)
+        host = hosts[rank] if rank < len(hosts) else "-"
+        rows.append([str(rank), host, format_value(rate), f"{wait:.1%}", *done])
     return [grid(heads, rows, class_="numbers"), tag("p", note, class_="note")]
