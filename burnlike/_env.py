@@ -161,6 +161,17 @@ def rendezvous_lacks() -> list[str]:
     return [name for name in _RENDEZVOUS[:4] if name not in found]
 
 
+def rendezvous_problem() -> str | None:
+    """What is wrong with these variables, none of which is lacking."""
+    found = rendezvous()
+    last = max(_decimal(found["WORLD_SIZE"]), 1) - 1
+    for name, least, most in (("WORLD_SIZE", 1, 2**31 - 1), ("RANK", 0, last), ("MASTER_PORT", 1, 65_535)):
+        if not (found[name].isdecimal() and least <= int(found[name]) <= most):
+            of = f" with WORLD_SIZE={found['WORLD_SIZE']}" if name == "RANK" else ""
+            return f"{name}: expected a number from {least} to {most}{of}, got {found[name]!r}"
+    return None
+
+
 def runs_in_slurm() -> bool:
     """Whether this process is part of a job of SLURM."""
     return any(name in os.environ for name in ("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID"))

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from burnlike import _env
 from burnlike.cli.main import main
-from burnlike.train import TrainingConfig
+from burnlike.errors import ArgumentError, ConfigError
+from burnlike.train import DistributedConfig, TrainingConfig, make_parallel
 from tests.processes import HANGS_S
 from tests.train.samples import metrics_of, write_config
 
@@ -124,6 +126,26 @@ def test_what_srun_and_mpirun_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["RANK"], found["WORLD_SIZE"], found["MASTER_ADDR"]) == ("1", "2", "127.0.0.1")
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "1")  # several machines
     assert _env.rendezvous_lacks() == ["MASTER_ADDR", "MASTER_PORT"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"RANK": "2"}, "RANK: expected a number from 0 to 1 with WORLD_SIZE=2, got '2'"),
+        ({"RANK": "a"}, "RANK: expected a number from 0 to 1"),
+        ({"WORLD_SIZE": "-2"}, "WORLD_SIZE: expected a number from 1"),
+        ({"MASTER_PORT": "http"}, "MASTER_PORT: expected a number from 1 to 65535"),
+        ({}, "nothing listened at MASTER_ADDR=127.0.0.1 MASTER_PORT=9 for 0 s"),
+    ],
+)
+def test_what_a_launcher_says_wrong_is_one_error(
+    wrong: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", **wrong}
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises((ConfigError, ArgumentError), match=message):
+        make_parallel(DistributedConfig(strategy="ddp", timeout_minutes=1e-3), torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("processes", "steps"), [(1, 4), (2, 2), (3, 2), (4, 1), (8, 1), (5, 1)])

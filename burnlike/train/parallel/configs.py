@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ..._env import number_of_ranks, rendezvous_lacks, runs_in_slurm
+from ..._env import number_of_ranks, rendezvous_lacks, rendezvous_problem, runs_in_slurm
 from ...config import Config, Meta, StrategyConfig, field
 from ...config.bounds import Count, Positive
 from ...config.node import Location, from_python
@@ -243,7 +243,11 @@ class DistributedConfig(Config):
     def check_launched(self) -> None:
         """Refuse a strategy of several processes where no launcher has said where they find each other."""
         lacking = rendezvous_lacks()
-        if self.is_single or not lacking:
+        if self.is_single:
+            return
+        if not lacking:
+            if problem := rendezvous_problem():
+                raise ConfigError(f"{problem}; this variable is set by what starts the processes, such as torchrun")
             return
         how = _SLURM if runs_in_slurm() else "burnlike launch CONFIG --nproc 2 ... (or torchrun)"
         if number_of_ranks() == 1:

@@ -1,7 +1,9 @@
 """The processes of a job, started by a launcher, find each other."""
 
+import socket
 from datetime import timedelta
 from itertools import count
+from time import monotonic, sleep
 
 import torch
 import torch.distributed as dist
@@ -23,8 +25,27 @@ def _meet(timeout: timedelta) -> tuple[Store, int, int]:
     """The store of the job, the number of this process and how many there are, as torchrun, srun or mpirun say."""
     known = known_ranks()
     rank, world_size = int(known["RANK"]), int(known["WORLD_SIZE"])
+    if rank and not launcher_has_store():
+        _await_first(known["MASTER_ADDR"], int(known["MASTER_PORT"]), timeout.total_seconds())
     place = f"tcp://{known['MASTER_ADDR']}:{known['MASTER_PORT']}?rank={rank}&world_size={world_size}"
     return next(rendezvous(place, timeout=timeout))
+
+
+def _await_first(host: str, port: int, timeout_s: float) -> None:
+    """Wait until the first process listens: torch's own client, where it waits in vain, prints 40 lines of its own."""
+    until = monotonic() + timeout_s
+    while True:
+        try:
+            with socket.create_connection((host, port), timeout=max(0.1, until - monotonic())):
+                return
+        except OSError as error:
+            if monotonic() >= until:
+                raise ArgumentError(
+                    "the processes of the job can't find each other: nothing listened at"
+                    f" MASTER_ADDR={host} MASTER_PORT={port} for {timeout_s:.0f} s, the timeout_minutes ({error});"
+                    " start the process with RANK=0 there, and let all have these variables alike"
+                ) from error
+            sleep(0.1)
 
 
 def make_parallel(config: DistributedConfig, device: torch.device) -> SingleProcess:
