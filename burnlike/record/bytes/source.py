@@ -82,7 +82,9 @@ class FileSource(Source):
         try:
             self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError as error:
-            raise RecordIOError(f"{self.path}: no such file; expected a record") from error
+            is_url = "://" in self.path
+            remedy = " on this machine; get a run from its mirror by: burnlike runs --fetch PLACE/RUN" if is_url else ""
+            raise RecordIOError(f"{self.path}: no such file; expected a record{remedy}") from error
         except (OSError, ValueError) as error:
             what = getattr(error, "strerror", None) or error
             raise RecordIOError(f"{self.path}: can't be opened for reading: {what}") from error

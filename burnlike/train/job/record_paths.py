@@ -22,7 +22,7 @@ def record_at(text: str) -> str:
     """
     path = Path(text).expanduser()
     if not path.is_dir():
-        return str(path)
+        return text if "://" in text else str(path)  # a path has no empty part
     file, sharded = path / f"{_MODEL}.safetensors", path / _MODEL
     if path.parent.name == _CHECKPOINTS or (path / "training.safetensors").exists():
         if found := next((it for it in (file, sharded) if it.exists()), None):

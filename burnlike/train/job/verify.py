@@ -57,6 +57,7 @@ def shortened(config: TrainConfig, steps: int) -> TrainConfig:
         "checkpoint_every_steps": max(1, half // 3),
         "log_every_steps": 1,
     }
+    values["checkpoint"] = {**values["checkpoint"], "mirror": None}
     return TrainConfig.from_dict(values, "the config of the proof")
 
 
