@@ -157,6 +157,10 @@ class BertMaskedLm(Module):
         hidden = self.norm(self.activation(self.linear(hidden)))
         return self.encoder.embeddings.token.project(hidden, self.bias)
 
+    def pipeline_stages(self) -> Mapping[str, str]:
+        """A pipeline may cut it before each layer; the table and the bias of the tokens are needed at the end."""
+        return {"encoder.layers.*": "each", "encoder.embeddings.token": "both", "": "last"}
+
     def custom_content(self, content: Content) -> Content:
         return content.add("encoder", self.encoder).add("linear", self.linear).add("norm", self.norm)
 

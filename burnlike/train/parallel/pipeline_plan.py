@@ -1,6 +1,6 @@
 """How a model is cut into the stages of a pipeline: at which of its modules, and which stage has what."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from .fsdp2 import blocks_of
 _OF_BATCHES = (JointLayer, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 """Layers whose output for an item depends on the other items."""
 
-EACH, BOTH = "each", "both"
+EACH, BOTH, LAST = "each", "both", "last"
 
 
 class Cuts(NamedTuple):
@@ -22,11 +22,12 @@ class Cuts(NamedTuple):
 
     Attributes:
         units: paths of the modules that one after the other compute what the next one is given, in their order.
-        both: paths of modules that are needed before the first unit and after the last one.
+        words: of other modules, by their paths: `both`, it is needed before the first unit and after the last one;
+            `last`, after the last one alone.
     """
 
     units: list[str]
-    both: list[str]
+    words: dict[str, str]
 
 
 class Plan(NamedTuple):
@@ -52,7 +53,7 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
         ConfigError: it can't be cut, or not into so many.
     """
     _refuse_joint_layers(model)
-    units, both = cuts_of(model) if not starts else _with_starts(model, starts)
+    units, words = cuts_of(model) if not starts else _with_starts(model, starts)
     if len(units) < n_stages - bool(starts):
         found = f"the {len(units)} of {units[0]} to {units[-1]}" if units else "none"
         raise ConfigError(
@@ -60,8 +61,8 @@ def plan_of(model: nn.Module, n_stages: int, starts: Sequence[str] = ()) -> Plan
             f" each of its blocks, of which there are too few: {found}; take fewer stages, or name the modules that"
             " stages begin with in distributed.stages"
         )
-    begins = _starts(units, n_stages, starts) if starts else _balanced(_costs(model, units, both), n_stages)
-    return Plan(units, begins, _with_ties(model, dict(_stages_of(model, units, begins, both))))
+    begins = _starts(units, n_stages, starts) if starts else _balanced(_costs(model, units, words), n_stages)
+    return Plan(units, begins, _with_ties(model, dict(_stages_of(model, units, begins, words))))
 
 
 def _refuse_joint_layers(model: nn.Module) -> None:
@@ -78,7 +79,8 @@ def cuts_of(model: nn.Module) -> Cuts:
 
     `pipeline_stages` maps patterns of paths to words: `each`, the model may be cut before each of these modules, which
     are called one after the other, and what the next one is given first is all that it needs of the one before; `both`,
-    the module is needed before the first of them and after the last.
+    the module is needed before the first of them and after the last; `last`, after the last alone. The empty path is of
+    the parameters of the model itself.
     """
     own: Any = getattr(model, "pipeline_stages", None)
     if callable(own):
@@ -88,17 +90,17 @@ def cuts_of(model: nn.Module) -> Cuts:
     else:
         config: Any = getattr(model, "config", None)
         if getattr(config, "is_encoder_decoder", False):
-            return Cuts([], [])
+            return Cuts([], {})
         blocks = set(_blocks_of_transformers(model) or blocks_of(model))
-        return Cuts([path for path, module in model.named_modules() if module in blocks], [])
-    units, both = [], [path for path, word in plan.items() if word == BOTH]
+        return Cuts([path for path, module in model.named_modules() if module in blocks], {})
+    units, words = [], {path: word for path, word in plan.items() if word != EACH}
     for path, module in model.named_modules():
         patterns = [it for it, word in plan.items() if word == EACH]
         if path and any(it.count(".") == path.count(".") and fnmatchcase(path, it) for it in patterns):
-            inner = cuts_of(module) if _is_chain(module) else Cuts([], [])
+            inner = cuts_of(module) if _is_chain(module) else Cuts([], {})
             units += [f"{path}.{it}" for it in inner.units] or [path]
-            both += [f"{path}.{it}" for it in inner.both]
-    return Cuts(units, both)
+            words |= {f"{path}.{it}": word for it, word in inner.words.items()}
+    return Cuts(units, words)
 
 
 def _is_chain(module: nn.Module) -> bool:
@@ -129,7 +131,7 @@ def _with_starts(model: nn.Module, starts: Sequence[str]) -> Cuts:
         parent, _, _ = path.rpartition(".")
         if isinstance(modules[parent], nn.ModuleList | nn.Sequential):
             named |= {f"{parent}.{name}" if parent else name for name, _ in modules[parent].named_children()}
-    return Cuts([path for path in modules if path in named], known.both)
+    return Cuts([path for path in modules if path in named], known.words)
 
 
 def _starts(units: Sequence[str], n_stages: int, starts: Sequence[str]) -> list[int]:
@@ -144,14 +146,19 @@ def _starts(units: Sequence[str], n_stages: int, starts: Sequence[str]) -> list[
     return [0, *numbers[len(numbers) - n_stages + 1 :]]
 
 
-def _costs(model: nn.Module, units: Sequence[str], both: Sequence[str]) -> list[int]:
+def _costs(model: nn.Module, units: Sequence[str], words: Mapping[str, str]) -> list[int]:
     """About what each unit costs, with what stands behind it: its parameters, without those of tables."""
     costs = [0] * len(units)
-    for place, _, module in _placed(model, units):
+    for place, path, module in _placed(model, units):
         if place >= 0 and "Embedding" not in type(module).__name__:
             costs[place] += sum(it.numel() for it in module.parameters(recurse=False))
-    costs[-1] += sum(it.numel() for path in both for it in model.get_submodule(path).parameters())
+        if _word_of(path, words) == BOTH:
+            costs[-1] += sum(it.numel() for it in module.parameters(recurse=False))
     return costs
+
+
+def _word_of(path: str, words: Mapping[str, str]) -> str | None:
+    return next((word for it, word in words.items() if f"{path}.".startswith(f"{it}.")), None)
 
 
 def _balanced(costs: Sequence[int], n_stages: int) -> list[int]:
@@ -181,13 +188,13 @@ def _placed(model: nn.Module, units: Sequence[str]) -> Iterator[tuple[int, str, 
 
 
 def _stages_of(
-    model: nn.Module, units: Sequence[str], begins: Sequence[int], both: Sequence[str]
+    model: nn.Module, units: Sequence[str], begins: Sequence[int], words: Mapping[str, str]
 ) -> Iterator[tuple[str, frozenset[int]]]:
     last = len(begins) - 1
     for place, path, _ in _placed(model, units):
         stage = max((number for number, begin in enumerate(begins) if begin <= place), default=0)
-        is_both = any(f"{path}.".startswith(f"{it}.") for it in both)
-        yield path, frozenset({stage, last} if is_both else {stage})
+        word = _word_of(path, words)
+        yield path, frozenset({BOTH: {stage, last}, LAST: {last}}.get(word or EACH, {stage}))
 
 
 def _with_ties(model: nn.Module, stages_of: dict[str, frozenset[int]]) -> dict[str, frozenset[int]]:

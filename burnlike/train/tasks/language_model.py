@@ -15,6 +15,7 @@ from ...nn.divided_sequence import divided
 from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
+from ..parallel.single_process import SingleProcess
 from .configs import LanguageModelConfig
 from .task import Task
 from .token_batches import expect_apart, predicted
@@ -46,16 +47,18 @@ class LanguageModel(Task):
     def take_data(self, data: Any) -> None:
         self._data = data
 
-    def try_out(self, model: nn.Module) -> None:
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
         item = self._data.train[0] if self._data is not None and len(self._data.train) else None
         if isinstance(item, Mapping) and "position_ids" in item:
             device = next((it.device for it in model.parameters()), torch.device("cpu"))
-            self._expect_apart(model, {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()})
+            self._expect_apart(
+                model, {name: torch.as_tensor(it)[None].to(device) for name, it in item.items()}, parallel
+            )
 
-    def _expect_apart(self, model: nn.Module, batch: Any) -> None:
+    def _expect_apart(self, model: nn.Module, batch: Any, parallel: SingleProcess | None = None) -> None:
         if not (isinstance(batch, Mapping) and "position_ids" in batch and "input_ids" in batch):
             return
-        if unwrap(model) not in self._apart and expect_apart(model, batch):
+        if unwrap(model) not in self._apart and expect_apart(model, batch, parallel):
             self._apart.add(unwrap(model))
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:

@@ -12,6 +12,7 @@ from ...module import apply_lora, materialize, valid
 from ...module.torch_objects.wrappers import own_class
 from ...ops._divided import divided_logits
 from ..learner.steps import StepOutput
+from ..parallel.single_process import SingleProcess
 from .configs import LoraFineTuningConfig
 
 if TYPE_CHECKING:
@@ -42,8 +43,12 @@ class Task:
     def take_data(self, data: Any) -> None:
         """Be shown the data to train on before the first step, such as to count classes; here it is not needed."""
 
-    def try_out(self, model: nn.Module) -> None:
-        """Refuse a model, with its first weights, that can't be trained on the data; here nothing is tried."""
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
+        """Refuse a model, with its first weights, that can't be trained on the data; here nothing is tried.
+
+        Args:
+            parallel: the processes that have the model together, in a pipeline; all call it.
+        """
 
     def train_step(self, model: nn.Module, batch: Any) -> StepOutput:
         """The result of a training batch."""
@@ -215,8 +220,8 @@ class LoraFineTuning(Task):
     def take_data(self, data: Any) -> None:
         self.task.take_data(data)
 
-    def try_out(self, model: nn.Module) -> None:
-        self.task.try_out(model)
+    def try_out(self, model: nn.Module, parallel: SingleProcess | None = None) -> None:
+        self.task.try_out(model, parallel)
 
     def begin_step(self, step: int) -> None:
         self.task.begin_step(step)

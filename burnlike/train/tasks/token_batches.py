@@ -17,6 +17,8 @@ from ..._torch_compat.fake_tensors import is_fake
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
+from ..parallel.single_process import SingleProcess
+from ..parallel.step_output import StepOutput
 from .divided_batches import own_parts_of
 from .task import logits_of
 
@@ -110,11 +112,14 @@ def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[
 
 
 @torch.no_grad()
-def expect_apart(model: nn.Module, batch: Mapping[str, Any]) -> bool:
+def expect_apart(model: nn.Module, batch: Mapping[str, Any], parallel: SingleProcess | None = None) -> bool:
     """Prove on a few tokens of a batch that the model, in evaluation, keeps packed documents apart.
 
     Documents in one row give the logits that each gives alone, and those of the later ones stay when the first one is
     changed: bit by bit, or up to rounding in float32.
+
+    Args:
+        parallel: the processes that have a part of the model each, in a pipeline; all call it.
 
     Returns:
         whether there were values to try it with: on the meta device there are none.
@@ -131,9 +136,11 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any]) -> bool:
     model.eval()
     try:
         with torch.random.fork_rng(devices=[]):
-            problem = _problem(model, tokens[: 3 * size], size)
-            if problem == _MIXED and _dtype(model).itemsize == 2:  # rounding, of experts such as, or more
-                problem = _problem(copy.deepcopy(model).float(), tokens[: 3 * size], size)
+            problem = _problem(model, tokens[: 3 * size], size, parallel or SingleProcess())
+            if (
+                parallel is None and problem == _MIXED and _dtype(model).itemsize == 2
+            ):  # rounding, of experts such as, or more
+                problem = _problem(copy.deepcopy(model).float(), tokens[: 3 * size], size, SingleProcess())
     finally:
         for part, training in modes.items():
             part.training = training
@@ -145,15 +152,19 @@ def expect_apart(model: nn.Module, batch: Mapping[str, Any]) -> bool:
 _MIXED = "what one document of a row says changes with another"
 
 
-def _problem(model: nn.Module, tokens: Tensor, size: int) -> str:
+def _problem(model: nn.Module, tokens: Tensor, size: int, parallel: SingleProcess) -> str:
     """What is wrong when the tokens are packed as three documents; empty where nothing is."""
     sizes = [size, size - 1, size + 1]
     documents = tokens.split(sizes)
-    alone = torch.cat([_of_rows(model, it, [len(it)]) for it in documents])
-    packed = _of_rows(model, tokens, sizes)
+    each = [_of_rows(model, it, [len(it)], parallel) for it in documents]
+    packed = _of_rows(model, tokens, sizes, parallel)
     different = tokens[tokens != tokens[0]]
     filler = different[0] if len(different) else (tokens[0] == 0).long()
-    changed = _of_rows(model, torch.cat((filler.expand(size), tokens[size:])), sizes)
+    changed = _of_rows(model, torch.cat((filler.expand(size), tokens[size:])), sizes, parallel)
+    return parallel.with_predictions(_difference(torch.cat(each), packed, changed, size) if len(packed) else "")
+
+
+def _difference(alone: Tensor, packed: Tensor, changed: Tensor, size: int) -> str:
     largest = alone.abs().max().item() or 1.0
     if (changed - packed)[size:].abs().max().item() > _SAME.get(alone.dtype, 0.0) * largest:
         return _MIXED
@@ -162,10 +173,12 @@ def _problem(model: nn.Module, tokens: Tensor, size: int) -> str:
     return ""
 
 
-def _of_rows(model: nn.Module, tokens: Tensor, sizes: list[int]) -> Tensor:
-    """Logits `[length, vocab_size]` of documents of these sizes in one row."""
+def _of_rows(model: nn.Module, tokens: Tensor, sizes: list[int], parallel: SingleProcess) -> Tensor:
+    """Logits `[length, vocab_size]` of documents of these sizes in one row; none where another process has them."""
     positions = torch.cat([torch.arange(it, device=tokens.device) for it in sizes])
-    return _logits(model, {"input_ids": tokens[None], "position_ids": positions[None]})[0][0]
+    batch = {"input_ids": tokens[None], "position_ids": positions[None]}
+    found = parallel.measure(lambda part: StepOutput(torch.zeros(()), 1, _logits(model, part)[0]), batch).predictions
+    return tokens[:0] if found is None else found[0]
 
 
 def _dtype(model: nn.Module) -> torch.dtype:
