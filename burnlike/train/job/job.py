@@ -28,8 +28,8 @@ from ..view.callback import Callback
 from ..view.renderers import Renderer, renderer_of
 from .configs import TrainConfig, Weights
 from .deferring import FirstValues, deferred_model
-from .device import build_on_meta, check_fits, choose_device, describe_device, is_out_of_memory
-from .results import copy_of, read_weights, write_weights
+from .device import check_fits, choose_device, describe_device, is_out_of_memory
+from .results import copy_of, read_weights, without_values, write_weights
 from .resuming import check_resumable
 from .starting import choose_trained, first_model, loader_of, model_config
 from .trial import check_batch
@@ -88,6 +88,9 @@ class Job:
         is_deferred = isinstance(values := self.parallel.first_values, FirstValues)
         if has_adapters(self.model) and has_base and config.init_from is None:
             note_base(self.model, partial(values.digests, self.model, self.parallel) if is_deferred else digests_of)
+        self._without_values = (
+            without_values(self.model) if self.parallel.is_sharded and has_adapters(self.model) else None
+        )
         if not is_deferred:
             self.task.try_out(self.model)
         training = self.training = config.training.divided(self.parallel.data_size)
@@ -261,7 +264,7 @@ class Job:
         with self.learner.final_weights():
             model = self.task.export(self.model)
             precision = self.config.output.precision
-            write_weights(model, run.path, precision, self.parallel, lambda: build_on_meta(self.model_config))
+            write_weights(model, run.path, precision, self.parallel, self._without_values)
         said: Mapping[str, Any] = {}
         if self.parallel.is_main:
             if self.parallel.is_sharded:

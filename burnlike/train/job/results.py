@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable, Collection
 from pathlib import Path
 
 import torch
@@ -12,7 +11,7 @@ from ..._atomic import replace_file
 from ..._regular_file import read_regular
 from ...interop import load_adapter, save_adapter
 from ...interop.adapters.layers import ABOUT
-from ...module import ParamGroup, params
+from ...module import ParamGroup
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..parallel.single_process import SingleProcess
 from ..state.frozen_base import check_base, has_base, kept_paths, noted_digest
@@ -23,18 +22,18 @@ _MOST_BYTES = 1 << 20
 
 
 def write_weights(
-    model: nn.Module, run: Path, precision: str, parallel: SingleProcess, empty: Callable[[], nn.Module]
+    model: nn.Module, run: Path, precision: str, parallel: SingleProcess, empty: nn.Module | None
 ) -> None:
     """Write the weights of a model into a run's directory; all processes of a sharded one together.
 
     Of a model with adapters these are the files of peft in `adapter/`, in the types of the adapters. If all else in it
     can be read again, `base.json` there has a digest of that; if not, the whole model is written beside them.
-    Of a divided model rank 0 gathers what is written, and nothing else: `empty` makes one on the meta device, in which
-    the adapters are.
+    Of a divided model rank 0 gathers what is written, and nothing else; `empty` is what `without_values` gave of one
+    with adapters.
     """
     about, has_files = vars(model).get(ABOUT), not has_base(model)
     record = Record.of(model)
-    if about is not None and parallel.is_sharded:
+    if about is not None and empty is not None:
         kept = frozenset().union(*parallel.gather(kept_paths(model)))
         if not has_files:
             record = Record.from_module(
@@ -42,7 +41,8 @@ def write_weights(
             )
         record = parallel.whole(record)
         if parallel.is_main:
-            save_adapter(_adapters(empty(), record, kept), run / ADAPTER_NAME, **about)
+            record.load_into(empty, strict=False, device="cpu")  # the rest stays without values
+            save_adapter(empty, run / ADAPTER_NAME, **about)
     elif about is not None and parallel.is_main:
         save_adapter(model, run / ADAPTER_NAME, **about)
     else:
@@ -54,14 +54,6 @@ def write_weights(
     else:
         text = json.dumps({"path": about and about["base"], "sha256": noted_digest(model)}, indent=1)
         replace_file(run / ADAPTER_NAME / BASE_NAME, text.encode() + b"\n")
-
-
-def _adapters(model: nn.Module, record: Record, kept: Collection[str]) -> nn.Module:
-    """A model on the meta device, of which the tensors of a record get values and those that are trained say so."""
-    for param in params(model, "weight"):
-        param.set_require_grad(param.path in kept)
-    record.load_into(model, strict=False, device="cpu")
-    return model
 
 
 def read_weights(model: nn.Module, run: Path) -> None:
@@ -78,6 +70,15 @@ def read_weights(model: nn.Module, run: Path) -> None:
 def has_weights(run: Path) -> bool:
     """Whether a run has written weights at its end."""
     return (run / MODEL_NAME).exists() or (run / ADAPTER_NAME / BASE_NAME).exists()
+
+
+def without_values(model: nn.Module) -> nn.Module:
+    """A copy of a model with its parameters on the meta device."""
+    made = {
+        id(it): nn.Parameter(torch.empty(it.shape, dtype=it.dtype, device="meta"), requires_grad=it.requires_grad)
+        for it in model.parameters()
+    }
+    return copy.deepcopy(model, made)
 
 
 def copy_of(model: nn.Module) -> nn.Module:
