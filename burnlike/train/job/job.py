@@ -115,8 +115,8 @@ class Job:
             ema=training.ema,
             parallel=self.parallel,
         )
-        if is_deferred and self.parallel.sizes.pipeline == 1:
-            self.task.try_out(self.model)
+        if is_deferred:
+            self.task.try_out(self.model, *([self.parallel] if self.parallel.sizes.pipeline > 1 else []))
         if number := self.parallel.random_number:
             # Dropout of its own; rank 0 has that of a single process.
             seed_random(config.seed + number)
