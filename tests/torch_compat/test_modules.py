@@ -192,6 +192,14 @@ def test_moved_names() -> None:
     assert modules.moved_names(pruned) == {"weight_orig": "weight"}
 
 
+def test_is_compiled() -> None:
+    layer = nn.Linear(2, 2)
+    assert not modules.is_compiled(layer)
+    assert modules.is_compiled(torch.compile(layer, backend="eager"))
+    layer.compile(backend="eager")
+    assert modules.is_compiled(layer)
+
+
 @pytest.mark.parametrize("name", ["_parameters", "_buffers", "_modules"])
 def test_dicts(name: str) -> None:
     """What the rest of burnlike uses."""

@@ -73,7 +73,8 @@ def peak_memory(job: Job, action: Callable[[], object]) -> int:
         action()
         synchronize(job.device)
         return torch.cuda.max_memory_allocated(job.device) - before
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
         action()
     return peak_of(trace_of(profiler))
 

@@ -98,7 +98,8 @@ class FitLoop:
         for name in BEST:
             if getattr(training, name) is not None and valid is None:
                 raise ConfigError(f"training.{name}: is decided by the validation; expected a valid_loader, got none")
-        learner.parallel.check_computing(learner.precision, compiles=training.compile)
+        in_float8 = training.float8 is not None
+        learner.parallel.check_computing(learner.precision, compiles=training.compile, in_float8=in_float8)
         with ExitStack() as stack:
             self.metrics_log, self.checkpointer = metrics_log, checkpointer
             if directory is not None:

@@ -39,7 +39,8 @@ class Float8Forward:
 def in_float8(model: nn.Module, config: Float8Config, device: torch.device) -> Iterator[list[str]]:
     """Let linear layers of the model's blocks compute in 8 bits within the `with` block; gives their paths.
 
-    These are `nn.Linear` and burnlike's `Linear`, without adapters, whose sizes are multiples of 16.
+    These are `nn.Linear` and burnlike's `Linear`, without adapters, whose sizes are multiples of 16; of a layer that
+    `distributed.tensor` divides, those of a process's part. Scales are of what a process computes.
 
     Raises:
         ConfigError: torchao is not installed, the device has no matrix products in 8 bits, or no layer is such a one.
@@ -57,8 +58,6 @@ def in_float8(model: nn.Module, config: Float8Config, device: torch.device) -> I
         raise ConfigError(
             "training.float8: the model's blocks have no linear layer whose sizes are multiples of 16; leave it out"
         )
-    if (divided := next((path for path, it in layers.items() if _is_divided(it)), None)) is not None:
-        raise ConfigError(f"training.float8: '{divided}' is divided by distributed.tensor; leave out one of the two")
     options = replace(torchao.Float8LinearConfig.from_recipe_name(config.recipe), emulate=config.emulate)
     for layer in layers.values():
         with torch.device("meta"):
@@ -78,11 +77,18 @@ def _layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
             continue
         layer: Any = module
         fits = type(module).forward in (nn.Linear.forward, Linear.forward) and "forward" not in vars(module)
-        sizes = () if "parametrizations" in module._modules else (layer.in_features, layer.out_features)
+        sizes = () if "parametrizations" in module._modules else _computed(layer.weight)
         if fits and sizes and not any(size % _MULTIPLE for size in sizes):
             yield path, layer
 
 
-def _is_divided(layer: Any) -> bool:
-    weight: Any = layer.weight
-    return is_distributed(weight) and "tensor" in (weight.device_mesh.mesh_dim_names or ())
+def _computed(weight: Any) -> list[int]:
+    """The shape of the part of a weight that this process computes with: tensor parallelism divides a layer."""
+    shape = [*weight.shape]
+    if is_distributed(weight):
+        mesh = weight.device_mesh
+        for place, name in enumerate(mesh.mesh_dim_names or ()):
+            dim = getattr(weight.placements[place], "dim", None)
+            if name == "tensor" and dim is not None:
+                shape[dim] //= mesh.size(place)
+    return shape

@@ -33,6 +33,7 @@ from .configs import DistributedConfig
 from .context import divide_sequences
 from .division_problems import pipeline_problems
 from .mesh import Mesh
+from .pairs import CONTEXT_IN_FLOAT8
 from .single_process import Pass, SingleProcess
 from .sizes import MeshSizes
 from .step_output import items_of
@@ -131,9 +132,11 @@ class SeveralProcesses(SingleProcess):
 
             apply_tensor_plan(model, self.mesh, self.config.plan, self.pipeline)
 
-    def check_computing(self, precision: str, *, compiles: bool) -> None:
+    def check_computing(self, precision: str, *, compiles: bool, in_float8: bool = False) -> None:
         for path, problem in pipeline_problems(precision, compiles=compiles) if self.sizes.pipeline > 1 else ():
             raise ConfigError(f"{path}: {problem}")
+        if in_float8 and self.sizes.context > 1:
+            raise ConfigError(f"training.float8: {CONTEXT_IN_FLOAT8}")
 
     @contextmanager
     def accumulating(self, model: nn.Module, is_last: bool, counts: bool) -> Iterator[None]:

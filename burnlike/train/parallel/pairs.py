@@ -43,6 +43,11 @@ REASONS: dict[frozenset[str], str] = {
 }
 """Why a pair is refused."""
 
+CONTEXT_IN_FLOAT8 = (
+    "expected none with distributed.context: numbers in 8 bits depend on the scale of all tokens that a layer is given,"
+    " so that parts of a sequence don't give what the whole does"
+)
+
 
 def refused_pairs(kinds: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """The pairs among kinds of parallelism that no test has trained together, and why they are refused."""

@@ -92,7 +92,7 @@ class SingleProcess:
         if give is not None:
             give(model)
 
-    def check_computing(self, precision: str, *, compiles: bool) -> None:
+    def check_computing(self, precision: str, *, compiles: bool, in_float8: bool = False) -> None:
         """Refuse a way of computing that the processes can't divide the model in, by a ConfigError."""
 
     def train_step(self, step: Step, model: nn.Module, batch: Any) -> Any:

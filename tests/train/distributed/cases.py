@@ -181,7 +181,7 @@ class Column:
     def _takes(self, name: str, row: Row) -> bool:
         if row.options.get("compile"):  # half a minute each
             return self.processes == 2 and self.config.pipeline == 1
-        return name != "float8" or {*self.config.kinds} <= {"ddp", "fsdp2", "replicate", "pipeline"}
+        return name != "float8" or self.config.context == 1
 
 
 _NO_SEQUENCE = {"batch norm": "distributed.context: the loss did not divide its sequences"}

@@ -19,8 +19,10 @@ from .cases import CASES, COLUMNS, ROWS, Found, run_one
 
 
 def _mark(case: str) -> pytest.MarkDecorator:
-    """`make test-slow` runs meshes of two processes, `make test-meshes` all."""
-    return pytest.mark.slow if CASES[case][1].processes == 2 else pytest.mark.meshes
+    """`make test-slow` runs meshes of two processes, `make test-meshes` all, and compiled code."""
+    row, column = CASES[case]
+    is_long = column.processes > 2 or "compile" in row.options
+    return pytest.mark.meshes if is_long else pytest.mark.slow
 
 
 EVERY = [pytest.param(name, marks=_mark(name)) for name in CASES]
