@@ -178,7 +178,11 @@ def test_damaged_directories_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordFormatError, match=rf"of its files, {shard.name} is missing"):
         DistributedRecorder().load(path)
     moved.rename(shard)
-    shard.write_bytes(shard.read_bytes()[:-10])
+    data = shard.read_bytes()
+    shard.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(RecordFormatError, match=rf"{shard.name}: the bytes of '.*' are not those that were saved"):
+        [*DistributedRecorder().load(path).tensors.values()]
+    shard.write_bytes(data[:-10])
     with pytest.raises(RecordIOError, match="was cut to"):
         [*opened.tensors.values()]
     with pytest.raises(RecordFormatError, match="truncated"):

@@ -28,7 +28,7 @@ from ..precision import PrecisionRule, stored_dtype_of
 from ..record import Record
 from ..recorder import Recorder, checked_precision, converted, names_of, record_of, record_to_save
 from ..safetensors.format import build_header
-from ..safetensors.parts import FILES, check_directory, read_parts
+from ..safetensors.parts import FILES, check_directory, part_checksums, read_parts
 from ..saving.writing import plain_tensor
 from ..state_dict.own_code import entries_of
 from ..state_dict.saved_forms import kept_tensors
@@ -92,16 +92,16 @@ class DistributedRecorder(Recorder):
                         raise RecordIOError(f"{target} exists; choose another name or remove it first")
                     directory = stack.enter_context(AtomicDirectory(target))
             partial = target.with_name(together.gathered("" if directory is None else directory.path.name)[0])
-            self._write(together, stack, partial, tensors)
+            checksums = self._write(together, stack, partial, tensors)
             with together:
                 if directory is not None:
-                    _write_details(partial, about)
+                    _write_details(partial, about, checksums)
                     sync_files(partial)
                     directory.commit()
         return os.fspath(path)
 
-    def _write(self, together: Together, stack: ExitStack, partial: Path, tensors: dict[str, Any]) -> None:
-        """Have the files of all processes in the directory `partial` of rank 0."""
+    def _write(self, together: Together, stack: ExitStack, partial: Path, tensors: dict[str, Any]) -> dict[str, str]:
+        """Have the files of all processes in the directory `partial` of rank 0; returns the checksums of each."""
         is_elsewhere = together.rank in self._elsewhere
         if not self._elsewhere:
             together.check_nothing(not_one_directory(partial, together.rank, together.gathered))
@@ -120,13 +120,14 @@ class DistributedRecorder(Recorder):
             name: text
             for rank, each in enumerate(written)
             if rank not in self._elsewhere
-            for name, text in each.items()
+            for name, (text, _) in each.items()
         }
         together.check_nothing(not_the_same_files(partial, {} if together.rank else here, together.gathered))
         with together:
             for rank in sorted(self._elsewhere):
                 for name in sorted(written[rank]):
                     send_file(own_directory / name, partial / name, rank, 0, self._group)
+        return {name: checksums for each in written for name, (_, checksums) in each.items()}
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:
         """The record in the directory `path`; of its tensors, what a process needs is read when it is asked for.
@@ -153,8 +154,8 @@ def _facts(record: Record, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     return {**facts, **{name: f"{facts.get(name, '')} {tree!r}".strip() for name, tree in entries_of(record.values)}}
 
 
-def _write_parts(directory: Path, tensors: dict[str, Any], group: Any) -> dict[str, str]:
-    """Write the parts of this process; returns its files, with their fingerprints."""
+def _write_parts(directory: Path, tensors: dict[str, Any], group: Any) -> dict[str, tuple[str, str]]:
+    """Write the parts of this process; returns its files, with their fingerprints and checksums."""
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
@@ -175,7 +176,7 @@ def _write_parts(directory: Path, tensors: dict[str, Any], group: Any) -> dict[s
     except CheckpointException as error:  # no Exception, and its text is a page of tracebacks
         reasons = {f"rank {rank}: {type(it[0]).__name__}: {it[0]}" for rank, it in error.failures.items()}
         raise RecordIOError(f"{directory}: writing failed: {'; '.join(sorted(reasons))}") from error
-    return {name: fingerprint(directory / name) for name in files}
+    return {name: (fingerprint(directory / name), part_checksums(directory / name)) for name in files}
 
 
 def _outline(record: Record, tensors: Mapping[str, Tensor]) -> Outline:
@@ -216,8 +217,8 @@ def _joined_value(first: Any, other: Any) -> Any:
     return first
 
 
-def _write_details(directory: Path, about: Outline) -> None:
+def _write_details(directory: Path, about: Outline, checksums: Mapping[str, str]) -> None:
     """Write what burnlike adds, and which files there are: without one, torch would take tensors for smaller ones."""
-    files = sorted(path.name for path in directory.iterdir())
+    files = {path.name: checksums.get(path.name, "") for path in sorted(directory.iterdir())}
     head, _ = build_header((), {**metadata.encode(about), FILES: json.dumps(files)})
     (directory / DETAILS).write_bytes(head)

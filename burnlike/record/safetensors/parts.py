@@ -1,15 +1,17 @@
 """Directories of safetensors files that have parts of tensors, one or more for each process. Imports no torch.
 
 torch's HuggingFaceStorageWriter notes in each file where its parts begin. `DistributedRecorder` adds a file without
-tensors, which has the rest of a record and the names of all files.
+tensors, which has the rest of a record, the names of all files and the checksums of what they have.
 """
 
 import os
+import struct
 from typing import Any
 
 from ...errors import ArgumentError, RecordFormatError, RecordIOError
 from ..bytes.budget import CONTAINER, NUMBER, Budget
-from ..bytes.json_scan import load_json, texts_of
+from ..bytes.checksums import HEX_DIGITS, CheckedSource, checksum_of
+from ..bytes.json_scan import load_json, text_map, texts_of
 from ..bytes.source import FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
 from ..formats import DEFAULT_EXTENSION, DETAILS
@@ -31,22 +33,25 @@ def read_parts(path: str, top_level_key: str | None = None) -> tuple[Source, Out
         )
     budget = Budget(path)
     texts: dict[str, str] = {}
+    checksums: dict[str, str] = {}
     if os.path.isfile(os.path.join(path, DETAILS)):
         details = FileSource(os.path.join(path, DETAILS), budget)
         texts = dict(read_header(details).metadata)
-        _check_complete(path, details, texts, budget)
+        checksums = _checksums(path, details, texts, budget)
     names = sorted(it for it in os.listdir(path) if it.endswith(DEFAULT_EXTENSION) and it != DETAILS)
     sources = [FileSource(os.path.join(path, name), budget) for name in names]
     chunks: dict[str, list[Chunk]] = {}
     dtypes: dict[str, str] = {}
-    for source in sources:
+    for file, source in zip(names, sources, strict=True):
         header = read_header(source)
         begins = _begins(source, header, budget)
-        for name, entry in header.tensors.items():
+        numbers = _numbers(source, header, checksums.get(file, ""))
+        for (name, entry), number in zip(header.tensors.items(), numbers, strict=True):
             offsets = begins.get(name, (0,) * len(entry.shape))
             if dtypes.setdefault(name, entry.dtype) != entry.dtype or len(offsets) != len(entry.shape):
                 raise RecordFormatError(f"{source.path}: '{name[:80]}' is of another form than in the files before it")
-            chunks.setdefault(name, []).append(Chunk(offsets, entry.shape, source, entry.start))
+            part = CheckedSource(source, entry.start, entry.stored_bytes, number, name)
+            chunks.setdefault(name, []).append(Chunk(offsets, entry.shape, part, 0))
     entries: dict[str, StoredTensor] = {}
     for name, parts in chunks.items():
         ends = [[at + size for at, size in zip(it.offsets, it.sizes, strict=True)] for it in parts]
@@ -59,17 +64,43 @@ def read_parts(path: str, top_level_key: str | None = None) -> tuple[Source, Out
     return first, outline
 
 
-def _check_complete(path: str, details: Source, texts: dict[str, str], budget: Budget) -> None:
-    """Refuse a directory of which files are missing: without one, tensors would look like smaller ones."""
+def part_checksums(path: str | os.PathLike[str]) -> str:
+    """The checksums of the tensors of a file, in their order, 8 hexadecimal digits each."""
+    source = FileSource(os.fspath(path))
+    tensors = read_header(source).tensors.values()
+    return "".join(f"{checksum_of(source, it.start, it.stored_bytes):0{HEX_DIGITS}x}" for it in tensors)
+
+
+def _checksums(path: str, details: Source, texts: dict[str, str], budget: Budget) -> dict[str, str]:
+    """Those of each file, empty where they were not saved; refuses a directory of which files are missing.
+
+    Without one, tensors would look like smaller ones.
+    """
+    text = texts.pop(FILES, "{}").encode()
     try:
-        names = {*texts_of(texts.pop(FILES, "[]").encode(), budget, _NAME_BYTES)}
-        missing = sorted(name for name in names if not os.path.exists(os.path.join(path, name)))
+        is_list = text.startswith(b"[")  # as burnlike wrote it without checksums
+        found = dict.fromkeys(texts_of(text, budget, _NAME_BYTES), "") if is_list else text_map(text, budget)
+        missing = sorted(name for name in found if not os.path.exists(os.path.join(path, name)))
     except ValueError as error:
-        raise RecordFormatError(f"{details.path}: {FILES} is no list of names: it {error}") from error
+        raise RecordFormatError(f"{details.path}: {FILES} is no map of names: it {error}") from error
     if missing:
         raise RecordFormatError(
             f"{details.path}: of its files, {', '.join(missing[:10])} is missing; fetch the directory again"
         )
+    return found
+
+
+def _numbers(source: Source, header: Header, digits: str) -> list[int | None]:
+    """The checksum of each tensor of a file; None where there is none."""
+    if not digits:
+        return [None] * len(header.tensors)
+    try:
+        return [*struct.unpack(f">{len(header.tensors)}I", bytes.fromhex(digits))]
+    except (ValueError, struct.error) as error:
+        raise RecordFormatError(
+            f"{source.path}: {DETAILS} beside it has other checksums than of its {len(header.tensors)} tensors; fetch"
+            " the directory again"
+        ) from error
 
 
 def _begins(source: Source, header: Header, budget: Budget) -> dict[str, tuple[int, ...]]:
