@@ -40,10 +40,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         `[..., d_output]`.
     """
     if any(it is not None and type(it) not in _TYPES for it in (x, weight, bias)) and are_divided(x, weight, bias):
-        return functional.linear(*all_divided(x, weight, bias))
+        return _divided(*all_divided(x, weight, bias))
     if not is_faster(x, weight) or (bias is not None and bias.dtype != torch.float32):
         return functional.linear(x, weight, bias)
     return _matrix_product(x.flatten(0, -2), weight, bias).unflatten(0, x.shape[:-1])
+
+
+def _divided(x: Any, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """By torch's rules for DTensors, which in torch 2.11 flatten no rows that are divided but along the first."""
+    middle = [it.dim for it in x.placements if type(it).__name__ == "Shard" and 0 < it.dim < x.dim() - 1]
+    if not middle:
+        return functional.linear(x, weight, bias)
+    return functional.linear(x.movedim(middle[0], 0), weight, bias).movedim(0, middle[0])
 
 
 def is_faster(x: Tensor, weight: Tensor) -> bool:
