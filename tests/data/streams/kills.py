@@ -8,12 +8,12 @@ import random
 import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import yaml
 
 from ...fork_server import ForkServer
+from ...kills import kill_and_resume
 from ...train.samples import files_of, metrics_of
 from .samples import write_lines, write_parquet
 
@@ -42,8 +42,6 @@ training:
   ema: {decay: 0.9}
 """
 
-_EVERY: int = yaml.safe_load(YAML)["training"]["checkpoint_every_steps"]
-
 
 def write_config(place: Path, **options: object) -> Path:
     """Shards, and the config of a training on them."""
@@ -56,46 +54,40 @@ def write_config(place: Path, **options: object) -> Path:
     return place / "stream.yaml"
 
 
-def kill_and_resume(server: ForkServer, kills: int, place: Path, seed: int = 3) -> tuple[int, int]:
+class OneProcess:
+    """Of one run, with another number of workers each time."""
+
+    def __init__(self, server: ForkServer, config: Path, output: Path) -> None:
+        self._server, self._config, self._output = server, config, output
+        self._workers, self._process = random.Random(3), 0
+
+    def start(self, run: Path) -> None:
+        begun = (run / "config.yaml").exists()
+        place = ["--resume", str(run)] if begun else [str(self._config), "--run-dir", str(run)]
+        workers = f"training.num_workers={self._workers.choice((0, 1, 2))}"
+        self._process = self._server.start(["train", *place, "--set", workers], self._output)
+
+    def is_running(self) -> bool:
+        return self._server.is_running
+
+    def kill(self) -> None:
+        os.kill(self._process, signal.SIGKILL)
+
+    def wait(self) -> bool:
+        status = self._server.wait()
+        assert status in (0, -signal.SIGKILL), self._output.read_text()
+        return status == 0
+
+
+def kill_streams(server: ForkServer, kills: int, place: Path) -> tuple[int, int]:
     """Kill so many times; returns how many runs were needed, and at how many different checkpoints they went on.
 
     Each run ends with the bits of one that was left alone.
     """
-    config, output = write_config(place), place / "output"
-    started = time.monotonic()
-    assert server.run(["train", str(config), "--run-dir", str(place / "whole")], output) == 0, output.read_text()
-    longest, moments = 0.1 * (time.monotonic() - started), random.Random(seed)
-    done = runs = 0
-    went_on: set[int] = set()
-    while done < kills:
-        run = place / f"run-{runs}"
-        checkpoints = run / "checkpoints"
-        is_over = False
-        while not is_over:
-            workers = f"training.num_workers={moments.choice((0, 1, 2))}"
-            begun = (run / "config.yaml").exists()
-            place_of = ["--resume", str(run)] if begun else [str(config), "--run-dir", str(run)]
-            before = _last_step(checkpoints)
-            went_on.add(before)
-            process = server.start(["train", *place_of, "--set", workers], output)
-            if done < kills:
-                step = before + _EVERY * (1, 0, 3, 6)[done % 4]  # a step, not a time: a busy machine gets there, too
-                while server.is_running and _last_step(checkpoints) < step:
-                    time.sleep(0.001)
-                time.sleep(moments.uniform(0, longest))
-                os.kill(process, signal.SIGKILL)
-            status = server.wait()
-            assert status in (0, -signal.SIGKILL), output.read_text()
-            is_over = status == 0
-            done += not is_over
-            longest *= 0.5 if is_over else 1.1  # the machine is faster, or slower, than it was
-        assert_same_but_for_workers(run, place / "whole")
-        runs += 1
-    return runs, len(went_on - {0})
-
-
-def _last_step(checkpoints: Path) -> int:
-    return max((int(it.name.removeprefix("step-")) for it in checkpoints.glob("step-*")), default=0)
+    trains = OneProcess(server, write_config(place), place / "output")
+    trains.start(place / "whole")
+    assert trains.wait()
+    return kill_and_resume(trains, kills, place, lambda run: assert_same_but_for_workers(run, place / "whole"))
 
 
 def assert_same_but_for_workers(run: Path, other: Path) -> None:
@@ -110,5 +102,5 @@ def assert_same_but_for_workers(run: Path, other: Path) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, ForkServer() as server:
         count = int(sys.argv[1])
-        runs, places = kill_and_resume(server, count, Path(folder))
+        runs, places = kill_streams(server, count, Path(folder))
         print(f"{count} kills in {runs} runs, which went on from {places} checkpoints: all ended in the same bits")

@@ -17,7 +17,7 @@ from burnlike.cli.main import main
 from ...fork_server import ForkServer
 from ...processes import assert_succeed, launched, started, wait_until
 from ...train.samples import metrics_of
-from .kills import assert_same_but_for_workers, kill_and_resume, write_config
+from .kills import assert_same_but_for_workers, kill_streams, write_config
 from .memory import write_large
 from .samples import loader, stream
 
@@ -60,7 +60,7 @@ QUICK = ["training.on_bad_item=skip", "training.epochs=1", "training.steps_per_e
 
 @pytest.mark.slow
 def test_killed_at_random_moments_and_resumed_ends_in_the_same_bits(fork_server: ForkServer, tmp_path: Path) -> None:
-    _, checkpoints = kill_and_resume(fork_server, 5, tmp_path)
+    _, checkpoints = kill_streams(fork_server, 5, tmp_path)
     assert checkpoints >= 2
 
 

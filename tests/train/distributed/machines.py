@@ -1,18 +1,23 @@
-"""Two launchers on loopback stand for two machines; one is killed with its processes and replaced, again and again.
+"""Two launchers stand for two machines; one is killed with its processes and replaced, again and again.
+
+Each has a network of its own, a namespace of Linux, where these can be made; else both are on loopback.
 
 python -m tests.train.distributed.machines 20
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
+from ...kills import kill_and_resume
 from ...processes import HANGS_S, free_port
 from ..samples import assert_same_run, write_config
 
@@ -21,16 +26,57 @@ QUICK = "keep_alive_interval=1,keep_alive_max_attempt=3,last_call_timeout=1"
 """A machine that is silent for three seconds is gone; the others wait a second for more than the fewest."""
 
 
+class Network(NamedTuple):
+    """Of a machine: what a command in it begins with, the machine's address and its interface."""
+
+    command: Sequence[str] = ()
+    address: str = "127.0.0.1"
+    interface: str = "lo"
+
+
+LOOPBACK = (Network(), Network())
+
+
+@contextmanager
+def networks() -> Iterator[Sequence[Network]]:
+    """Two networks that a cable joins; loopback twice where the system lets nobody make any."""
+    names = [f"bl{os.getpid()}-{number}" for number in range(2)]
+    pairs = [Network(("ip", "netns", "exec", it), f"10.77.0.{at}", it) for at, it in enumerate(names, 1)]
+    steps = [f"netns add {it}" for it in names]
+    steps.append(f"link add {names[0]} netns {names[0]} type veth peer name {names[1]} netns {names[1]}")
+    for it in pairs:
+        steps.append(f"-n {it.interface} addr add {it.address}/24 dev {it.interface}")
+        steps += [f"-n {it.interface} link set {device} up" for device in ("lo", it.interface)]
+    try:
+        yield pairs if shutil.which("ip") and all(_ip(step) for step in steps) else LOOPBACK
+    finally:
+        for it in names if shutil.which("ip") else ():
+            _ip(f"netns del {it}")
+
+
+def _ip(words: str) -> bool:
+    return subprocess.run(["ip", *words.split()], capture_output=True, check=False).returncode == 0
+
+
 class Machines:
     """The launchers of one job, the first of which keeps what they tell one another."""
 
-    def __init__(self, config: Path, run: Path, nodes: str, *options: str, more: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        config: Path,
+        run: Path,
+        nodes: str,
+        *options: str,
+        more: Sequence[str] = (),
+        networks: Sequence[Network] = LOOPBACK,
+    ) -> None:
         self.run = run
+        self._networks = networks
         self.logs: list[Path] = []
         self._command = [
             *(sys.executable, "-W", "ignore", "-m", "burnlike", "launch", str(config), "--run-dir", str(run)),
-            *("--nproc", "1", "--nnodes", nodes, "--rdzv-endpoint", f"127.0.0.1:{free_port()}"),
-            *("--local-addr", "127.0.0.1", "--max-restarts", "100"),
+            *("--nproc", "1", "--nnodes", nodes, "--rdzv-endpoint", f"{networks[0].address}:{free_port()}"),
+            *("--max-restarts", "100"),
             *(word for it in (*OPTIONS, *options) for word in ("--set", it)),
             *more,
         ]
@@ -38,12 +84,13 @@ class Machines:
     def start(self) -> subprocess.Popen[bytes]:
         log = self.run.with_name(f"{self.run.name}-launcher-{len(self.logs)}.log")
         # Both are on the machine of the endpoint; only the first is to keep it.
-        command = [*self._command, "--rdzv-conf", f"{QUICK},is_host={int(not self.logs)}"]
+        network = self._networks[min(len(self.logs), 1)]
+        command = [*network.command, *self._command, "--local-addr", network.address]
+        command += ["--rdzv-conf", f"{QUICK},is_host={int(not self.logs)}"]
+        variables = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": network.interface}
         self.logs.append(log)
         with log.open("w") as stream:
-            return subprocess.Popen(
-                command, stdout=stream, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1"}
-            )
+            return subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env={**os.environ, **variables})
 
     def wait_for(self, is_done: Callable[[], object], launcher: subprocess.Popen[bytes]) -> bool:
         """Whether it is done, before this launcher has ended."""
@@ -77,29 +124,49 @@ def kill(launcher: subprocess.Popen[bytes]) -> None:
     launcher.wait(HANGS_S)
 
 
+class TwoMachines:
+    """Of one run, the second of which is killed and replaced, where the first one stays."""
+
+    def __init__(self, config: Path, networks: Sequence[Network]) -> None:
+        self._config, self._networks = config, networks
+        self._job: Machines | None = None
+        self._first: subprocess.Popen[bytes] | None = None
+        self._second: subprocess.Popen[bytes] | None = None
+
+    def start(self, run: Path) -> None:
+        """Returns when the run trains, or trains again."""
+        if self._job is None or self._job.run != run or self._first is None:
+            self._job = Machines(self._config, run, "2", networks=self._networks)
+            self._first = self._job.start()
+        job, starts = self._job, self._job.starts()
+        self._second = job.start()
+        job.wait_for(lambda: job.starts() > starts, self._first)
+
+    def is_running(self) -> bool:
+        launchers = (self._first, self._second)
+        return all(it is not None and it.poll() is None for it in launchers)
+
+    def kill(self) -> None:
+        if self.is_running() and self._second is not None:
+            kill(self._second)
+
+    def wait(self) -> bool:
+        assert self._job is not None
+        assert self._first is not None
+        assert self._second is not None
+        if self._second.poll() == -signal.SIGKILL:
+            return False
+        self._job.end(self._first, self._second)
+        return True
+
+
 def kill_and_replace(kills: int, place: Path) -> int:
     """Kill so many times; returns how many runs were needed, each of which ended as one that was left alone."""
-    config = write_config(place)
-    whole = Machines(config, place / "whole", "2")
-    whole.end(whole.start(), whole.start())
-    done = runs = 0
-    while done < kills:
-        job = Machines(config, place / f"run-{runs}", "2")
-        first, second = job.start(), job.start()
-        while done < kills:
-            before, starts = {*job.run.glob("checkpoints/step-*")}, job.starts()
-            # Once it trains again, after its next checkpoint.
-            is_on = job.wait_for(lambda: {*job.run.glob("checkpoints/step-*")} - before, first)  # noqa: B023
-            if not is_on or job.starts() == 0 or second.poll() is not None:
-                break
-            kill(second)
-            done += 1
-            second = job.start()
-            job.wait_for(lambda: job.starts() > starts, first)  # noqa: B023
-        job.end(first, second)
-        assert_same_run(job.run, whole.run)
-        runs += 1
-    return runs
+    with networks() as pair:
+        trains = TwoMachines(write_config(place), pair)
+        trains.start(place / "whole")
+        assert trains.wait()
+        return kill_and_resume(trains, kills, place, lambda run: assert_same_run(run, place / "whole"), steps=(3,))[0]
 
 
 if __name__ == "__main__":
