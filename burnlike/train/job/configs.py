@@ -30,6 +30,7 @@ from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import context_problems, expert_problems, pipeline_problems
+from ..parallel.pairs import CONTEXT_IN_FLOAT8
 from ..tasks.configs import AdversarialConfig, LanguageModelConfig
 from .record_paths import record_problem
 
@@ -154,6 +155,8 @@ class TrainConfig(Config):
             yield from undivided_heads(self.model, self.distributed.tensor, "model")
         if self.distributed.context > 1:
             yield from context_problems(self.model, self.task)
+            if self.training.float8 is not None:
+                yield "training.float8", CONTEXT_IN_FLOAT8
         if self.distributed.expert > 1:
             yield from expert_problems(self.model, self.distributed.expert)
         yield from self._validate_metrics()
