@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle, get_schedule_class
 from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
+from ..._torch_compat.fake_tensors import is_fake
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import TrainingError
 from ...module import params
@@ -96,6 +98,7 @@ class Pipeline(PartOfModel):
         self._parts: list[MicroBatch] = []
         self._shapes: _Shapes | None = None
         self._found: dict[int, list[Sent]] = {}
+        self._devices, self._seed = [device] if device.type == "cuda" else [], 0
         self._tensor_mesh = mesh.tensor
         self._has_others = mesh.sizes.mean > 1
         self._outputs: dict[int, StepOutput] = {}
@@ -141,6 +144,9 @@ class Pipeline(PartOfModel):
     ) -> Iterator[tuple[_Shapes, Tensor]]:
         """The schedule for a batch, and the numbers of its micro-batches, which stages are given for these."""
         self._parts = micro_batches(batch, self._n_micro_batches)
+        seed = torch.randint(2**62, (), device=self._device)
+        dist.broadcast(seed, group=self.group, group_src=0)
+        self._seed = 0 if is_fake(seed) else int(seed)
         self._outputs = {}
         key = tuple(it.shape if isinstance(it, Tensor) else None for it in tree_leaves(batch))
         try:
@@ -167,7 +173,10 @@ class Pipeline(PartOfModel):
             received = received[tuple(map(slice, shape))]
             if placements is not None:
                 received = DTensor.from_local(received, self._tensor_mesh, placements, run_check=False)
-        given = self._course.run(stage, received, lambda: self._loss_of(part))
+        with torch.random.fork_rng(self._devices):
+            # What a task draws, such as the tokens that it hides, is the same on all stages.
+            torch.manual_seed(self._seed + number)
+            given = self._course.run(stage, received, lambda: self._loss_of(part))
         if shapes is None:
             return given
         if stage == len(self.rank_of) - 1:
@@ -188,6 +197,9 @@ class Pipeline(PartOfModel):
         parts = [*{part.size: part for part in self._parts}.values()]
         for part in parts + parts[-1:] * (trials - len(parts)):
             self._find_sent(part)
+        # A new PipelineStage drops the gradients of gathered parameters, which may be there from the batch before.
+        for module in (it for stage in self.stages for it in stage.modules() if isinstance(it, FSDPModule)):
+            module.reshard()
         largest = [self._like(it) for it in self._found[self._parts[0].size]]
         n_stages, number = len(self.rank_of), torch.zeros(1, dtype=torch.int64, device=self._device)
         ends = [number, *largest, torch.empty((), device=self._device)]
@@ -211,7 +223,6 @@ class Pipeline(PartOfModel):
     @torch.no_grad()
     def _find_sent(self, part: MicroBatch) -> None:
         """Find out what each stage sends of a micro-batch, by its forward pass; what fails there is raised by all."""
-        devices = [self._device] if self._device.type == "cuda" else []
         sent = self._found[part.size] = []
         number = torch.tensor([part.number])
         for stage, owner in enumerate(self.rank_of):
@@ -221,8 +232,7 @@ class Pipeline(PartOfModel):
                 module = next(it for it, of in zip(self.wrapped, self.stages, strict=True) if of.number == stage)
                 shape, dtype, _ = sent[-1] if sent else ((1,), torch.int64, None)
                 try:
-                    with torch.random.fork_rng(devices):
-                        given = module(torch.zeros(shape, dtype=dtype, device=self._device), number)
+                    given = module(torch.zeros(shape, dtype=dtype, device=self._device), number)
                     own = [(tuple(local(given).shape), given.dtype, getattr(given, "placements", None))]
                 except Exception as caught:
                     error, own = caught, [f"{type(caught).__name__}: {caught}"]

@@ -77,6 +77,7 @@ class Course:
             )
         if number == self._begin and self._received is not None:
             given = self._received
+            torch.manual_seed(torch.initial_seed() + number)  # stages draw apart, such as for dropout
             args, named = ((given, *args[1:]), named) if args else ((), {**named, key or "": given})
         if self._has_values and any(map(is_fake, tree_leaves((args, named)))):
             raise ConfigError(

@@ -22,7 +22,8 @@ from torch.nn import functional
 from burnlike.config import ModuleConfig
 from burnlike.data import DataLoader
 from burnlike.errors import BurnlikeError
-from burnlike.models import DecoderLmConfig
+from burnlike.models import BertMaskedLmConfig, DecoderLmConfig
+from burnlike.models.encoders.configs import BertEncoderConfig
 from burnlike.module import params, seed_param_ids
 from burnlike.optim import AdamWConfig, ClipByGlobalNorm
 from burnlike.optim.core.sharded import whole
@@ -32,6 +33,9 @@ from burnlike.train.parallel.single_process import SingleProcess
 CPU = torch.device("cpu")
 BATCH = 6
 TOKENS = torch.randint(24, (15, 7), generator=torch.Generator().manual_seed(1))
+ENCODER = BertEncoderConfig(
+    vocab_size=24, max_sequence_length=8, d_model=8, n_layers=4, n_heads=2, d_ff=16, dropout=0.0, pooler=False
+)
 DECODER = DecoderLmConfig(vocab_size=24, max_sequence_length=8, d_model=8, n_layers=4, n_heads=2, d_ff=16, tied=False)
 
 
@@ -121,6 +125,7 @@ MODELS: Mapping[str, Callable[[], nn.Module]] = {
     "torch row": lambda: nn.Sequential(nn.Embedding(24, 6), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 24)),
     "own": Own,
     "own, tied": Tied,
+    "masked": BertMaskedLmConfig(encoder=ENCODER.replace(attention_dropout=0.0)).init,
     "skips": Skips,
     "twice": Twice,
     "gpt2": lambda: transformers_model("gpt2"),
@@ -175,6 +180,24 @@ def resumed() -> float:
     return max(float((it - expected[name]).abs().max()) for name, it in fit("stopped", 2).items())
 
 
+def drawn() -> float:
+    """What a loss draws for a micro-batch, such as which tokens it hides, is the same on all stages."""
+    found: set[float] = set()
+
+    def loss(model: nn.Module, batch: Tensor) -> StepOutput:
+        found.add(float(torch.rand(())))
+        return next_token(model, batch)
+
+    parallel = make_parallel(DistributedConfig(strategy="ddp", pipeline=2), CPU)
+    learner = Learner(made("decoder"), AdamWConfig().init(), 0.02, loss=loss, parallel=parallel)
+    torch.manual_seed(parallel.rank)
+    for _ in range(2):
+        learner.train_step(TOKENS[:BATCH])
+    first, other = parallel.gather(sorted(found))
+    assert len(first) == 2 * 4
+    return float(first != other)
+
+
 def refused(training: TrainingConfig | None = None, *, compiled: bool = False, **options: Any) -> float:
     """What a pipeline does not take, as a program says it."""
     model = made("decoder")
@@ -188,7 +211,10 @@ def refused(training: TrainingConfig | None = None, *, compiled: bool = False, *
 
 SCHEDULES = ("GPipe", "LoopedBFS", "Interleaved1F1B", "InterleavedZeroBubble")
 CASES: Mapping[str, Callable[[], float]] = {
-    **{name: lambda name=name: difference(name) for name in ("decoder", "tied", "row", "torch row", "gpt2", "llama")},
+    **{
+        name: lambda name=name: difference(name)
+        for name in ("decoder", "tied", "masked", "row", "torch row", "gpt2", "llama")
+    },
     **{f"decoder, {it}": lambda it=it: difference("decoder", schedule=it) for it in SCHEDULES},
     "tied, Interleaved1F1B": lambda: difference("tied", schedule="Interleaved1F1B"),
     "fsdp2, Interleaved1F1B": lambda: difference("decoder", schedule="Interleaved1F1B", strategy="fsdp2"),
@@ -200,6 +226,7 @@ CASES: Mapping[str, Callable[[], float]] = {
     "torch's optimizer, resumed": resumed,
     "own": lambda: difference("own", stages=("narrow",)),
     "own, tied": lambda: difference("own, tied", stages=("narrow",)),
+    "draws": drawn,
     "begins said": lambda: difference("decoder", stages=("blocks.0", "blocks.3")),
     "more micro-batches than items": lambda: difference("decoder", microbatches=8),
     "no list": lambda: difference("own"),
