@@ -91,8 +91,8 @@ def test_processes_have_their_rates_waits_and_share_of_the_peak(with_ranks: Path
     assert main(["report", "a", "--peak-tflops", str(10 * FLOPS / 1e12)]) == 0
     page = Path("report.html").read_text()
     assert re.findall(ROW, page) == [
-        ("0", "one", "20.0", "37.5%", f"{FLOPS / 1e12:.3g}", "10.0%"),
-        ("1", "two&lt;", "20.0", "6.2%", f"{FLOPS / 1e12:.3g}", "10.0%"),
+        ("0", "one", "20", "37.5%", f"{FLOPS / 1e12:.3g}", "10.0%"),
+        ("1", "two&lt;", "20", "6.2%", f"{FLOPS / 1e12:.3g}", "10.0%"),
     ]
     config = with_ranks / "config.yaml"
     config.write_text(config.read_text().replace("strategy: ddp", "strategy: fsdp2, tensor: 2"))

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -125,7 +126,7 @@ def read_run(path: Path) -> RunFiles:
 
 
 def _ranks(path: Path) -> list[dict[str, Any]]:
-    """The lines about each process that can be used: lists, of numbers but for the names of hosts."""
+    """The lines about each process that can be used: the time of a step, and lists of numbers or of names of hosts."""
     try:
         rows = read_regular(path, _MOST_BYTES, path.parent).splitlines()
     except OSError:
@@ -135,13 +136,15 @@ def _ranks(path: Path) -> list[dict[str, Any]]:
         with suppress(ValueError, RecursionError):
             line = json.loads(row)
             if isinstance(line, dict):
-                found.append({name: it for name, it in line.items() if isinstance(it, list) and _are_usable(name, it)})
-    return [line for line in found if line]
+                found.append({name: it for name, it in line.items() if _is_usable(name, it)})
+    return [line for line in found if line.keys() - {"seconds_per_step"}]
 
 
-def _are_usable(name: str, values: list[Any]) -> bool:
+def _is_usable(name: str, value: Any) -> bool:
+    if name == "seconds_per_step":
+        return isinstance(value, int | float) and 0 < value < math.inf
     kinds = (str,) if name == "host" else (int, float, type(None))
-    return all(isinstance(it, kinds) for it in values)
+    return isinstance(value, list) and all(isinstance(it, kinds) for it in value)
 
 
 def flattened(value: Any, path: str = "") -> dict[str, Any]:

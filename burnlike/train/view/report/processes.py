@@ -77,14 +77,14 @@ def processes(run: RunFiles, work: Work | None) -> list[Html]:
     if not count or not looks:
         return []
     hosts = looks[-1].get("host", ())
-    seconds = fmean(it.get("seconds_per_step") or 0.0 for it in looks)
+    times = [it["seconds_per_step"] for it in looks if "seconds_per_step" in it]
     done: list[object] = []
     note = _NOTE
     heads: list[object] = ["rank", "host", f"{rates.removesuffix(RATE)}/s", "waiting"]
     if work is not None and work.problem:
         note += f" FLOPs are not known: {work.problem}"
-    if work is not None and work.flops is not None and seconds:
-        tflops = work.flops / seconds / 1e12
+    if work is not None and work.flops is not None and times:
+        tflops = work.flops / fmean(times) / 1e12
         done = [f"{tflops:.3g}", *([] if work.peak_tflops is None else [f"{tflops / work.peak_tflops:.1%}"])]
         heads += ["TFLOP/s", "MFU"][: len(done)]
         note += _WORK_NOTE
