@@ -27,6 +27,14 @@ By another name, `torch.nn.utils.rnn` could not pack typed tensors.
 """
 
 
+def inner_tensors(tensor: Any) -> list[torch.Tensor]:
+    """The tensors that one of a traceable subclass is made of.
+
+    Without it, each process builds a model with quantized weights whole.
+    """
+    return [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+
+
 def schema_of(function: Any) -> Any:
     """What an operator of torch says of its arguments and results; None for what is no operator.
 

@@ -13,6 +13,7 @@ from ..errors import ArgumentError, ConfigError
 from ..module import params
 from ..module.adapters.layers import Dequantized, Lora, kind_of
 from ..module.adapters.reparameterization import attach
+from ..module.torch_objects.deferred_tensors import at_once
 from ..module.torch_objects.quantized import is_quantized
 from ..module.torch_objects.wrappers import own_class
 from ..module.tree.param import Param
@@ -42,7 +43,7 @@ def quantize_(model: nn.Module, scheme: Scheme = "int8", *, skip: Collection[str
     found = [it for it in params(model, "weight") if it.path not in skip and _fits(it, scheme)]
     for param in found:
         owner, name = param.owners[0]
-        owner._parameters[name] = nn.Parameter(rounded(param.tensor.detach()), requires_grad=False)
+        owner._parameters[name] = nn.Parameter(at_once(rounded, param.tensor.detach()), requires_grad=False)
     paths = {it.path for it in found}
     now = [it for it in params(model, "weight") if it.path in paths]
     attach([(it, Dequantized()) for it in now if it.reparameterization() is None])

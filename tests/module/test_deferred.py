@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from burnlike.models import DecoderLmConfig
 from burnlike.module.torch_objects.deferred import Deferred
+from burnlike.module.torch_objects.deferred_tensors import at_once
 from burnlike.record import open_record, save
 
 pytestmark = pytest.mark.slow
@@ -81,12 +82,30 @@ def test_of_a_tensor_of_a_file_only_a_part_is_read(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(kind, "read_into", counted)
     with Deferred() as deferred:
-        module = nn.ParameterList([record.tensors["weight"].double()])
+        module = nn.ParameterList([record.tensors["weight"].double(), torch.randn(6, 5, 4, dtype=torch.float64)])
+        record.load_into(module, strict=False, remap={"weight": "1"})  # into what had been drawn
+        module.append(record.tensors["weight"].double())
+        with torch.no_grad():
+            module[2][:3].copy_(record.tensors["weight"][3:])  # of which not all is overwritten
     fakes = deferred.settle(module)
-    assert read == []
-    found: Tensor = deferred.part(fakes["0"], Box((2, 1, 0), (3, 2, 4)))
-    assert torch.equal(found, whole[2:5, 1:3].double())
-    assert sum(read) == found.numel() * 4
+    read.clear()  # what the load checked
+    for name in ("0", "1"):
+        found: Tensor = deferred.part(fakes[name], Box((2, 1, 0), (3, 2, 4)))
+        assert torch.equal(found, whole[2:5, 1:3].double())
+        assert sum(read) == found.numel() * 4
+        read.clear()
+    assert torch.equal(deferred.part(fakes["2"], Box((2, 1, 0), (3, 2, 4))), whole[[5, 3, 4], 1:3].double())
+
+
+def test_what_has_to_be_computed_at_once_gets_values_and_is_not_noted() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(3).round()
+    torch.manual_seed(3)
+    with Deferred() as deferred:
+        module = nn.ParameterList([at_once(lambda it: it.round() + torch.zeros(3), torch.rand(3))])
+    assert deferred.settle(module) == {}
+    assert torch.equal(module[0], expected)
+    assert torch.equal(at_once(torch.Tensor.round, expected), expected)
 
 
 def test_what_another_thread_makes_is_refused() -> None:

@@ -7,16 +7,16 @@ looks at values gets these: they are made for it, and let go of.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.multiprocessing.reductions import StorageWeakRef
 
-from ..._torch_compat.dispatch import TorchDispatchMode, is_traceable_wrapper_subclass, schema_of
+from ..._torch_compat.dispatch import TorchDispatchMode, inner_tensors, is_traceable_wrapper_subclass, schema_of
 from ..._torch_compat.fake_tensors import adopt, forget, is_fake, new_mode
 from ..._torch_compat.pytree import tree_leaves, tree_map
+from .deferred_operations import Operation, Place, inputs_of, named, placed, storage_of
 from .deferred_tensors import Part, Read, current
 
 _FILLING = ("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "geometric_", "random_")
@@ -27,45 +27,15 @@ _VIEWS, _COPIES = ("detach", "alias", "view_as"), ("_to_copy", "clone", "lift_fr
 """Operations whose result has each value in the place that it had before, in the same memory or in another."""
 
 
-class _Place:
-    """Where a fake tensor is in its memory: the tensor itself may get another one, as by `parameter.data = ...`."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.memory = tensor.untyped_storage()  # held, so that no other gets its address
-        self.storage = _storage(tensor)
-        self.dtype, self.shape, self.offset = tensor.dtype, tensor.shape, tensor.storage_offset()
-        self.stride = tensor.stride()
-
-    @property
-    def form(self) -> tuple[Any, ...]:
-        return self.dtype, self.shape, self.stride, self.offset
-
-    def of(self, values: Tensor) -> bool:
-        """Whether a tensor lies in its memory as this one does."""
-        return (values.dtype, values.shape, values.stride(), values.storage_offset()) == self.form
-
-
-class _Operation(NamedTuple):
-    """A call of an operator, with its results, and the state of the generator that it drew from.
-
-    In the places of fake tensors are `_Place`s.
-    """
-
-    function: Any
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    results: Any
-    state: Tensor | None
-
-
 class Deferred(TorchDispatchMode):
     """A `with` block in which tensors of the CPU get no values; `values` makes those of one, at any later time."""
 
     def __init__(self) -> None:
         super().__init__()
         self._fake = new_mode()
-        self._operations: list[_Operation] = []
+        self._operations: list[Operation] = []
         self._of_storage: dict[int, list[int]] = {}  # those that made or wrote what lies in it
+        self._is_paused = False
 
     def __enter__(self) -> Self:
         self._token = current.set(self)
@@ -85,14 +55,14 @@ class Deferred(TorchDispatchMode):
         with self._fake:
             made = torch.empty(tuple(shape), dtype=dtype)
         self._operations.pop()  # that made it
-        del self._of_storage[_storage(made)]
+        del self._of_storage[storage_of(made)]
         forget(self._fake)
         self._note(read, (None,), {}, made)
         return made
 
     def part(self, tensor: Tensor, box: Part | None) -> Tensor:
         """As `values`, of a part, or None for all: of a tensor that is read no more than that."""
-        read, types = self._read_by(_Place(tensor))
+        read, types = self._read_by(Place(tensor))
         if read is not None:
             found = read(box)
             for dtype in reversed(types):
@@ -103,7 +73,7 @@ class Deferred(TorchDispatchMode):
             found = found.narrow(dim, start, length)
         return found
 
-    def _read_by(self, place: _Place) -> tuple[Read | None, list[torch.dtype]]:
+    def _read_by(self, place: Place) -> tuple[Read | None, list[torch.dtype]]:
         """What reads a tensor, if its values are those of a file, and the types that it had since, the last one first.
 
         Its operations are followed back to the last one that wrote all of it, whatever was there before.
@@ -116,12 +86,12 @@ class Deferred(TorchDispatchMode):
                 return None, types
             operation = self._operations[number]
             written = operation.results
-            if not isinstance(written, _Place) or written.form != place.form:
+            if not isinstance(written, Place) or written.form != place.form:
                 return None, types
             if (name := self._name(number)) == "":
                 return operation.function, types
             source = operation.args[1 if name == "copy_" else 0] if name in _COPIES else None
-            if not isinstance(source, _Place) or source.form[1] != place.shape:
+            if not isinstance(source, Place) or source.form[1] != place.shape:
                 return None, types
             place = source
             types.append(place.dtype)
@@ -133,6 +103,8 @@ class Deferred(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if self._is_paused:
+            return func(*args, **kwargs)
         tensors = [it for it in tree_leaves((args, kwargs)) if isinstance(it, Tensor)]
         fakes = [it for it in tensors if is_fake(it)]
         is_elsewhere = any(it.device.type != "cpu" for it in tensors) or _device(kwargs) != "cpu"
@@ -156,6 +128,14 @@ class Deferred(TorchDispatchMode):
         self._note(func, args, kwargs, results, state)
         return results
 
+    def at_once(self, function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+        """What a function makes of the values of a tensor: with values, which stay."""
+        self._is_paused = True
+        try:
+            return function(self.values(tensor) if is_fake(tensor) else tensor)
+        finally:
+            self._is_paused = False
+
     def values(self, tensor: Tensor) -> Tensor:
         """The values of a fake tensor that was made within the block: a new tensor of the CPU."""
         token = current.set(None)  # what is read now is read
@@ -170,7 +150,7 @@ class Deferred(TorchDispatchMode):
         def real(leaf: Any) -> Any:
             if isinstance(leaf, torch.Generator):
                 return generator
-            if not isinstance(leaf, _Place):
+            if not isinstance(leaf, Place):
                 return leaf
             return roots[leaf.storage, leaf.dtype].as_strided(leaf.shape, leaf.stride, leaf.offset)
 
@@ -188,20 +168,20 @@ class Deferred(TorchDispatchMode):
                     if before is not None:
                         torch.set_rng_state(before)
                 for place, value in zip(tree_leaves(operation.results), tree_leaves(results), strict=True):
-                    if isinstance(place, _Place):
+                    if isinstance(place, Place):
                         if not place.of(value):
                             raise RuntimeError(f"{operation.function} lays its result out in another way than it said")
                         roots.setdefault((place.storage, place.dtype), value)
-            return real(_Place(tensor)).detach()
+            return real(Place(tensor)).detach()
 
     def _origin(self, tensor: Tensor) -> list[int]:
         """The operations that a tensor's values come from, in order."""
-        needed, at, left = {_storage(tensor)}, set[int](), [_storage(tensor)]
+        needed, at, left = {storage_of(tensor)}, set[int](), [storage_of(tensor)]
         while left:
             for number in self._of_storage.get(left.pop(), ()):
                 if number not in at:
                     at.add(number)
-                    inputs = {it.storage for it in _inputs(self._operations[number])} - needed
+                    inputs = {it.storage for it in inputs_of(self._operations[number])} - needed
                     needed |= inputs
                     left += inputs
         return sorted(at)
@@ -210,15 +190,15 @@ class Deferred(TorchDispatchMode):
         """Put parameters on the meta device in the places of fake ones; the fake ones by their names.
 
         All other tensors of the module get their values. RuntimeError: some come from another thread, or are made of
-        several, as quantized ones are.
+        several without values.
         """
         for name, it in module.named_parameters():
-            if not is_fake(it) and is_traceable_wrapper_subclass(it):
+            if is_traceable_wrapper_subclass(it) and any(map(is_fake, inner_tensors(it))):
                 raise RuntimeError(f"'{name}' is a {type(it).__name__}, which is made of other tensors")
         found = {name: it for name, it in module.named_parameters(remove_duplicate=False) if is_fake(it)}
         for name, it in found.items():
-            inputs = (place for number in self._origin(it) for place in _inputs(self._operations[number]))
-            if not all(self._is_made(place.storage) for place in (_Place(it), *inputs)):
+            inputs = (place for number in self._origin(it) for place in inputs_of(self._operations[number]))
+            if not all(self._is_made(place.storage) for place in (Place(it), *inputs)):
                 raise RuntimeError(f"'{name}' was made in another thread, where nothing is noted")
         meta: dict[int, nn.Parameter] = {}
         for part in module.modules():
@@ -236,22 +216,22 @@ class Deferred(TorchDispatchMode):
     def _is_made(self, storage: int) -> bool:
         """Whether the first operation on some memory is one that was not given it."""
         first = self._of_storage.get(storage, [None])[0]
-        return first is not None and all(it.storage != storage for it in _inputs(self._operations[first]))
+        return first is not None and all(it.storage != storage for it in inputs_of(self._operations[first]))
 
     def _note(self, function: Any, args: Any, kwargs: Any, results: Any, state: Tensor | None = None) -> None:
         written = [it for it in tree_leaves(results) if is_fake(it)]
         schema, shared = schema_of(function), set[int]()
-        for argument, value in _named(schema, args, kwargs):
+        for argument, value in named(schema, args, kwargs):
             if argument.alias_info is not None:
                 found = [it for it in tree_leaves(value) if is_fake(it)]
-                shared |= {*map(_storage, found)}
+                shared |= {*map(storage_of, found)}
                 written += found if argument.alias_info.is_write else []
         shares = schema is not None and len(schema.returns) == 1 and schema.returns[0].alias_info is not None
-        if shares and shared and not {*map(_storage, written)} <= shared:
+        if shares and shared and not {*map(storage_of, written)} <= shared:
             raise RuntimeError(f"{function} does not give the memory that it says")
-        for storage in {*map(_storage, written)}:
+        for storage in {*map(storage_of, written)}:
             self._of_storage.setdefault(storage, []).append(len(self._operations))
-        self._operations.append(_Operation(function, _placed(args), _placed(kwargs), _placed(results), state))
+        self._operations.append(Operation(function, placed(args), placed(kwargs), placed(results), state))
 
     def _draw(self, func: Any, args: Any, kwargs: Any) -> None:
         """Let the generator go on as far as the operation moves it."""
@@ -267,38 +247,15 @@ class Deferred(TorchDispatchMode):
     def _writes_to_real(self, func: Any, args: Any, kwargs: Any) -> bool:
         return any(
             isinstance(value, Tensor) and not is_fake(value)
-            for argument, value in _named(schema_of(func), args, kwargs)
+            for argument, value in named(schema_of(func), args, kwargs)
             if argument.alias_info is not None and argument.alias_info.is_write
         )
-
-
-def _named(schema: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
-    """The arguments of a schema that were given, with their values."""
-    if schema is None:  # of what reads
-        return
-    for number, argument in enumerate(schema.arguments):
-        if number < len(args):
-            yield argument, args[number]
-        elif argument.name in kwargs:
-            yield argument, kwargs[argument.name]
-
-
-def _placed(tree: Any) -> Any:
-    return tree_map(lambda leaf: _Place(leaf) if is_fake(leaf) else leaf, tree)
-
-
-def _inputs(operation: _Operation) -> list[_Place]:
-    return [it for it in tree_leaves((operation.args, operation.kwargs)) if isinstance(it, _Place)]
 
 
 def _on_meta(leaf: Any) -> Any:
     if not is_fake(leaf):
         return leaf
     return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
-
-
-def _storage(tensor: Tensor) -> int:
-    return StorageWeakRef(tensor.untyped_storage()).cdata
 
 
 def _device(kwargs: Mapping[str, Any]) -> str:

@@ -24,6 +24,11 @@ current: ContextVar[Any] = ContextVar("burnlike.Deferred", default=None)
 """The innermost block of this thread."""
 
 
+def at_once(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+    """What a function makes of a tensor, within a `Deferred` block of its values, which are let go of again."""
+    return function(tensor) if (block := current.get()) is None else block.at_once(function, tensor)
+
+
 def deferred_tensor(shape: Sequence[int], dtype: torch.dtype, read: Read) -> Tensor | None:
     """Within a `Deferred` block, a tensor that `read` gives when its values are made; None where there is no block."""
     return None if (block := current.get()) is None else block.given(shape, dtype, read)

@@ -11,6 +11,15 @@ def is_quantized(tensor: Tensor) -> bool:
     return is_traceable_wrapper_subclass(tensor) and not is_distributed(tensor) and hasattr(tensor, "dequantize")
 
 
+def division_problem(tensor: Tensor, count: int) -> str:
+    """Why torchao can't divide one among so many processes, as `fully_shard` asks it to; empty if it can."""
+    try:
+        tensor.detach().chunk(count)
+    except (NotImplementedError, AssertionError) as error:
+        return " ".join(str(error).split())[:120] or type(error).__name__
+    return ""
+
+
 def dequantized(tensor: Tensor) -> Tensor:
     """The plain tensor that one of torchao stands for; any other as it is."""
     if not is_quantized(tensor):

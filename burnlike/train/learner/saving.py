@@ -106,7 +106,7 @@ class Saving:
         if size and not math.isfinite(total):
             raise not_finite(self._learner.step, f"the loss became {total / size}")
         found = [it for it in params(self._learner.model) if it.tensor.is_floating_point()]
-        floats = [it for it in found if not is_quantized(it.tensor)]
+        floats = [it for it in found if not is_quantized(local(it.tensor))]
         if not floats:
             return
         sums = torch.stack([local(param.tensor).sum(dtype=torch.float64).cpu() for param in floats])

@@ -51,6 +51,22 @@ def expert_problems(model: Any, size: int) -> Iterator[tuple[str, str]]:
         )
 
 
+def quantized_problems(model: Any, distributed: Any) -> Iterator[tuple[str, str]]:
+    """Where weights in 8 or 4 bits can't be divided as the config asks, with what can."""
+    for path, part in _configs(model):
+        scheme = getattr(part, "quantize", None)
+        if scheme is None or not isinstance(part, ModuleConfig):
+            continue
+        for size in ("tensor", "pipeline"):
+            if getattr(distributed, size) > 1:
+                yield f"{path}.quantize", f"weights in {scheme} can't be divided by `{size}`; {_WHOLE}"
+        if scheme == "int8" and distributed.name == "fsdp2":
+            yield f"{path}.quantize", f"weights in int8 can't be divided by fsdp2; take nf4, or {_WHOLE}"
+
+
+_WHOLE = "take `strategy: ddp` alone, with which each process has all of them"
+
+
 def pipeline_problems(precision: str, *, compiles: bool) -> Iterator[tuple[str, str]]:
     """What of a training does not go together with a pipeline, and why: of a config, or of a program's Learner."""
     if precision == "float16":

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ...errors import ConfigError
+from ...module.torch_objects.quantized import division_problem, is_quantized
 from ...module.torch_objects.wrappers import is_distributed, own_class, part_of
 from .configs import DistributedConfig
 from .distributed import SeveralProcesses
@@ -25,6 +26,7 @@ class Fsdp2(SeveralProcesses):
 
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
         super().prepare(model, optimizer)
+        _check_quantized(model, self.mesh.fsdp.shape[-1])
         for experts in () if self.experts is None else self.experts.layers:
             fully_shard(experts, mesh=self.mesh.same_experts, **_options(self.config, is_whole=False))
         for part in self._roots(model):
@@ -80,6 +82,15 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
     found = [it for it in called if any(True for block in it for _ in block.children())]
     several = [it for it in found if len(it) > 1]
     return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
+
+
+def _check_quantized(model: nn.Module, count: int) -> None:
+    for name, it in model.named_parameters():
+        if is_quantized(it) and (problem := division_problem(it, count)):
+            raise ConfigError(
+                f"distributed.strategy: fsdp2 can't divide '{name}', a {type(it).__name__} of {list(it.shape)}, among"
+                f" {count} processes ({problem}); take fewer of `shard`, or `strategy: ddp`, with which each has all"
+            )
 
 
 def _replace_parameters(optimizer: torch.optim.Optimizer, new: Mapping[int, nn.Parameter]) -> None:

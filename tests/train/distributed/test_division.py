@@ -40,6 +40,10 @@ REFUSED = {
         "model={type: Sequential, layers: [{type: Embedding, n_embedding: 256, d_model: 8},"
         " {type: Conv1d, channels_in: 8, channels_out: 8, kernel_size: 3}]}"
     ],
+    "model.quantize: weights in int8 can't be divided by fsdp2; take nf4, or take `strategy: ddp`": [
+        "model={type: LoRA, quantize: int8, of: {type: DecoderLm, vocab_size: 256, max_sequence_length: 16, d_model: 8,"
+        " n_layers: 1, n_heads: 2, d_ff: 8}}"
+    ],
 }
 REFUSED_EXPERTS = {
     "DecoderLm has no experts; leave out `expert`": [],
