@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from burnlike import _env
 from burnlike.cli.main import main
 from burnlike.errors import ArgumentError, ConfigError
-from burnlike.train import DistributedConfig, TrainingConfig, make_parallel
+from burnlike.train import DistributedConfig, TrainingConfig
 from tests.processes import HANGS_S
 from tests.train.samples import metrics_of, write_config
 
@@ -141,6 +140,10 @@ def test_what_srun_and_mpirun_say(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_launcher_says_wrong_is_one_error(
     wrong: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import torch
+
+    from burnlike.train import make_parallel  # loads torch
+
     known = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", **wrong}
     for name, value in known.items():
         monkeypatch.setenv(name, value)

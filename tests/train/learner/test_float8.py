@@ -1,6 +1,7 @@
 """Training in 8 bits by torchao, emulated: what is rounded, that it learns, and what is refused."""
 
 import io
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from burnlike.models import DecoderLmConfig
 from burnlike.optim import AdamWConfig
 from burnlike.train import Float8Config, Learner, PlainRenderer, TrainingConfig, next_token_loss
 
-torchao = pytest.importorskip("torchao")
+pytestmark = pytest.mark.skipif(find_spec("torchao") is None, reason="needs torchao, whose import takes seconds")
 TOKENS = torch.randint(32, (8, 9), generator=torch.Generator().manual_seed(5))
 
 
@@ -26,10 +27,11 @@ def decoder(d_ff: int = 32) -> nn.Module:
 def trained(model: nn.Module, **options: Any) -> tuple[Learner[Tensor], str]:
     said = io.StringIO()
     learner = Learner(model, AdamWConfig().init(), 1e-2, loss=next_token_loss)
-    learner.fit([TOKENS], training=TrainingConfig(epochs=30, **options), renderer=PlainRenderer(said))
+    learner.fit([TOKENS], training=TrainingConfig(epochs=10, **options), renderer=PlainRenderer(said))
     return learner, said.getvalue()
 
 
+@pytest.mark.slow
 def test_blocks_compute_in_8_bits_and_learn_nearly_the_same() -> None:
     plain, _ = trained(decoder())
     learner, said = trained(decoder(), float8=Float8Config(emulate=True))
