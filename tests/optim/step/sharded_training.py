@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.distributed.tensor import Replicate
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
+import burnlike as bl
 from burnlike import optim
 from burnlike.config import registry
 from burnlike.module import ParamGroup, agree_ids, params
@@ -27,6 +29,31 @@ def grouped(matrices: ModuleOptimizerConfig, others: ModuleOptimizerConfig) -> M
     return optim.OptimizerGroupsConfig(
         groups=tuple(OptimizerGroupConfig(params=group, optimizer=rule) for group, rule in groups)
     )
+
+
+@dataclass
+class Velocity:
+    velocity: bl.Tensor[Any, Any]
+
+
+class Normalized(optim.SimpleOptimizer[Velocity]):
+    """A rule of a program that needs whole tensors: steps of equal length."""
+
+    state_type = Velocity
+    elementwise = False
+
+    def step(self, lr: float, tensor: Any, grad: Any, state: Velocity | None) -> tuple[Any, Velocity]:
+        velocity = grad.inner if state is None else state.velocity.inner * 0.9 + grad.inner
+        values = tensor.inner - lr * velocity / (velocity.norm() + 1e-3)
+        return bl.Tensor(values, tensor.backend), Velocity(bl.Tensor(velocity, tensor.backend))
+
+
+class NormalizedConfig(ModuleOptimizerConfig, tag="NormalizedSteps"):
+    """Normalized."""
+
+    def build(self) -> Normalized:
+        """The rule."""
+        return Normalized()
 
 
 RULES: Mapping[str, ModuleOptimizerConfig] = {
@@ -43,6 +70,7 @@ RULES: Mapping[str, ModuleOptimizerConfig] = {
     "schedule-free": optim.ScheduleFreeAdamWConfig(weight_decay=0.1, warmup_steps=2),
     "muon": grouped(optim.MuonConfig(weight_decay=0.1), optim.AdamWConfig()),
     "groups": grouped(optim.LambConfig(), optim.SgdConfig()),
+    "of a program": NormalizedConfig(),
 }
 registry.load_built_in()
 DEFAULTS: Mapping[str, ModuleOptimizerConfig] = {
