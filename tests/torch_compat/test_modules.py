@@ -119,7 +119,9 @@ def test_with_function() -> None:
 
 def test_TOOLS(group: None) -> None:
     layer: Any = nn.Linear(2, 2)
-    torch.distributed.fsdp.fully_shard(layer, mesh=torch.distributed.init_device_mesh("cpu", (1,)))
+    from torch.distributed.fsdp import fully_shard
+
+    fully_shard(layer, mesh=torch.distributed.init_device_mesh("cpu", (1,)))
     hooks = [hook for name in modules.STATE_HOOKS for hook in layer.__dict__[name].values()]
     assert hooks
     assert all(modules.function_of(hook).__module__.startswith(modules.TOOLS) for hook in hooks)
