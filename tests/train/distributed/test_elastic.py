@@ -1,5 +1,6 @@
 """The number of processes changes while a training goes on: each step has the same items, none is lost or doubled."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -12,10 +13,14 @@ import torch
 
 from burnlike.cli.main import main
 from burnlike.data import DataLoader, TensorDataset
-from burnlike.train import TrainingConfig
+from burnlike.train import Job, TrainingConfig
+from burnlike.train.checkpoint.checkpointer import Checkpoint
 
 from ...cli.test_launch import ends, launch, process_of, wait_for
+from ...data.streams.kills import write_config as write_stream_config
+from ...processes import assert_succeed, launched
 from ..samples import write_config
+from . import elastic_worker
 from .machines import Machines, kill, kill_and_replace
 from .test_worlds import lines_of
 
@@ -61,6 +66,46 @@ def test_every_item_is_read_once_by_whatever_number_of_processes(items: int) -> 
     for epoch in range(3):
         whole = [it for step in found[epoch * steps : (epoch + 1) * steps] for it in step]
         assert sorted(whole) == [*range(items)]
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Jobs whose world has changed twice, with kills and without."""
+    folder = tmp_path_factory.mktemp("changed")
+    (folder / "seen").mkdir()
+    write_config(folder)
+    write_stream_config(folder)
+    for phase, world in enumerate(elastic_worker.WORLDS):
+        logs = [folder / f"{phase}-{rank}.log" for rank in range(world)]
+        worker = ["-m", "tests.train.distributed.elastic_worker", str(folder), str(phase)]
+        assert_succeed(launched(worker, logs), logs)
+    return folder
+
+
+@pytest.mark.meshes
+@pytest.mark.parametrize(("strategy", "data"), elastic_worker.CASES)
+def test_a_killed_job_ends_in_the_bits_of_one_with_the_same_worlds(strategy: str, data: str, changed: Path) -> None:
+    """Weights, averages, states, generators and positions; and each step has read its items, once."""
+    name, steps = f"{strategy}-{data}", elastic_worker.STEPS
+    found, expected = (
+        Checkpoint(steps, changed / f"{kind}-{name}" / "checkpoints" / f"step-{steps:08}").records()
+        for kind in ("killed", "stopped")
+    )
+    assert found.keys() == expected.keys() == {"model", "optimizer", "ema", "training"}
+    for part, record in expected.items():
+        assert found[part].tensors.keys() == record.tensors.keys()
+        for tensor, value in record.tensors.items():
+            assert torch.equal(found[part].tensors[tensor], value), (part, tensor)
+        assert found[part].values == record.values
+    alone = Job(elastic_worker.config_of(changed, "none", data))
+    batches = iter(alone.train_loader)
+    for step in range(1, steps + 1):
+        rows = [row for _ in range(4) for row in elastic_worker.rows_of(next(batches))]
+        for kind in ("killed", "stopped"):
+            files = sorted((changed / "seen").glob(f"{kind}-{name}-{step}-*.json"))
+            phase = files[-1].name.split("-")[4]  # the last that took the step: what was lost was taken again
+            files = [it for it in files if it.name.split("-")[4] == phase]
+            assert sorted(row for it in files for row in json.loads(it.read_text())) == sorted(rows), (kind, step)
 
 
 EXACT = ["lr_scheduler={type: ConstantLr, lr: 0.01}", "model.dropout=0", "training.validation_steps=null"]
