@@ -1,8 +1,9 @@
 """What a step of a training takes, measured: memory of the CPU by torch's profiler.
 
-    python -m tests.train.distributed.measured_step CONFIG OUT [OVERRIDE...]
+    python -m tests.train.distributed.measured_step CONFIG OUT CASES
 
-measures one of several processes and writes `[resident, peak]` as JSON to OUT-RANK.
+measures one of several processes, for each list of overrides in the JSON of CASES, and writes `[[resident, peak], ...]`
+to OUT-RANK.
 """
 
 import json
@@ -39,5 +40,6 @@ def measured(config: TrainConfig) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    path, out, *overrides = sys.argv[1:]
-    Path(f"{out}-{os.environ['RANK']}").write_text(json.dumps(measured(TrainConfig.load(path, overrides))))
+    path, out, cases = sys.argv[1:]
+    found = [measured(TrainConfig.load(path, overrides)) for overrides in json.loads(cases)]
+    Path(f"{out}-{os.environ['RANK']}").write_text(json.dumps(found))
