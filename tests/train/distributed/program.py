@@ -58,7 +58,8 @@ def network() -> nn.Module:
 def loss(model: nn.Module, batch: tuple[Tensor, ...]) -> StepOutput:
     """Of the rows whose first number is above -1: their number differs between batches and processes."""
     kept = batch[0][batch[0][:, 0] > -1.0]
-    return StepOutput(functional.mse_loss(model(kept[:, :4]).squeeze(1), kept[:, 4]), len(kept))
+    found = model(kept[:, :4]).squeeze(1).to(kept.dtype)  # torch 2.11 has no gradient of a loss of two types
+    return StepOutput(functional.mse_loss(found, kept[:, 4]), len(kept))
 
 
 def train(strategy: str, optimizer: str, out: Path, stop: int | None = None) -> dict[str, Tensor]:
