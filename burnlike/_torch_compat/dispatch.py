@@ -50,6 +50,9 @@ attention_math: Any = torch.ops.aten._scaled_dot_product_attention_math
 """
 
 
+grouped_products: Any = torch.ops.aten._grouped_mm
+"""Products of groups of rows with a matrix each, as of experts. Without the name, nothing is forecast."""
+
 nearest_exact: Any = torch.ops.aten._upsample_nearest_exact1d
 """Resampling of a line to the nearest place, with its derivative's other forms by its name."""
 

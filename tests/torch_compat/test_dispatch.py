@@ -1,5 +1,6 @@
 """Modes, operators and their names."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,6 +93,18 @@ def test_attention_math() -> None:
     out, weights = dispatch.attention_math(x, x, x)
     torch.testing.assert_close(out, nn.functional.scaled_dot_product_attention(x, x, x))
     assert weights.shape == (1, 2, 3, 3)
+
+
+def test_grouped_products() -> None:
+    x, matrices = torch.randn(4, 16, dtype=torch.bfloat16), torch.randn(2, 16, 8, dtype=torch.bfloat16)
+    found = dispatch.grouped_products.default(x, matrices, torch.tensor([3, 4], dtype=torch.int32))
+    torch.testing.assert_close(found, torch.cat([x[:3] @ matrices[0], x[3:] @ matrices[1]]))
+
+
+def test_inner_tensors() -> None:
+    values = {"one": torch.zeros(2), "other": torch.ones(3)}
+    pair = SimpleNamespace(**values, __tensor_flatten__=lambda: (["one", "other"], None))
+    assert [*map(id, dispatch.inner_tensors(pair))] == [*map(id, values.values())]
 
 
 def test_nearest_exact() -> None:

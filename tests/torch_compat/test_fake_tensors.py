@@ -1,6 +1,7 @@
 """Tensors without values."""
 
 import copy
+import logging
 import warnings
 import weakref
 
@@ -50,6 +51,15 @@ def test_NEEDS_VALUES() -> None:
 
 def test_READS_NUMBER() -> None:
     assert fake_tensors.READS_NUMBER(torch.tensor(3)) == 3
+
+
+def test_unlogged() -> None:
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    with fake_tensors.unlogged():
+        assert logger.disabled
+        with fake_tensors.new_mode(), pytest.raises(RuntimeError):
+            _ = torch.ones(2, 3) @ torch.ones(2, 3)
+    assert not logger.disabled
 
 
 def test_memory_of() -> None:

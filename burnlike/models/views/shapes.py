@@ -84,7 +84,7 @@ def counter(*, recomputes: bool = True) -> FlopCounterMode:
     formulas: dict[Any, Any] = {getattr(torch.ops.aten, name): _attention}
     if not recomputes:
         names = [f"_scaled_dot_product_{kind}_attention" for kind in ("efficient", "flash", "cudnn")]
-        formulas |= {getattr(torch.ops.aten, f"{it}_backward"): _attention_backward for it in (name, *names)}
+        formulas |= {getattr(torch.ops.aten, "_".join((it, "backward"))): _attention_backward for it in (name, *names)}
         if hasattr(torch.ops.burnlike, "attention_backward"):
             formulas[torch.ops.burnlike.attention_backward] = _attention_backward
     return FlopCounterMode(display=False, custom_mapping=formulas)

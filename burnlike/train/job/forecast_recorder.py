@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..._torch_compat.dispatch import TorchDispatchMode
+from ..._torch_compat.dispatch import TorchDispatchMode, grouped_products
 from ..._torch_compat.fake_processes import group_of, resizes_seen
 from ..._torch_compat.fake_tensors import NEEDS_VALUES, READS_NUMBER, is_plain, memory_of
 from ..._torch_compat.pytree import tree_leaves
@@ -28,7 +28,6 @@ _KINDS = {
 """What an exchange is called, by a part of its operator's name without underscores."""
 
 aten: Any = torch.ops.aten
-_GROUPED = aten._grouped_mm.default
 
 
 class Exchange(NamedTuple):
@@ -83,7 +82,11 @@ class Recorder(TorchDispatchMode):
         if func.__name__ == "wait_tensor.default":  # without values torch gives a copy, else the tensor itself
             return args[0]
         try:
-            found = _grouped_products(*args, **(kwargs or {})) if func is _GROUPED else func(*args, **(kwargs or {}))
+            found = (
+                _grouped_products(*args, **(kwargs or {}))
+                if func is grouped_products.default
+                else func(*args, **(kwargs or {}))
+            )
         except NEEDS_VALUES:
             found = self._without_values(func, args, kwargs or {})
         for tensor in tree_leaves(found):
@@ -195,7 +198,7 @@ class Recorder(TorchDispatchMode):
 
 def _grouped_products(x: Tensor, y: Tensor, *rest: Any, **options: Any) -> Tensor:
     """Products of groups of rows, which torch takes in any type of floats, but without values in bfloat16 alone."""
-    return _GROUPED(x.bfloat16(), y.bfloat16(), *rest, **options).to(x.dtype)
+    return grouped_products(x.bfloat16(), y.bfloat16(), *rest, **options).to(x.dtype)
 
 
 def _every_place(mask: Tensor) -> list[Tensor]:
