@@ -14,9 +14,8 @@ def run_two(worker: str, how: str, tmp_path: Path) -> None:
     assert_succeed(workers, logs)
 
 
-@pytest.mark.parametrize(
-    "how", ["fsdp", *(pytest.param(how, marks=pytest.mark.slow) for how in ("plain", "ddp", "ddp_unused"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["fsdp", "plain", "ddp", "ddp_unused"])
 def test_two_processes_equal_the_joined_batch(how: str, tmp_path: Path) -> None:
     run_two("gradient_worker", how, tmp_path)
 

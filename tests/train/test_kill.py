@@ -16,7 +16,7 @@ from ..fork_server import ForkServer
 from ..processes import HANGS_S
 from .samples import STEPS, assert_same_run, metrics_of, write_config
 
-N_KILLS = {"quick": 10, "plain": 50, "all": 50}
+N_KILLS = {"quick": 4, "plain": 50, "all": 50}
 RECORDS = {"model", "optimizer", "training"}
 _ALL = "epochs: 2, accumulation_steps: 2, ema: {decay: 0.9}, keep_best: {}, precision: bfloat16"
 CONFIGS = {"quick": _ALL, "plain": "", "all": _ALL}
@@ -131,6 +131,7 @@ def test_signal_writes_a_checkpoint_says_how_to_go_on_and_sets_the_status(
     assert (run / "model.safetensors").read_bytes() == (uninterrupted[0] / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_no_space_for_a_checkpoint_ends_the_run_and_harms_nothing(
     server: ForkServer, config: Path, uninterrupted: tuple[Path, float], tmp_path: Path
 ) -> None:

@@ -29,7 +29,7 @@ CASES = [(strategy, optimizer) for strategy in STRATEGIES for optimizer in ("bur
 CASES += [("fsdp2", "adagrad")]  # its states are there before the first step
 HSDP = '{"strategy": "fsdp2", "replicate": 2}'
 """Of four processes."""
-QUICK_CASES = [("ddp", "burnlike"), ("fsdp2", "torch")]
+QUICK_CASES = [("ddp", "burnlike")]
 
 
 def run_several(strategy: str, optimizer: str, out: Path, *stop: str) -> dict[str, torch.Tensor]:

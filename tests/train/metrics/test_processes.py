@@ -9,6 +9,8 @@ from ...processes import assert_succeed, launched
 from .samples import CASES, fed, values
 from .worker import SHARES, SIZES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[list[float]]]]:
