@@ -35,7 +35,7 @@ def test_every_example_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(it, marks=[pytest.mark.slow] * (it == "lora_fine_tune")) for it in SMALL]
+    "name", [pytest.param(it, marks=[pytest.mark.slow] * (it in ("lora_fine_tune", "byte_pair_lm"))) for it in SMALL]
 )
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     arguments, expected = SMALL[name]
