@@ -19,7 +19,7 @@ from .learner.configs import (
     TrainingConfig as TrainingConfig,
 )
 from .learner.ema import Ema as Ema
-from .learner.fit_loop import LearningResult as LearningResult
+from .learner.result import LearningResult as LearningResult
 from .learner.learner import Learner as Learner
 from .learner.steps import (
     LossFunction as LossFunction,

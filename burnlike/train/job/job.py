@@ -15,7 +15,8 @@ from ...module import params, seed_param_ids
 from ...module.torch_objects.wrappers import own_class
 from ..checkpoint.checkpointer import Checkpointer
 from ..checkpoint.mirror import Mirror
-from ..learner.learner import Learner, LearningResult
+from ..learner.learner import Learner
+from ..learner.result import LearningResult
 from ..learner.stopping import Interrupter
 from ..parallel.meeting import make_parallel
 from ..runs.data_facts import keep_description, keep_facts

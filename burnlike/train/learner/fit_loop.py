@@ -3,13 +3,13 @@
 import copy
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError
-from ..checkpoint.checkpointer import Checkpoint, Checkpointer
+from ..checkpoint.checkpointer import Checkpointer
 from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
 from ..view.callback import Callback, Callbacks, RunLog
@@ -18,32 +18,12 @@ from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
 from .measuring import detached, part_means, put_states, states_of, update_metrics, values_of
+from .result import LearningResult
 from .saving import Saving, not_finite
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
 
 if TYPE_CHECKING:
     from .learner import Learner
-
-
-class LearningResult(NamedTuple):
-    """The result of a training.
-
-    Attributes:
-        steps: optimizer steps taken in all.
-        train_loss: mean of the last logged steps; None if nothing was logged.
-        valid_loss: of the last validation; None if there was none. `best_valid_loss` is the lowest one so far.
-        checkpoint: the last one, if they are written; `best` that of the best validation, with `keep_best`.
-        metrics: of the last validation, by name.
-    """
-
-    steps: int
-    train_loss: float | None
-    valid_loss: float | None
-    best_valid_loss: float | None
-    checkpoint: Checkpoint | None
-    metrics: Mapping[str, float] = {}
-    stopped_early: bool = False
-    best: Checkpoint | None = None
 
 
 _FAILED = 1 << 20

@@ -20,9 +20,10 @@ from ..view.callback import Callback
 from ..view.renderers import Renderer
 from .configs import AutocastDtype, EmaConfig, TrainingConfig
 from .ema import Ema
-from .fit_loop import FitLoop, LearningResult
+from .fit_loop import FitLoop
 from .foreign_loader import as_loader, check_ranks
 from .measuring import Metric, evaluate
+from .result import LearningResult
 from .saving import Counters
 from .steps import (
     LossFunction,
