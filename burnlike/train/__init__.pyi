@@ -19,8 +19,8 @@ from .learner.configs import (
     TrainingConfig as TrainingConfig,
 )
 from .learner.ema import Ema as Ema
-from .learner.result import LearningResult as LearningResult
 from .learner.learner import Learner as Learner
+from .learner.result import LearningResult as LearningResult
 from .learner.steps import (
     LossFunction as LossFunction,
     StepOutput as StepOutput,

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed import Store  # pyright: ignore[reportPrivateImportUsage] - torch documents both
 
-from ...errors import BurnlikeError, ConfigError, TrainingError
+from ...errors import ConfigError
 from ...module import agree_ids
 from ...module.torch_objects.wrappers import local
 from ...nn.divided_sequence import DividedSequence
@@ -188,20 +188,6 @@ class SeveralProcesses(SingleProcess):
             if self._watch is not None:
                 self._watch.fail(" ".join(f"{type(error).__name__}: {text}".split())[:_SHOWN])
             raise
-
-    @contextmanager
-    def all_or_none(self) -> Iterator[None]:
-        error: BurnlikeError | None = None
-        try:
-            yield
-        except BurnlikeError as caught:
-            error = caught
-        found = self.gather(None if error is None else f"{type(error).__name__}: {error}")
-        if error is not None:
-            raise error
-        for rank, text in enumerate(found):
-            if text is not None:
-                raise TrainingError(f"rank {rank} failed: {text}")
 
     def _cause(self, text: str) -> str:
         """Why an exchange with another process failed, as far as it is known."""

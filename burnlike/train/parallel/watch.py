@@ -82,23 +82,32 @@ class Watch:
             self._depth -= 1
 
     def fail(self, text: str) -> None:
-        """Tell the others that this process fails, unless one has said so before; the store is kept until they know."""
+        """Tell the others that this process fails, unless one has said so before."""
         who = f"rank {self._rank} on {platform.node()} failed: {text}"
         is_first = not self._knows(who)
-        try:
+        with suppress(RuntimeError):  # the store is gone
             store = self._store.clone()
             store.compare_set(f"failed {self.training}", "", who)
-            known = store.add(f"know {self.training}", int(is_first))
-            end = time.monotonic() + _LOOKS * self._interval_s
-            while self._keeps_store and known < self._world_size and time.monotonic() < end:
-                time.sleep(0.05)
-                known = store.add(f"know {self.training}", 0)
-        except RuntimeError:  # the store is gone
-            return
+            self._count_among(store, is_first)
 
     def failure(self) -> str:
         """What another process failed with, that this one waited for; empty where none has said so."""
-        return self.failed or self._asked(lambda: self._read_failure(self._store.clone())) or ""
+        return self._asked(self._learn_failure) or self.failed
+
+    def _learn_failure(self) -> str:
+        store = self._store.clone()
+        text = self.failed or self._read_failure(store)
+        if text:
+            self._count_among(store, not self._knows(text))
+        return text
+
+    def _count_among(self, store: Any, is_new: bool) -> None:
+        """Count this process among those that know; the one that keeps the store stays until all do, or for a while."""
+        known = store.add(f"know {self.training}", int(is_new))
+        end = time.monotonic() + _LOOKS * self._interval_s
+        while self._keeps_store and known < self._world_size and time.monotonic() < end:
+            time.sleep(0.05)
+            known = store.add(f"know {self.training}", 0)
 
     def _asked(self, ask: Callable[[], str]) -> str | None:
         """The store's answer; None where the process that keeps it is stopped or gone."""

@@ -30,7 +30,7 @@ def test_a_process_that_hangs_is_named_with_its_step_and_prints_its_stack(
 ) -> None:
     texts, process = run(how, strategy, tmp_path)
     for text in texts[:2]:
-        assert f"TrainingError: rank 2 (process {process} on {os.uname().nodename})" in text
+        assert f"EndedError: rank 2 (process {process} on {os.uname().nodename})" in text
         assert f"in step {STEP}" in text
     if how == "asleep":
         assert "hanging.py:" in texts[0]
