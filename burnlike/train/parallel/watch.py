@@ -88,7 +88,7 @@ class Watch:
         with suppress(RuntimeError):  # the store is gone
             store = self._store.clone()
             store.compare_set(f"failed {self.training}", "", who)
-            self._count_among(store, is_first)
+            self._count_among(store, "know", self._world_size, is_new=is_first)
 
     def failure(self) -> str:
         """What another process failed with, that this one waited for; empty where none has said so."""
@@ -98,20 +98,20 @@ class Watch:
         store = self._store.clone()
         text = self.failed or self._read_failure(store)
         if text:
-            self._count_among(store, not self._knows(text))
+            self._count_among(store, "know", self._world_size, is_new=not self._knows(text))
         return text
 
-    def _count_among(self, store: Any, is_new: bool) -> None:
-        """Count this process among those that know; the one that keeps the store stays until all do, or for a while."""
-        known = store.add(f"know {self.training}", int(is_new))
+    def _count_among(self, store: Any, what: str, expected: int, *, is_new: bool = True) -> None:
+        """Count this process among those that have read it; the one that keeps the store stays for them a while."""
+        known = store.add(f"{what} {self.training}", int(is_new))
         end = time.monotonic() + _LOOKS * self._interval_s
-        while self._keeps_store and known < self._world_size and time.monotonic() < end:
+        while self._keeps_store and known < expected and time.monotonic() < end:
             time.sleep(0.05)
-            known = store.add(f"know {self.training}", 0)
+            known = store.add(f"{what} {self.training}", 0)
 
-    def _asked(self, ask: Callable[[], str]) -> str | None:
+    def _asked(self, ask: Callable[[], str | None]) -> str | None:
         """The store's answer; None where the process that keeps it is stopped or gone."""
-        found: list[str] = []
+        found: list[str | None] = []
 
         def run() -> None:
             with suppress(RuntimeError):
@@ -151,7 +151,9 @@ class Watch:
         """Which processes the others wait for, and where they are."""
         self._asks = True
         silent = "rank 0 gives no sign of life: it keeps the store of the job, which does not answer"
-        return self._asked(self._late) or silent
+        found = self._asked(self._late) or silent
+        self._asked(lambda: self._count_among(self._store.clone(), "late", self._world_size - 1))
+        return found
 
     def _beat(self) -> None:
         seen = -1
