@@ -18,6 +18,8 @@ from burnlike.record.files.reading import read_outline
 from ..processes import assert_succeed, launched
 from .distributed_worker import net, step
 
+pytestmark = pytest.mark.slow
+
 
 def values(module: nn.Module) -> dict[str, list[float]]:
     return {param.path: param.tensor.detach().double().tolist() for param in params(module)}
