@@ -132,6 +132,7 @@ class TwoMachines:
         self._job: Machines | None = None
         self._first: subprocess.Popen[bytes] | None = None
         self._second: subprocess.Popen[bytes] | None = None
+        self._has_joined = False
 
     def start(self, run: Path) -> None:
         """Returns when the run trains, or trains again."""
@@ -140,7 +141,7 @@ class TwoMachines:
             self._first = self._job.start()
         job, starts = self._job, self._job.starts()
         self._second = job.start()
-        job.wait_for(lambda: job.starts() > starts, self._first)
+        self._has_joined = job.wait_for(lambda: job.starts() > starts, self._first)
 
     def is_running(self) -> bool:
         launchers = (self._first, self._second)
@@ -156,7 +157,11 @@ class TwoMachines:
         assert self._second is not None
         if self._second.poll() == -signal.SIGKILL:
             return False
-        self._job.end(self._first, self._second)
+        self._job.end(self._first)
+        if self._has_joined:
+            self._job.end(self._second)
+        else:  # it was started when the training was over, and waits for others that never come
+            kill(self._second)
         return True
 
 
