@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from burnlike._atomic import remove_directory
 from burnlike._terminal import one_line, table
 from burnlike.errors import ArgumentError, RunDirError, nearest
-from burnlike.train.checkpoint.mirror import fetch_run
 from burnlike.train.runs.run_dir import RunDir
 from burnlike.train.runs.run_files import RunFiles, config_differences, find_runs, read_run
 from burnlike.train.view.formats import format_bytes, format_elapsed, format_value, is_quality, lower_is_better
@@ -50,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.fetch is not None:
+        from burnlike.train.checkpoint.mirror import fetch_run
+
         run, came = fetch_run(args.fetch, Path(args.directory))
         say(f"{run} has {' and '.join(came) or 'nothing new'} of {args.fetch}")
         return 0

@@ -20,7 +20,7 @@ from ..._atomic import AtomicDirectory, replace_file
 from ..._regular_file import read_regular
 from ...errors import CheckpointError
 from ..runs.run_dir import LOCK_NAME, RunDir, numbered
-from .mirror_files import MirrorFiles, short
+from .mirror_files import FileFacts, MirrorFiles, short
 
 _OWNER, _RESULT, _STEP, _OF_RUN = "mirror.json", "result", "step-", "run/"
 _OF_RESULT = ("model.safetensors", "results.json")
@@ -101,15 +101,20 @@ class Mirror:
     def fetch_beside(self) -> None:
         """Copy what the run's directory had at the last checkpoint and is not there, such as its config."""
         with self._files.telling():
-            sets = {name: it for name, it in self._files.sets().items() if _step(name) is not None}
-            for name in sorted(sets)[-1:]:
-                beside = {file: it for file, it in sets[name].items() if file.startswith(_OF_RUN)}
-                self._files.get(name, beside, lambda file: self._of_run(file, _OF_RUN))
+            checkpoints = self._checkpoints()
+            for step in [*checkpoints][-1:]:
+                beside = {file: it for file, it in checkpoints[step].items() if file.startswith(_OF_RUN)}
+                self._files.get(_name(step), beside, lambda file: self._of_run(file, _OF_RUN))
 
     def steps(self) -> list[int]:
         """The steps of the whole checkpoints, in order; a CheckpointError if it can't be looked at."""
         with self._files.telling():
-            return sorted(step for name in self._files.sets() if (step := _step(name)) is not None)
+            return [*self._checkpoints()]
+
+    def _checkpoints(self) -> dict[int, FileFacts]:
+        """The files of each whole checkpoint, by its step, in order."""
+        found = {step: files for name, files in self._files.sets().items() if (step := _step(name)) is not None}
+        return dict(sorted(found.items()))
 
     def fetch(self, directory: Path, after: int = -1) -> int | None:
         """Copy the last whole checkpoint into `directory`, if it is of a step `after` this; the step.
@@ -117,16 +122,16 @@ class Mirror:
         Files of the run that are not there come with it. A CheckpointError says what is damaged or can't be read.
         """
         with self._files.telling():
-            steps = [step for step in self.steps() if step > after]
-            if not steps:
+            checkpoints = self._checkpoints()
+            step = max(checkpoints, default=after)
+            if step <= after:
                 return None
-            name = _name(steps[-1])
+            name = _name(step)
             with AtomicDirectory(directory / name) as partial:
-                listed = self._files.sets()[name]
                 own = lambda it: self._of_run(it, _OF_RUN) if it.startswith(_OF_RUN) else partial.path / it  # noqa: E731
-                self._files.get(name, listed, own)
+                self._files.get(name, checkpoints[step], own)
                 partial.commit()
-        return steps[-1]
+        return step
 
     def fetch_result(self) -> bool:
         """Copy what the run had at its end and what is not there; False where the run has not come to it."""
