@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile arm-compile asan bench clean
+.PHONY: train test test-slow test-families test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile arm-compile asan bench bench-check bench-page clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -100,8 +100,17 @@ asan: .venv/.dev
 fuzz-ops: .venv/.dev
 	.ci/asan.sh calls $(CALLS)
 
+# Some by name: `make bench NAMES="ops.swiglu models.step"`; each run writes a file to benchmarks/results.
 bench: build
-	$(python) -m benchmarks
+	$(python) -m benchmarks $(NAMES)
+
+# Fails where a row is below 0.95 of its last value on this kind of machine, twice in a row.
+bench-check: build
+	$(python) -m benchmarks.check $(NAMES)
+
+# The history of all rows as one page.
+bench-page: build
+	$(python) -m tools.speed_page .cache/speed.html
 
 clean:
 	rm -rf .venv .cache build dist *.egg-info burnlike/*.so

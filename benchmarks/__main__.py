@@ -1,7 +1,14 @@
-"""All benchmarks, one after the other: `python -m benchmarks`, or `make bench`."""
+"""All benchmarks, one after the other, or those that are named: `python -m benchmarks`, or `make bench`.
+
+The results go to a file in benchmarks/results.
+"""
+
+from collections.abc import Sequence
+from types import ModuleType
 
 from benchmarks import device, record_load, record_many_tensors, record_save
-from benchmarks._harness import Comparison, main
+from benchmarks._harness import main
+from benchmarks._results import FOLDER, Comparison
 from benchmarks.data import loader, streams
 from benchmarks.models import models, step
 from benchmarks.module import traversal
@@ -71,19 +78,28 @@ BENCHMARKS = (
 )
 
 
-def run(repeats: int) -> list[Comparison]:
-    """Run every benchmark and say at the end which bars were reached."""
-    results = []
+def _name(benchmark: ModuleType) -> str:
+    return benchmark.__name__.removeprefix("benchmarks.")
+
+
+NAMES = [_name(it) for it in BENCHMARKS]
+
+
+def run(repeats: int, names: Sequence[str] = ()) -> dict[str, list[Comparison]]:
+    """Run every benchmark, or those of these names, and say at the end which bars were reached."""
+    results: dict[str, list[Comparison]] = {}
     for benchmark in BENCHMARKS:
+        if names and _name(benchmark) not in names:
+            continue
         print(f"\n{(benchmark.__doc__ or '').strip()}\n")
-        results += benchmark.run(repeats)
-    barred = [result for result in results if result.bar is not None]
-    missed = [result for result in barred if result.ratio < (result.bar or 0)]
+        results[_name(benchmark)] = benchmark.run(repeats)
+    barred = [row for rows in results.values() for row in rows if row.bar is not None]
+    missed = [row for row in barred if row.ratio < (row.bar or 0)]
     print(f"\n{len(barred) - len(missed)} of {len(barred)} bars reached")
-    for result in missed:
-        print(f"missed: {result}")
+    for row in missed:
+        print(f"missed: {row}")
     return results
 
 
 if __name__ == "__main__":
-    main("All benchmarks", run)
+    main("All benchmarks", run, names=NAMES, results=FOLDER)

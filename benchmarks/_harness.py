@@ -6,47 +6,17 @@ behind: fresh pages where the C library gave memory back to the system, warm one
 """
 
 import argparse
-import json
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """What one comparison gave.
-
-    Attributes:
-        name: what was measured.
-        ours_ms: median time of one call of ours.
-        theirs_ms: median time of one call of theirs.
-        theirs: what we compare with.
-        ratio: theirs / ours; above 1 we are faster.
-        bar: the ratio that we want to reach; None if there is none.
-        repeats: calls of each side.
-        threads: threads that torch uses.
-        note: anything a reader needs, such as an error between the outputs.
-    """
-
-    name: str
-    ours_ms: float
-    theirs_ms: float
-    theirs: str
-    ratio: float
-    bar: float | None
-    repeats: int
-    threads: int
-    note: str
-
-    def __str__(self) -> str:
-        bar = "" if self.bar is None else f" (bar {self.bar:g}x: {'reached' if self.ratio >= self.bar else 'MISSED'})"
-        times = f"ours {self.ours_ms:9.3f} ms   {self.theirs} {self.theirs_ms:9.3f} ms"
-        return f"{self.name:44} {times}   {self.ratio:6.2f}x{bar}{'   ' + self.note if self.note else ''}"
+from . import _results
+from ._results import Comparison
 
 
 def time_of(call: Callable[[], object]) -> float:
@@ -106,22 +76,23 @@ def compare(
 
 def main(
     description: str,
-    run: Callable[..., Sequence[Comparison]],
+    run: Callable[..., Sequence[Comparison] | Mapping[str, Sequence[Comparison]]],
     *,
     names: Sequence[str] = (),
-    json_file: Path | None = None,
+    results: Path | None = None,
 ) -> None:
-    """The command line of a benchmark: threads, repeats, a JSON file.
+    """The command line of a benchmark: threads, repeats, where the results go.
 
     Args:
         description: what is measured and how.
-        run: takes the number of repeats and returns what was measured; with `names` also a list of those chosen.
+        run: takes the number of repeats and returns what was measured, or this for each benchmark; with `names` also a
+            list of those chosen.
         names: of what the command line can choose.
-        json_file: where the results go if the command line says nothing else; None is nowhere.
+        results: the folder of results if the command line names none; None to write none.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, help="threads that torch uses (default: as it chooses)")
-    parser.add_argument("--json", type=Path, default=json_file, help="also write the results to this file")
+    parser.add_argument("--results", type=Path, default=results, help="also write a file to this folder")
     parser.add_argument("--repeats", type=int, default=50, help="calls of each side (default 50)")
     if names:
         parser.add_argument("names", nargs="*", help="measure these only", metavar="NAME")
@@ -131,9 +102,16 @@ def main(
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     print(
-        f"{description}\ntorch {torch.__version__}, {torch.get_num_threads()} threads, medians of {arguments.repeats}"
+        f"{description}\n{_results.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads, medians of"
+        f" {arguments.repeats}"
     )
-    results = run(arguments.repeats, arguments.names) if names else run(arguments.repeats)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+    found = run(arguments.repeats, arguments.names) if names else run(arguments.repeats)
+    if arguments.results:
+        rows = found if isinstance(found, Mapping) else {_own_name(): found}
+        print(f"written to {_results.write(arguments.results, rows)}")
+
+
+def _own_name() -> str:
+    """Of the benchmark that this process runs, as `python -m benchmarks` names it."""
+    spec = sys.modules["__main__"].__spec__
+    return "unknown" if spec is None else spec.name.removeprefix("benchmarks.")

@@ -1,17 +1,15 @@
-"""All benchmarks of a GPU, one after the other; the results go to benchmarks/results/<name of the GPU>.json.
+"""All benchmarks of a GPU, one after the other; results go to the folder of benchmarks/results that names the GPU.
 
     python -m benchmarks.device
 
 Without a GPU nothing is measured, and nothing written.
 """
 
-import re
-from pathlib import Path
-
 import torch
 
 from benchmarks import record_device
-from benchmarks._harness import Comparison, main
+from benchmarks._harness import main
+from benchmarks._results import FOLDER, Comparison
 from benchmarks.ops import adamw_step_device, convert_device, functions_device, gradient_squares_device, rms_norm_device
 
 BENCHMARKS = (
@@ -22,7 +20,6 @@ BENCHMARKS = (
     adamw_step_device,
     record_device,
 )
-RESULTS = Path(__file__).parent / "results"
 
 
 def run(repeats: int) -> list[Comparison]:
@@ -36,13 +33,5 @@ def run(repeats: int) -> list[Comparison]:
     return results
 
 
-def results_file() -> Path | None:
-    """Where the results of this machine's GPU go; None without one."""
-    if not torch.cuda.is_available():
-        return None
-    name = re.sub(r"\W+", "-", torch.cuda.get_device_name()).strip("-").lower()
-    return RESULTS / f"{name}.json"
-
-
 if __name__ == "__main__":
-    main("All benchmarks of a GPU", run, json_file=results_file())
+    main("All benchmarks of a GPU", run, results=FOLDER if torch.cuda.is_available() else None)
