@@ -1,4 +1,4 @@
-"""Gated feed-forwards: down(activation(gate(x)) * up(x)), with one op between the products."""
+"""Gated feed-forwards: down(activation(gate(x)) * up(x)), with one op between the products; gate and up may be one."""
 
 import types
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from .functions import takes
 from .reading import names_of, read_otherwise, reads_only
 from .trials import CALLS, Proven, proven_dtypes, stand_in
 
-# Names of the three products: gate, up, down.
-_NAMES = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
+# Names of the products: gate, up, down, or gate and up as halves of one, down.
+_NAMES = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"), ("gate_up_proj", "down_proj"))
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What is between the products: the op, and the activation by itself."""
+    """What is between the products: the op, of both or of their halves, and the activation by itself."""
 
-    op: Callable[[Tensor, Tensor], Tensor]
+    op: Callable[..., Tensor]
     activation: Callable[[Tensor], Tensor]
 
 
@@ -69,7 +69,7 @@ def _is_still(activation: Any, kind: Kind) -> bool:
 
 
 def is_gated(module: nn.Module) -> bool:
-    """Whether it has the three products, perhaps an activation, and no weights of its own."""
+    """Whether it has the products, perhaps an activation, and no weights of its own."""
     own = (*module.parameters(recurse=False), *module.buffers(recurse=False))
     return bool(_products(module)) and not own
 
@@ -95,7 +95,7 @@ class _Product(nn.Module):
 
 def _made_small(module: nn.Module, products: tuple[str, ...], activation: str) -> nn.Module:
     calls: list[str] = []
-    sizes = ((4, 6), (4, 6), (6, 4))
+    sizes = ((4, 12), (6, 4)) if len(products) == 2 else ((4, 6), (4, 6), (6, 4))
     children: dict[str, nn.Module] = {
         name: _Product(name, calls, seed, *size) for seed, (name, size) in enumerate(zip(products, sizes, strict=True))
     }
@@ -115,7 +115,8 @@ def prove_gated(gate: Gate, module: nn.Module, stock: types.FunctionType) -> tup
     others = {name for name, _ in module.named_children()} - {*products, activation}
     if others:
         return None, f"it has `{min(others)}` beside its products and activation"
-    if reason := read_otherwise(module, stock, frozenset({*products, activation})):
+    halves = {"chunk"} if len(products) == 2 and not hasattr(module, "chunk") else set()
+    if reason := read_otherwise(module, stock, frozenset({*products, activation, *halves})):
         return None, reason
     kind = kind_of(getattr(module, activation)) if activation else ()
     if kind is None:
@@ -142,6 +143,13 @@ def gated_forward(gate: Gate, proven: tuple[tuple[str, ...], str, Kind, Proven])
 
 
 def _computed(gate: Gate, module: Any, products: tuple[str, ...], x: Tensor) -> Tensor:
+    if len(products) == 2:
+        to_both, down = (getattr(module, name) for name in products)
+        both = to_both(x)
+        if takes(both) and both.shape[-1] % 2 == 0:
+            return down(gate.op(both))
+        a, b = both.chunk(2, -1)
+        return down(gate.activation(a) * b)
     to_gate, to_up, down = (getattr(module, name) for name in products)
     if type(to_gate) is type(to_up) is nn.Linear and not _is_watched(to_gate) and not _is_watched(to_up):
         x = for_products(x)

@@ -9,15 +9,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from ... import ops
 from ...ops.linear import machine_gains
-from ..torch_counterparts import torch_layers
 from .forwards import FusedForward, fused_forward, stock_forward
-from .functions import takes, takes_norm
+from .functions import takes
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
-from .reading import methods_of, names_of, one_argument, read_otherwise
+from .norms import NORMS, is_norm, norm_forward, prove_norm
+from .reading import methods_of, one_argument, read_otherwise
 from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weights
 
 Methods = tuple[tuple[str, types.FunctionType], ...]
@@ -116,12 +115,13 @@ def conv1d_forward(module: Any, x: Any) -> Tensor | None:
 
 
 def _is_linear(module: nn.Module) -> bool:
-    return machine_gains() and isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
+    is_linear = isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
+    return is_linear and machine_gains(module.weight)
 
 
 def _is_conv1d(module: nn.Module) -> bool:
     names = {name for name, _ in module.named_parameters(recurse=False)}
-    return machine_gains() and type(module).__name__ == "Conv1D" and names == {"weight", "bias"}
+    return type(module).__name__ == "Conv1D" and names == {"weight", "bias"} and machine_gains(module.weight)
 
 
 def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
@@ -130,57 +130,6 @@ def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
     shapes: Any = {"weight": (3, module.weight.shape[1]), "bias": module.bias.shape}
     _, reason = proven_dtypes(lambda: with_weights(stand_in(module), shapes), stock, conv1d_forward, 3)
     return (), reason
-
-
-_EPSILONS = frozenset({"variance_epsilon", "eps", "epsilon"})
-
-
-def _is_rms_norm(module: nn.Module) -> bool:
-    name, own = type(module).__name__.lower(), dict(module.named_parameters(recurse=False))
-    is_called_so = "rmsnorm" in name or name.endswith("layernorm")
-    has_one_weight = list(own) == ["weight"] and not is_lazy(own["weight"]) and own["weight"].dim() == 1
-    return (
-        is_called_so
-        and has_one_weight
-        and type(module) not in torch_layers()  # their code calls torch's functions
-        and next(module.children(), None) is None
-        and next(module.buffers(), None) is None
-    )
-
-
-def _prove_rms_norm(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
-    reason = "no native op computes it"
-    for name in sorted(_EPSILONS):
-        epsilon = vars(module).get(name)
-        if not isinstance(epsilon, float):
-            continue
-        if reason := read_otherwise(module, stock, frozenset({"weight", name})):
-            continue
-        dtypes, reason = proven_dtypes(
-            lambda: with_weights(stand_in(module), {"weight": module.weight.shape}),
-            stock,
-            lambda made, x, epsilon=epsilon: ops.rms_norm(x, made.weight, epsilon),
-            module.weight.shape[0],
-            (max(epsilon, 0.0) ** 0.5,),
-        )
-        if not reason and name not in names_of(module, stock):
-            reason = f"its code does not read `{name}`"
-        return (name, dtypes), reason
-    return None, reason
-
-
-def rms_norm_forward(proven: tuple[str, Proven]) -> Compute:
-    """Layers of root mean square normalization: the name of their epsilon, and the dtypes of their results."""
-    epsilon, results = proven[0], dict(proven[1])
-
-    def compute(module: Any, x: Any) -> Tensor | None:
-        weight, value = module.weight, getattr(module, epsilon)
-        if weight is None or not isinstance(value, float) or not takes_norm(x, weight.shape, weight):
-            return None
-        dtype = results.get((x.dtype, weight.dtype))
-        return None if dtype is None else ops.rms_norm(x, weight, value).to(dtype)
-
-    return compute
 
 
 def _gelu_tanh(module: Any, x: Any) -> Tensor:
@@ -208,7 +157,10 @@ _RULES = (
         _prove_gelu_tanh,
         gelu_tanh_forward,
     ),
-    LayerRule("rms_norm", "rms_norm", _is_rms_norm, _prove_rms_norm, rms_norm_forward),
+    *(
+        LayerRule(kind, kind.removeprefix("shifted_"), is_norm, partial(prove_norm, kind), partial(norm_forward, kind))
+        for kind in NORMS
+    ),
     *(
         LayerRule(name, name.removesuffix("_tanh"), is_gated, partial(prove_gated, gate), partial(gated_forward, gate))
         for name, gate in (("swiglu", SWIGLU), ("geglu", GEGLU), ("geglu_tanh", GEGLU_TANH))
