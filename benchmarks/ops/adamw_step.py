@@ -22,6 +22,7 @@ from benchmarks._memory import with_extra_bytes
 from benchmarks.optim._sides import (
     Shapes,
     Side,
+    as_in_torch,
     compare_sides,
     language_model,
     ours,
@@ -58,6 +59,13 @@ def with_torch(
     """A step of both, with clipping by the global norm or without."""
     one = ours(config_of(clips), shapes, LR, device)
     other = theirs(torch_adamw, shapes, device, NORM if clips else None)
+    result = compare_sides(name, one, other, theirs_name="torch fused", bar=bar, repeats=repeats)
+    print_distance(one, other, result)
+    return result
+
+
+def _behind_torch(name: str, shapes: Shapes, bar: float, repeats: int) -> Comparison:
+    one, other = as_in_torch(config_of(), shapes, LR), theirs(torch_adamw, shapes)
     result = compare_sides(name, one, other, theirs_name="torch fused", bar=bar, repeats=repeats)
     print_distance(one, other, result)
     return result
@@ -134,6 +142,7 @@ def run(repeats: int) -> list[Comparison]:
         _with_triad("Clip and AdamW, bandwidth", large, fewer, clips=True),
         *_states(large, fewer),
         with_torch("AdamW step, 300 tensors of 64 values", [(64,)] * 300, 3.0, repeats * 10),
+        _behind_torch("TorchOptimizer, 300 tensors of 64 values", [(64,)] * 300, 3.0, repeats * 10),
     ]
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks._harness import Comparison, compare
+from burnlike.interop import TorchOptimizer
 from burnlike.optim import GradientsParams, ModuleOptimizerConfig
 
 Shapes = Sequence[Sequence[int]]
@@ -62,6 +63,13 @@ def our_step(config: ModuleOptimizerConfig, model: nn.Module, lr: float) -> Call
 def ours(config: ModuleOptimizerConfig, shapes: Shapes, lr: float, device: str = "cpu") -> Side:
     model = model_of(shapes, device)
     return Side(model, grads_of(shapes, device), our_step(config, model, lr))
+
+
+def as_in_torch(config: ModuleOptimizerConfig, shapes: Shapes, lr: float) -> Side:
+    """Ours behind torch's interface: `TorchOptimizer.step()` and `zero_grad()`."""
+    model = model_of(shapes)
+    optimizer = TorchOptimizer(model, config, lr)
+    return Side(model, grads_of(shapes), lambda: (optimizer.step(), optimizer.zero_grad()))
 
 
 def theirs(

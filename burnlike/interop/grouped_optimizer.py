@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import torch
@@ -98,7 +99,8 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
     def _sync(self) -> None:
         """Follow what was changed from outside: the module, the lists of parameters, the options."""
         found = weights(self._module)
-        listed = [id(it) for group in self.param_groups for it in group["params"]]
+        lists = [group["params"] for group in self.param_groups]
+        listed = list(map(id, chain.from_iterable(lists)))
         renewed = self._members.found is not found or [*self._members.by_tensor] != listed
         if renewed:
             self._members = self._members.found_again(self.param_groups, found)

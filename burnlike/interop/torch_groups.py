@@ -134,9 +134,9 @@ def group_in_config(rules: RuleSet, members: Sequence[Param]) -> int:
     return place
 
 
-def refuse_sparse(grads: Sequence[tuple[Param, Tensor]]) -> None:
+def refuse_sparse(params: Sequence[Param], grads: Sequence[Tensor]) -> None:
     """Refuse gradients that are not dense, with an ArgumentError."""
-    for param, grad in grads:
+    for param, grad in zip(params, grads, strict=True):
         if grad.layout is not torch.strided:
             raise ArgumentError(
                 f"TorchOptimizer: the gradient of '{param.path}' is sparse, and rules here take dense ones; make its"

@@ -145,9 +145,15 @@ class TorchOptimizer(GroupedOptimizer):
                 loss = closure()
         self._sync()
         found = [tensor.grad for group in self.param_groups for tensor in group["params"]]
-        grads = [(param, grad) for param, grad in zip(self._members.params, found, strict=True) if grad is not None]
-        refuse_sparse(grads)
-        self._adaptor.step(self._rates(), self._module, GradientsParams.of(grads), **handed_by_scaler(self))
+        params, grads = self._members.params, [grad for grad in found if grad is not None]
+        if len(grads) < len(found):
+            params = [param for param, grad in zip(params, found, strict=True) if grad is not None]
+        try:
+            gradients = GradientsParams.with_params(params, grads)
+            self._adaptor.step(self._rates(), self._module, gradients, **handed_by_scaler(self))
+        except Exception:
+            refuse_sparse(params, grads)  # says it in the words of torch's optimizers
+            raise
         return loss
 
     step.hooked = True  # pyright: ignore[reportFunctionMemberAccess] - or torch would put the hooks around it again
@@ -155,7 +161,12 @@ class TorchOptimizer(GroupedOptimizer):
     @not_compiled
     def zero_grad(self, set_to_none: bool = True) -> None:
         self._sync()
-        super().zero_grad(set_to_none)
+        if not set_to_none:
+            super().zero_grad(set_to_none)
+            return
+        for group in self.param_groups:
+            for tensor in group["params"]:
+                tensor.grad = None
 
     def state_dict(self, *, form: Literal["burnlike", "torch"] = "burnlike") -> dict[str, Any]:
         """The states and groups in torch's layout, with names and ids of parameters beside; copies nothing.

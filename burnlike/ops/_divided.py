@@ -148,7 +148,7 @@ def distributed_type() -> Any:
 def are_divided(*arguments: Any) -> bool:
     """Whether there is a DTensor among the arguments."""
     kind = distributed_type()
-    return kind is not None and any(isinstance(it, kind) for it in arguments)
+    return kind is not None and any(issubclass(it, kind) for it in {*map(type, arguments)})
 
 
 def all_divided(*arguments: Any) -> tuple[Any, ...]:

@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from ..._torch_compat.fsdp import MANAGED, sharded, sharded_forms
-from ...errors import ModuleTreeError
+from ..._torch_compat.fsdp import sharded_forms
 from ..attributes.plain_attributes import USER_CONTAINER, check_loose_parts, refresh_container
 from ..identity.field_ids import ON_TENSOR, RENAMED
 from ..identity.field_metadata import FIRST_USE, KEPT, Field, KeptId
-from ..identity.param_id import ParamId
 from ..torch_objects.wrappers import container_of
 from .identities import Identities
+from .kept_param import KeptParam
 from .param import Kind, Param
 from .traversal import Enter, Exit, traverse
 
@@ -44,6 +43,17 @@ def weights(module: nn.Module) -> Sequence[Param]:
     return walk_of(module).weights
 
 
+def weights_and_tensors(module: nn.Module) -> tuple[Sequence[Param], Sequence[Tensor]]:
+    """What `weights` gives, and the tensor of each as it is now: for steps, to which each parameter's own reading adds
+    up."""
+    walk = _WALKS.get(id(module))
+    values = None if walk is None else walk.values()
+    if walk is None or values is None:
+        walk = walk_of(module)
+        values = walk.values()
+    return walk.weights, walk.tensors(values)
+
+
 _WALKS: dict[int, "Walk"] = {}
 """The traversal of each root, by its address, for as long as it lives. Not on the root, so that pickles lack it."""
 
@@ -51,11 +61,11 @@ _WALKS: dict[int, "Walk"] = {}
 def walk_of(module: nn.Module) -> "Walk":
     """The traversal of `module`, kept for as long as the tree is the same."""
     walk = _WALKS.get(id(module))
-    if walk is not None and walk.holds():
+    if walk is not None and walk.values() is not None:
         return walk
     with FIRST_USE:
         made = _WALKS.get(id(module))
-        if made is None or made is walk or not made.holds():  # else another thread has just made it
+        if made is None or made is walk or made.values() is None:  # else another thread has just made it
             made = _WALKS[id(module)] = Walk(module)
         return made
 
@@ -72,63 +82,12 @@ def strong_steps(steps: Sequence[S]) -> list[S]:
 _TENSORS_AND_MODULES = itemgetter("_parameters", "_buffers", "_modules")
 
 
-class KeptParam(Param):
-    """A Param of a traversal that is kept: it holds the modules weakly, so that what is removed is free at once."""
-
-    __slots__ = ()
-
-    def __init__(
-        self, param_id: ParamId, path: str, kind: Kind, owner: nn.Module, name: str, home: tuple[nn.Module, str]
-    ) -> None:
-        self.id = param_id
-        self.path = path
-        self.kind = kind
-        self.aliases = ()
-        self._module: Any = weakref.ref(owner)
-        self._name = name
-        self._others: Any = ()
-        module, home_name = home
-        self._home: Any = None if module is owner and home_name == name else (weakref.ref(module), home_name)
-
-    def add(self, owner: nn.Module, name: str, path: str) -> None:
-        self._others = (*self._others, (weakref.ref(owner), name))
-        self.aliases = (*self.aliases, path)
-
-    @property
-    def owners(self) -> tuple[tuple[nn.Module, str], ...]:
-        return tuple([(self._alive(module), name) for module, name in ((self._module, self._name), *self._others)])
-
-    @property
-    def home(self) -> tuple[nn.Module, str]:
-        module, name = self._home or (self._module, self._name)
-        return self._alive(module), name
-
-    @property
-    def tensor(self) -> Tensor:
-        """The tensor as it is now; quicker than by `owners`, since optimizers ask for it at each step."""
-        module = self._module() or self._alive(self._module)
-        # group_of, written out
-        shown: Any = (module._parameters if self.kind == "weight" else module._buffers)[self._name]
-        return sharded(module, self._name, shown) if MANAGED in module.__dict__ else shown
-
-    def _alive(self, module: Any) -> nn.Module:
-        found = module()
-        if found is None:
-            raise ModuleTreeError(f"the module that held '{self.path}' is gone; traverse the tree again")
-        return found
-
-    def strong(self) -> Param:
-        """A Param like this one that holds its modules."""
-        # Without Param's `__init__`, as there are many.
-        made = _new(Param)
-        made.id, made.path, made.kind, made.aliases = self.id, self.path, self.kind, self.aliases
-        made._module, made._name = self._alive(self._module), self._name
-        made._others = self.owners[1:] if self._others else ()
-        made._home = self.home if self._home else None
-        return made
-
-
-_new = object.__new__
+def picker(places: Sequence[int]) -> Callable[[Sequence[T]], list[T]]:
+    """What gives those of a sequence that are at `places`, by one loop in C."""
+    if len(places) < 2:
+        return lambda values: [values[place] for place in places]
+    pick = itemgetter(*places)
+    return lambda values: list(pick(values))
 
 
 class Walk:
@@ -156,7 +115,7 @@ class Walk:
         self._not_persistent = [part["_non_persistent_buffers_set"] for part in parts if part["_buffers"]]
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
         self._renamed = RENAMED[0]
-        self._signature = _read(parts)
+        self._signature = _read(parts)[1]
 
     @property
     def modules(self) -> list[nn.Module]:
@@ -207,21 +166,36 @@ class Walk:
                 marked += (marks[key][0], step, marks[key][1])
         return marked
 
-    def holds(self) -> bool:
-        """Whether the tree still has the same modules, names, tensors and ids."""
+    def tensors(self, values: list[Any] | None) -> list[Tensor]:
+        """The tensors of `weights`, found among what `values` has given."""
+        if values is None:  # another thread changes the tree
+            return [param.tensor for param in self.weights]
+        return self._once("pick", lambda: self._picker(values))(values)
+
+    def _picker(self, values: list[Any]) -> Callable[[Sequence[Any]], list[Any]]:
+        places = {id(value): place for place, value in enumerate(values)}
+        return picker([places[id(param.tensor)] for param in self.weights])
+
+    def values(self) -> list[Any] | None:
+        """What the tree's modules have, if these are the same modules, names, tensors and ids as they were; else None.
+
+        Tensors and modules, one module after the other; sharded parameters in place of their gathered copies.
+        """
         for reference in self._containers:
             if (container := reference()) is not None:
                 refresh_container(container)
         try:
             parts = [module().__dict__ for module in self._modules]
         except AttributeError:  # of None, in place of a module that is gone
-            return False
-        return (
-            self._renamed == RENAMED[0]
-            and all(_length(module(), name) == length for module, name, length in self._lists)
-            and self._not_persistent == self._not_persistent_then
-            and _read(parts) == self._signature
-        )
+            return None
+        if (
+            self._renamed != RENAMED[0]
+            or self._not_persistent != self._not_persistent_then
+            or not all(_length(module(), name) == length for module, name, length in self._lists)
+        ):
+            return None
+        values, signature = _read(parts)
+        return values if signature == self._signature else None
 
     def _traverse(self, root: nn.Module, modules: list[nn.Module]) -> list[tuple[nn.Module, str, Any]]:
         """Make the Param of each tensor, at the first of its places, and collect `modules`; returns the plain lists."""
@@ -265,18 +239,19 @@ def _length(module: Any, name: str) -> int | None:
     return len(value) if isinstance(value, list | dict) else None
 
 
-def _forget(address: int, root: object) -> None:
-    _WALKS.pop(address, None)
+def _forget(address: int, root: object, walks: dict[int, "Walk"] = _WALKS) -> None:
+    walks.pop(address, None)  # which is an argument, as names are gone when the interpreter ends
 
 
-def _read(parts: list[dict[str, Any]]) -> list[list[Any]]:
-    """The numbers, names and addresses by which a changed tree is told from an unchanged one, found by loops in C.
+def _read(parts: list[dict[str, Any]]) -> tuple[list[Any], list[list[Any]]]:
+    """What modules have, and the numbers, names and addresses by which a changed tree is told from an unchanged one.
 
-    A reused address of a tensor does no harm: handles read the module, and which slots share a tensor is the same.
+    They are found by loops in C. A reused address of a tensor does no harm: handles read the module, and which slots
+    share a tensor is the same.
     """
     groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, parts)))
     filled = list(filter(None, groups))
-    addresses = map(id, chain.from_iterable(map(dict.values, filled)))
+    values = list(chain.from_iterable(map(dict.values, filled)))
     if forms := sharded_forms():  # the parameters are the same while their gathered copies are shown
-        addresses = (id(forms[address]) if address in forms else address for address in addresses)
-    return [list(map(len, groups)), list(chain.from_iterable(filled)), list(addresses)]
+        values = [forms.get(id(value), value) for value in values]
+    return values, [list(map(len, groups)), list(chain.from_iterable(filled)), list(map(id, values))]

@@ -211,7 +211,7 @@ def placed_gradients(params: Sequence[Param], grads: Sequence[Tensor]) -> list[T
     these are added up. All ranks call it.
     """
     divided = distributed_type()
-    if divided is None or not any(isinstance(grad, divided) for grad in grads):
+    if divided is None or not any(issubclass(it, divided) for it in set(map(type, grads))):
         return list(grads)
     both: list[tuple[Any, Any]] = [(grad, param.tensor) for param, grad in zip(params, grads, strict=True)]
     return [

@@ -12,7 +12,7 @@ from ...backend import GradientMap
 from ...errors import ArgumentError, DeviceError, DTypeError, ModuleTreeError, ShapeError
 from ...module import Param, ParamId
 from ...module.tree.param_values import IS_GRADIENT
-from ...module.tree.walk import weights
+from ...module.tree.walk import weights, weights_and_tensors
 from ..core.gradient_transform import computing_dtype
 from ..core.sharded import placed_gradients
 
@@ -45,10 +45,10 @@ class GradientsParams:
         Frozen parameters and those without a gradient are absent; a gradient from before a freeze is dropped. A module
         that is itself a gradient, as `burnlike.func.grad` gives it, has its parameters taken.
         """
-        found = weights(module)
-        if found and hasattr(found[0].tensor, IS_GRADIENT):
-            return cls.of((param, param.tensor.detach()) for param in found)
-        return cls._taken(found)
+        found, tensors = weights_and_tensors(module)
+        if found and hasattr(tensors[0], IS_GRADIENT):
+            return cls.of((param, tensor.detach()) for param, tensor in zip(found, tensors, strict=True))
+        return cls._taken(found, tensors)
 
     @classmethod
     def from_grads(cls, grads: GradientMap, module: nn.Module) -> Self:
@@ -66,31 +66,30 @@ class GradientsParams:
         """
         wanted = {it if isinstance(it, ParamId) else ParamId.parse(it) for it in ids}
         found = [param for param in weights(module) if param.id in wanted]
-        return cls._taken(found) if grads is None else cls._removed(grads, found)
+        return cls._removed(grads, found) if grads is not None else cls._taken(found, [it.tensor for it in found])
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Param, Tensor]]) -> Self:
         """The gradients of these parameters, each once."""
         both = list(pairs)
-        return cls._with([param for param, _ in both], [grad for _, grad in both])
+        return cls.with_params([param for param, _ in both], [grad for _, grad in both])
 
     @classmethod
-    def _with(cls, its_params: Sequence[Param], values: Sequence[Tensor]) -> Self:
+    def with_params(cls, its_params: Sequence[Param], values: Sequence[Tensor]) -> Self:
+        """The gradients of these parameters: an optimizer sees by the list of them that nothing has changed."""
         gradients = cls()
         gradients._lists, gradients._by_id = (its_params, placed_gradients(its_params, values)), None
         return gradients
 
     @classmethod
-    def _taken(cls, found: Sequence[Param]) -> Self:
-        tensors = [param.tensor for param in found]
+    def _taken(cls, found: Sequence[Param], tensors: Sequence[Tensor]) -> Self:
         grads = [tensor.grad if tensor.requires_grad else None for tensor in tensors]
         values = [grad for grad in grads if grad is not None]
         if len(values) < len(found):
             found = [param for param, grad in zip(found, grads, strict=True) if grad is not None]
         for tensor in tensors:
             tensor.grad = None
-        # The module's own list where it is whole: an optimizer sees by it that nothing has changed.
-        return cls._with(found, values)
+        return cls.with_params(found, values)  # the module's own list where it is whole
 
     @classmethod
     def _removed(cls, grads: GradientMap, found: Sequence[Param]) -> Self:

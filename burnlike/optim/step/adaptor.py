@@ -12,7 +12,7 @@ from ..._torch_compat import foreach
 from ..._torch_compat.fsdp import reshard
 from ...errors import ConfigError
 from ...module import Param, ParamGroup
-from ...module.tree.walk import weights
+from ...module.tree.walk import weights, weights_and_tensors
 from ..core.gradient_transform import check_alike, meshes_of
 from ..core.sharded import OtherStages, local
 from ..gradients.configs import GradientClipping
@@ -33,6 +33,7 @@ from .batches import (
     real_parts,
     step_batch,
     stepped_in,
+    tensors_of,
     tensors_of_copies,
 )
 from .step_plan import SkippedSteps, can_skip_on_device, plan_step, totals_over_stages
@@ -158,10 +159,9 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             ArgumentError: the rate is negative or not finite, the loss scale no positive number, all gradients are of
                 other modules, ranks have those of other parameters, or the weights are those to evaluate with.
         """
-        stepped, values = grads.params, grads.values
-        found_weights = weights(module)
-        if self._meshes[0] is not found_weights:
-            self._meshes = found_weights, meshes_of(found_weights)
+        stepped, values, own = grads.params, grads.values, weights_and_tensors(module)
+        if self._meshes[0] is not own[0]:
+            self._meshes = own[0], meshes_of(own[0])
         # Else they would wait for ever. Ranks on GPUs are not asked: each step would have to wait for the device.
         if self._meshes[1] and (self.skip_non_finite or self.rules.is_collective):
             check_alike(self._meshes[1], stepped)
@@ -169,7 +169,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             if self.other_stages is not None:
                 totals_over_stages([], [], self.rules, self.other_stages)
             return self._without_gradients(module)
-        tensors = self._tensors_of(module, stepped, lr)
+        tensors = self._tensors_of(module, own, stepped, lr)
         batches = self._batches
         rates = [
             checked_rate(lr.at(batch.rate) if isinstance(lr, ModuleLearningRate) else lr)
@@ -236,7 +236,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         return changed
 
     def _tensors_of(
-        self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate
+        self, module: nn.Module, own: Any, stepped: Sequence[Param], lr: float | ModuleLearningRate
     ) -> list[list[Tensor]]:
         rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else None
         last_stepped, last_module, last_rate_groups = self._last
@@ -245,10 +245,10 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         if not same or last_module() is not module or rate_groups != last_rate_groups:
             self._prepare(module, stepped, lr)
             self._last = (stepped, weakref.ref(module), rate_groups)
-        tensors = [[param.tensor for param in batch.params] for batch in self._batches]
+        tensors = tensors_of(self._batches, *own)
         if any(local(some[0]).device != batch.device for batch, some in zip(self._batches, tensors, strict=True)):
             self._prepare(module, stepped, lr)
-            tensors = [[param.tensor for param in batch.params] for batch in self._batches]
+            tensors = tensors_of(self._batches, *own)
         return tensors
 
     def _prepare(self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate) -> None:

@@ -1,6 +1,6 @@
 """Batches of parameters, those that one call of a rule updates together, and that call; copies, and other weights."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..._torch_compat.fsdp import reshard
 from ...errors import ArgumentError, ConfigError, DeviceError, DTypeError, ShapeError
 from ...module import Param, ParamGroup, ParamId, params
 from ...module.torch_objects.wrappers import is_distributed, part_of
-from ...module.tree.walk import weights
+from ...module.tree.walk import picker, weights
 from ...ops import StepOptions
 from ..core.gradient_transform import finish
 from ..core.sharded import Parts, local, whole
@@ -32,6 +32,7 @@ class ParamBatch:
         rate: place of their group among those of the learning rate, or BASE.
         sharded: whether they are divided among ranks.
         places: of them among the gradients.
+        pick: finds their tensors among those of the module's weights, which were `among`.
         states: before the next step.
         has_complex: whether a parameter is complex; its values, gradient and state are stepped as real ones.
     """
@@ -41,6 +42,8 @@ class ParamBatch:
     device: torch.device
     sharded: bool
     places: list[int] = field(default_factory=list)
+    pick: Callable[[Sequence[Tensor]], list[Tensor]] = list
+    among: Sequence[Param] = ()
     params: list[Param] = field(default_factory=list)
     states: Sequence[Any] = ()
     has_complex: bool = False
@@ -76,6 +79,18 @@ def batches_of(
         batch.places.append(place)
         batch.params.append(param)
     return list(found.values())
+
+
+def tensors_of(batches: Sequence[ParamBatch], found: Sequence[Param], tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    """The tensors of each batch among `tensors`, those of `found`: what `weights_and_tensors` gives of the module."""
+    if batches[0].among is not found:
+        places = {param.id: place for place, param in enumerate(found)}
+        for batch in batches:
+            own = [places.get(param.id, -1) for param in batch.params]
+            if -1 in own:  # what reading says of a parameter that is gone
+                return [[param.tensor for param in it.params] for it in batches]
+            batch.among, batch.pick = found, picker(own)
+    return [batch.pick(tensors) for batch in batches]
 
 
 def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Param]]:

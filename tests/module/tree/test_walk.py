@@ -25,7 +25,7 @@ from burnlike.module import (
     valid,
     visit as visit_params,
 )
-from burnlike.module.tree.walk import weights
+from burnlike.module.tree.walk import weights, weights_and_tensors
 
 from ..fields import ids
 
@@ -142,6 +142,27 @@ def test_the_traversal_of_an_unchanged_tree_is_the_same_object(model: nn.Module)
     first[0].adopt(ParamId(7))
     assert weights(model) is not first
     assert int(weights(model)[0].id) == 7
+
+
+def test_the_tensors_of_weights_are_those_that_the_handles_read(model: nn.Module) -> None:
+    layer = next(it for it in model.modules() if isinstance(it, nn.Linear))
+
+    def agree() -> bool:
+        found, tensors = weights_and_tensors(model)
+        assert found is weights(model)
+        assert len(tensors) == len(found)
+        return all(it.tensor is tensor for it, tensor in zip(found, tensors, strict=True))
+
+    assert agree()
+    assert agree()
+    layer.weight = nn.Parameter(layer.weight.detach() + 1)
+    assert agree()
+    model.add_module("tied", nn.Linear(2, 3, bias=False))
+    model.tied.weight = layer.weight
+    assert agree()
+    single = nn.Linear(2, 3, bias=False)
+    assert weights_and_tensors(single)[1] == [single.weight]
+    assert weights_and_tensors(nn.Identity())[1] == []
 
 
 def test_tied_tensors_are_one_param_with_aliases() -> None:
