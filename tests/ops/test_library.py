@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from burnlike.errors import NativeError
-from burnlike.ops import force_cpu_isa, native_status
+from burnlike.ops import force_cpu_isa, native_status, rms_norm
 
 ROOT = Path(__file__).parents[2]
 
@@ -172,3 +172,18 @@ def test_nvcc_gets_the_compiler_behind_a_launcher_and_its_flags() -> None:
     host_flags = module_of("setup.py").host_flags
     assert host_flags(["ccache", "g++", "-m64"], "-g") == ["-ccbin=g++", "-Xcompiler=-m64", "-Xcompiler=-g"]
     assert host_flags(["/usr/bin/clang++"]) == ["-ccbin=/usr/bin/clang++"]
+
+
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the system has no large pages")
+def test_memory_of_a_large_result_is_asked_for_in_large_pages() -> None:
+    result = rms_norm(torch.ones(4096, 512), torch.ones(512))
+    place = result.data_ptr() + result.nbytes // 2
+    flags: list[list[str]] = []
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        if "-" in first and ":" not in first:
+            begin, end = (int(it, 16) for it in first.split("-"))
+        elif first == "VmFlags:" and begin <= place < end:
+            flags.append(rest)
+    assert len(flags) == 1
+    assert "hg" in flags[0]
