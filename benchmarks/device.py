@@ -2,7 +2,7 @@
 
     python -m benchmarks.device
 
-Without a GPU nothing is measured, and nothing written.
+What a call costs the host comes first, then the kernels alone. Without a GPU nothing is measured, and nothing written.
 """
 
 import torch
@@ -10,10 +10,18 @@ import torch
 from benchmarks import record_device
 from benchmarks._harness import main
 from benchmarks._results import FOLDER, Comparison
-from benchmarks.ops import adamw_step_device, convert_device, functions_device, gradient_squares_device, rms_norm_device
+from benchmarks.ops import (
+    adamw_step_device,
+    calls,
+    convert_device,
+    functions_device,
+    gradient_squares_device,
+    sizes_device,
+)
 
 BENCHMARKS = (
-    rms_norm_device,
+    calls,
+    sizes_device,
     functions_device,
     gradient_squares_device,
     convert_device,
@@ -24,12 +32,14 @@ BENCHMARKS = (
 
 def run(repeats: int) -> list[Comparison]:
     """Run them all, each with the memory to itself."""
+    if not torch.cuda.is_available():
+        print("no CUDA device: not measured")
+        return []
     results: list[Comparison] = []
     for benchmark in BENCHMARKS:
         print(f"\n{(benchmark.__doc__ or '').strip()}\n")
         results += benchmark.run(repeats)
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()
     return results
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from benchmarks._harness import Comparison, compare, time_of
 from burnlike.ops import native_status
 
+Function = Callable[..., Tensor | Sequence[Tensor]]
 DTYPES = (torch.float32, torch.bfloat16)
 # Of `torch.compile`'s time: what nobody notices.
 COMPILED_BAR = 0.95
@@ -29,15 +30,15 @@ class FunctionCase:
     """
 
     name: str
-    ours: Callable[..., Tensor | Sequence[Tensor]]
-    theirs: Callable[..., Tensor | Sequence[Tensor]]
+    ours: Function
+    theirs: Function
     theirs_name: str
     inputs: Callable[[torch.dtype], list[Tensor]]
     values_moved: int
     bar: float | None = None
 
 
-def both_passes(function: Callable[..., Tensor | Sequence[Tensor]], inputs: list[Tensor]) -> Callable[[], object]:
+def both_passes(function: Function, inputs: list[Tensor]) -> Callable[[], object]:
     """A call of the function and of its derivative for gradients that are made before."""
     leaves = [tensor for tensor in inputs if tensor.requires_grad]
 

@@ -1,22 +1,20 @@
-"""Ops with a derivative on a GPU, forward and backward: against eager torch, `torch.compile`, and Liger's kernels.
+"""Ops with a derivative on a GPU, both passes and the host's work: against torch, compiled too, Liger and Quack.
 
     python -m benchmarks.ops.functions_device
 
-The cases are those of the CPU and some of the GPU's own, sixteen times as many rows. Liger is compared with if it is
-installed (`pip install liger-kernel`). Without a GPU nothing is measured.
+The cases are those of the CPU and some of the GPU's own, sixteen times as many rows. What is installed of the other two
+libraries is compared with. Without a GPU nothing is measured.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks._harness import Comparison, compare, main
-from benchmarks.ops._functions import COMPILED_BAR, DTYPES, FunctionCase, both_passes
+from benchmarks.ops._functions import COMPILED_BAR, DTYPES, Function, FunctionCase, both_passes
+from benchmarks.ops._rivals import rivals
 
 OPS = (
     *("rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm", "swiglu", "geglu", "bias_gelu"),
@@ -24,24 +22,7 @@ OPS = (
 )
 ROWS = 16
 """How many times the rows of a case; of tables and parameters there are as many as before."""
-LIGER_BAR = 1.0
-
-
-def liger(name: str) -> Callable[..., Any] | None:
-    """Liger's function of the same arguments as a case's, by the case's name; None without one."""
-    if find_spec("liger_kernel") is None:
-        return None
-    functions: Any = import_module("liger_kernel.transformers.functional")
-    op = name.split()[0].rstrip(",")
-    if "packed" in name or "tanh" in name:
-        return None
-    return {
-        "rms_norm": lambda x, gamma: functions.liger_rms_norm(x, gamma, 1e-5),
-        "layer_norm": lambda x, gamma, beta: functions.liger_layer_norm(x, gamma, beta, 1e-5),
-        "swiglu": functions.liger_swiglu,
-        "cross_entropy": functions.liger_cross_entropy,
-        "linear_cross_entropy": functions.liger_fused_linear_cross_entropy,
-    }.get(op)
+RIVAL_BAR = 1.0
 
 
 def inputs_on(case: FunctionCase, dtype: torch.dtype, device: str, rows: int = ROWS) -> list[Tensor]:
@@ -58,12 +39,13 @@ def measure(case: FunctionCase, dtype: torch.dtype, repeats: int, device: str, r
     inputs = inputs_on(case, dtype, device, rows)
     ours = both_passes(case.ours, inputs)
     torch.compiler.reset()
-    others: list[tuple[str, Callable[..., Tensor | Sequence[Tensor]], float | None]] = [
+    others: list[tuple[str, Function, float | None]] = [
         (case.theirs_name, case.theirs, case.bar),
         ("compiled", torch.compile(case.theirs, fullgraph=True), COMPILED_BAR),
     ]
-    if (function := liger(case.name)) is not None:
-        others.append(("Liger", function, LIGER_BAR))
+    # The other libraries have no form of these.
+    if "packed" not in case.name and "tanh" not in case.name:
+        others += [(library, function, RIVAL_BAR) for library, function in rivals(case.name.split()[0].rstrip(","))]
     name = f"{case.name}, {rows} times the rows, {str(dtype).removeprefix('torch.')}"
     return [
         compare(name, ours, both_passes(function, inputs), theirs_name=theirs, bar=bar, repeats=repeats)

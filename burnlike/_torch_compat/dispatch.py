@@ -35,6 +35,19 @@ def inner_tensors(tensor: Any) -> list[torch.Tensor]:
     return [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
 
 
+below_autograd: Any = torch._C._AutoDispatchBelowAutograd
+"""A `with` block in which the dispatcher passes by derivatives and the versions of tensors that are written.
+
+Without it, each call of a native op runs torch's Python for its derivative, which takes longer than small kernels.
+"""
+
+any_requires_grad: Any = torch._C._any_requires_grad
+"""Whether one of the arguments, of any type, is a tensor that requires a gradient.
+
+In Python the question would take longer than what it saves.
+"""
+
+
 def schema_of(function: Any) -> Any:
     """What an operator of torch says of its arguments and results; None for what is no operator.
 

@@ -68,7 +68,7 @@ def call(name: str, native: Any, reference: Callable[..., Any], check: Callable[
     x = arguments[0]
     if type(x) not in _PLAIN and are_divided(*arguments):
         return on_parts(name, partial(call, name, native, reference, check), arguments)
-    if is_transformed() or x.device.type in WITHOUT_NATIVE:
+    if is_transformed() or (WITHOUT_NATIVE and x.device.type in WITHOUT_NATIVE):
         check(*arguments)
         return reference(*arguments)
     try:
@@ -135,8 +135,8 @@ def differentiate(name: str, backward_name: str, reference: Callable[..., Tensor
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         given = ctx.saved_tensors
         grads = backward_op(grad, *given, *ctx.options)
-        own = (None if it is None else found for it, found in zip(given, grads, strict=True))
-        return *own, *(None for _ in ctx.options)
+        own = grads if given[-1] is not None else (*grads[:-1], None)
+        return *own, *(None,) * len(ctx.options)
 
     def gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
         given = [it for it in arguments[:count] if it is not None]

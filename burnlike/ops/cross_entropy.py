@@ -61,7 +61,7 @@ def cross_entropy(
             use of it).
     """
     loss = unrounded_loss(logits, targets, weight, ignore_index, label_smoothing, z_loss, soft_cap, reduction)
-    return loss.to(loss_dtype(logits))
+    return loss if loss.dtype == logits.dtype else loss.to(loss_dtype(logits))
 
 
 def unrounded_loss(

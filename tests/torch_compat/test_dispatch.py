@@ -23,6 +23,19 @@ def test_TorchDispatchMode() -> None:
     assert seen == ["ones", "add"]
 
 
+def test_below_autograd() -> None:
+    x = torch.ones(2, requires_grad=True)
+    with dispatch.below_autograd():
+        assert not (x * 2).requires_grad
+    assert (x * 2).requires_grad
+
+
+def test_any_requires_grad() -> None:
+    x = torch.ones(2)
+    assert not dispatch.any_requires_grad(x, None, 1.5, "a", True)
+    assert dispatch.any_requires_grad(x, None, x.clone().requires_grad_(), 1.5)
+
+
 def test_schema_of() -> None:
     schema = dispatch.schema_of(torch.ops.aten.add_.Tensor)
     assert schema.is_mutable
