@@ -30,7 +30,7 @@ def _case(rows: int, classes: int) -> FunctionCase:
     )
 
 
-CASES = [_case(2048, 4096), _case(2048, 32000)]
+CASES = [_case(2048, 4096), _case(1024, 32000), _case(2048, 32000)]
 # Rows that begin at no multiple of 16 bytes: of GPT-2's and BERT's classes.
 DEVICE_CASES = [_case(512, 50257), _case(512, 30522)]
 
