@@ -1,4 +1,11 @@
-"""oneDNN's product of matrices, which torch has for compiled code; without it, float32 products on CPUs are MKL's."""
+"""oneDNN's product of matrices, which torch has for compiled code; without it, float32 products on CPUs are MKL's.
+
+And whether oneDNN multiplies 16 bits on this machine; where that can't be asked, torch's own products are taken.
+"""
+
+import platform
+from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -12,3 +19,25 @@ def has_product() -> bool:
 def product(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
     """x @ y.T + bias of two float32 matrices of any strides."""
     return torch.ops.mkldnn._linear_pointwise(x, y, bias, "none", [], "")
+
+
+@cache
+def is_faster() -> bool:
+    """Whether oneDNN multiplies float32 matrices faster than MKL on this machine, by its processor."""
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkl.is_available():
+        return False
+    if not has_product():
+        return False
+    try:
+        return "GenuineIntel" not in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+
+
+def slow_halves() -> frozenset[torch.dtype]:
+    """The 16-bit dtypes that torch multiplies by loops of its own on this machine."""
+    if platform.machine().lower() not in ("x86_64", "amd64") or not torch.backends.mkldnn.is_available():
+        return frozenset()
+    asked = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}
+    known = {dtype: getattr(torch.ops.mkldnn, name) for dtype, name in asked.items() if hasattr(torch.ops.mkldnn, name)}
+    return frozenset(dtype for dtype, is_supported in known.items() if not is_supported())

@@ -19,6 +19,7 @@ from .cross_entropy import cross_entropy, cross_entropy_reference
 from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
+from .half_products import convolution, matmul
 from .layer_norm import layer_norm, layer_norm_reference
 from .linear import linear
 from .linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
@@ -49,6 +50,7 @@ __all__ = [
     "can_read_values",
     "convert_",
     "convert_reference",
+    "convolution",
     "crc32",
     "cross_entropy",
     "cross_entropy_reference",
@@ -71,6 +73,7 @@ __all__ = [
     "lora_linear_reference",
     "masked_softmax",
     "masked_softmax_reference",
+    "matmul",
     "native_status",
     "quantize_blockwise",
     "read_values_",

@@ -5,7 +5,6 @@ which torch multiplies 16-bit matrices and convolves, does not: on an AMD EPYC (
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch_compat import onednn
+from . import half_products
 from ._arguments import autocast_dtype
 from ._divided import all_divided, are_divided
 from ._function import is_recorded, is_transformed
@@ -27,9 +27,11 @@ _LONGEST_SUM = 2**14
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x @ weight.T + bias, as `functional.linear`.
 
-    In float32 on an x86-64 CPU with AVX-512 that is not Intel's, large products are oneDNN's, in both passes;
-    `torch.backends.mkldnn.flags(enabled=False)` keeps them torch's. All else is `functional.linear`. Differentiable any
-    number of times. The rounding error is up to 2.3 times MKL's, 6e-7 of the size of the result for sums of 2048.
+    In 16 bits that an x86-64 CPU can't multiply, which torch does by slow loops, parts are converted and multiplied in
+    float32; see `matmul`. In float32 on an x86-64 CPU with AVX-512 that is not Intel's, large products are oneDNN's, in
+    both passes; `torch.backends.mkldnn.flags(enabled=False)` keeps them torch's. All else is `functional.linear`.
+    Differentiable any number of times. The rounding error in float32 is up to 2.3 times MKL's, 6e-7 of the size of the
+    result for sums of 2048.
 
     Args:
         x: `[..., d_input]`.
@@ -41,6 +43,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if any(it is not None and type(it) not in _TYPES for it in (x, weight, bias)) and are_divided(x, weight, bias):
         return _divided(*all_divided(x, weight, bias))
+    if half_products.are_slow(x, weight, bias) and half_products.gains(x, weight):
+        return half_products.linear(x, weight, bias)
     if not is_faster(x, weight) or (bias is not None and bias.dtype != torch.float32):
         return functional.linear(x, weight, bias)
     return _matrix_product(x.flatten(0, -2), weight, bias).unflatten(0, x.shape[:-1])
@@ -72,23 +76,12 @@ def is_faster(x: Tensor, weight: Tensor) -> bool:
 _TYPES = (Tensor, torch.nn.Parameter)
 
 
-def _machine_gains() -> bool:
-    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkl.is_available():
-        return False
-    if not onednn.has_product():
-        return False
-    try:
-        return "GenuineIntel" not in Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
+_MACHINE_GAINS = onednn.is_faster()
 
 
-_MACHINE_GAINS = _machine_gains()
-
-
-def machine_gains() -> bool:
-    """Whether oneDNN multiplies float32 matrices faster than MKL on this machine, by its processor."""
-    return _MACHINE_GAINS
+def machine_gains(weight: Tensor) -> bool:
+    """Whether `linear` has faster products than torch on this machine: in float32, within autocast, or of a weight."""
+    return _MACHINE_GAINS or torch.bfloat16 in half_products.SLOW or weight.dtype in half_products.SLOW
 
 
 def _gains(rows: int, columns: int, depth: int) -> bool:

@@ -1,5 +1,7 @@
 """oneDNN's product, as `ops.linear` calls it."""
 
+import platform
+
 import torch
 
 from burnlike._torch_compat import onednn
@@ -22,3 +24,18 @@ def test_product() -> None:
     torch.testing.assert_close(
         onednn.product(columns, y, None).double(), columns.double() @ y.double().T, rtol=1e-5, atol=1e-5
     )
+
+
+def test_is_faster() -> None:
+    """Never on Intel's processors, whose AVX-512 MKL uses."""
+    assert not onednn.is_faster() or torch.backends.cpu.get_cpu_capability() == "AVX512"
+
+
+def test_slow_halves() -> None:
+    """Those that torch itself says oneDNN does not multiply here; a torch that can't say it is to be looked at."""
+    supported = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}
+    found = onednn.slow_halves()
+    if platform.machine() == "x86_64" and torch.backends.mkldnn.is_available():
+        assert found == {dtype for dtype, name in supported.items() if not getattr(torch.ops.mkldnn, name)()}
+    else:
+        assert not found

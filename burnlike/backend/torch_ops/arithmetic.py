@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...ops import half_products
+
 
 class TorchArithmeticOps:
     """Implements `ArithmeticOps` for Float; `TorchIntMathOps` replaces what torch promotes."""
@@ -21,9 +23,12 @@ class TorchArithmeticOps:
     sign: Any = staticmethod(Tensor.sign)
     abs: Any = staticmethod(Tensor.abs)
     square: Any = staticmethod(Tensor.square)
-    matmul: Any = staticmethod(Tensor.matmul)
     clamp_min: Any = staticmethod(Tensor.clamp_min)
     clamp_max: Any = staticmethod(Tensor.clamp_max)
+
+    @staticmethod
+    def matmul(lhs: Tensor, rhs: Tensor, /) -> Tensor:
+        return half_products.matmul(lhs, rhs) if lhs.dtype in half_products.SLOW else lhs.matmul(rhs)
 
     @staticmethod
     def rremainder(tensor: Tensor, scalar: float | int, /) -> Tensor:

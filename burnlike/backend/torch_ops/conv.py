@@ -6,17 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...ops import convolution
 from ..tables.conv import Sizes
-
-_TRANSPOSE: dict[int, Any] = {3: torch.conv_transpose1d, 4: torch.conv_transpose2d, 5: torch.conv_transpose3d}
 
 
 class TorchConvOps:
     """Implements `ConvOps`."""
 
-    conv1d: Any = staticmethod(torch.conv1d)
-    conv2d: Any = staticmethod(torch.conv2d)
-    conv3d: Any = staticmethod(torch.conv3d)
+    conv1d: Any = staticmethod(convolution)
+    conv2d: Any = staticmethod(convolution)
+    conv3d: Any = staticmethod(convolution)
     unfold4d: Any = staticmethod(F.unfold)
     fold4d: Any = staticmethod(F.fold)
     constant_pad: Any = staticmethod(torch.constant_pad_nd)
@@ -41,11 +40,11 @@ class TorchConvOps:
         dilation: Sizes,
         /,
     ) -> Tensor:
-        conv = _TRANSPOSE[tensor.ndim]
         if all(out < max(step, gap) for out, step, gap in zip(padding_out, stride, dilation, strict=True)):
-            return conv(tensor, weight, bias, stride, padding, padding_out, groups, dilation)
+            return convolution(tensor, weight, bias, stride, padding, dilation, groups, padding_out)
         # torch refuses larger values of padding_out; what lies beyond every window is the bias alone.
-        whole = conv(tensor, weight, None, stride, 0, 0, groups, dilation)
+        none = (0,) * (tensor.ndim - 2)
+        whole = convolution(tensor, weight, None, stride, none, dilation, groups, none)
         amounts = [
             it for cut, out in zip(reversed(padding), reversed(padding_out), strict=True) for it in (-cut, out - cut)
         ]

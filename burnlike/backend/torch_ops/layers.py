@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...ops import matmul
+
 
 class TorchLayerOps:
     """Implements `LayerOps`."""
@@ -91,7 +93,7 @@ class TorchLayerOps:
         is_causal: bool,
         /,
     ) -> Tensor:
-        scores = query @ key.transpose(-2, -1) * scale
+        scores = matmul(query, key.transpose(-2, -1)) * scale
         if softcap is not None:
             scores = torch.tanh(scores / softcap) * softcap
         hidden = _hidden(mask, query, key, is_causal)
@@ -101,7 +103,7 @@ class TorchLayerOps:
             scores = scores + bias
         blind = scores.detach().amax(-1, True) == -torch.inf
         weights = torch.softmax(scores.masked_fill(blind, 0.0), -1).masked_fill(blind, 0.0)
-        return weights.to(value.dtype) @ value
+        return matmul(weights.to(value.dtype), value)
 
 
 def _hidden(mask: Tensor | None, query: Tensor, key: Tensor, is_causal: bool) -> Tensor | None:

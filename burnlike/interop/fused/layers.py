@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
+from ...ops.half_products import SLOW
 from ...ops.linear import machine_gains
 from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import takes
@@ -114,14 +115,31 @@ def conv1d_forward(module: Any, x: Any) -> Tensor | None:
     return ops.linear(x, module.weight.mT, module.bias) if takes(x, module.weight, module.bias) else None
 
 
-def _is_linear(module: nn.Module) -> bool:
+def _is_linear(module: Any) -> bool:
     is_linear = isinstance(module, nn.Linear) and type(module).forward is nn.Linear.forward
     return is_linear and machine_gains(module.weight)
 
 
-def _is_conv1d(module: nn.Module) -> bool:
+def _is_conv1d(module: Any) -> bool:
     names = {name for name, _ in module.named_parameters(recurse=False)}
     return type(module).__name__ == "Conv1D" and names == {"weight", "bias"} and machine_gains(module.weight)
+
+
+_CONVOLUTION_CODE = {(it.forward, it._conv_forward) for it in (nn.Conv1d, nn.Conv2d, nn.Conv3d)}
+
+
+def _is_slow_convolution(module: Any) -> bool:
+    code = (type(module).forward, getattr(type(module), "_conv_forward", None))
+    return code in _CONVOLUTION_CODE and (torch.bfloat16 in SLOW or module.weight.dtype in SLOW)
+
+
+def _convolution(module: Any, x: Any) -> Tensor | None:
+    if module.padding_mode != "zeros" or isinstance(module.padding, str):
+        return None
+    if not takes(x, module.weight, module.bias) or x.dim() != module.weight.dim():
+        return None
+    options = (module.stride, module.padding, module.dilation, module.groups)
+    return ops.convolution(x, module.weight, module.bias, *options)
 
 
 def _prove_conv1d(module: Any, stock: types.FunctionType) -> tuple[Any, str]:
@@ -149,6 +167,7 @@ def gelu_tanh_forward(proven: Proven) -> Compute:
 
 _RULES = (
     LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: _linear),
+    LayerRule("convolution", "convolution", _is_slow_convolution, lambda *_: ((), ""), lambda _: _convolution),
     LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
     LayerRule(
         "gelu_tanh",

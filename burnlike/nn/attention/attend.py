@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ops import attention, masked_softmax, masked_softmax_reference
+from ...ops import attention, masked_softmax, masked_softmax_reference, matmul
 from ..dropout.dropout import Dropout
 from ..layer import exports_to_onnx
 
@@ -53,7 +53,7 @@ def attend(
     if need_weights or rules.min_float > FUSED_BELOW:
         scores, value = _scores(query, key, value)
         weights = rules.dropout(_weights(scores, hidden, rules))
-        context = weights @ value
+        context = matmul(weights, value)
     else:
         weights, context = None, _fused(query, key, value, hidden, rules)
     return weights if need_weights else None, context.transpose(1, 2).flatten(2)
@@ -78,7 +78,7 @@ def _scores(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    return (query * query.shape[-1] ** -0.5) @ key.mT, value
+    return matmul(query * query.shape[-1] ** -0.5, key.mT), value
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rules: Rules) -> Tensor:
@@ -121,7 +121,7 @@ def attend_visible(
         scores = (scores / soft_cap).tanh() * soft_cap
         hidden = None if visible is None else ~visible
         weights = _masked_softmax(scores, hidden, causal=visible is None)
-        context = functional.dropout(weights, dropout) @ value
+        context = matmul(functional.dropout(weights, dropout), value)
     return context.transpose(1, 2).flatten(2)
 
 

@@ -10,6 +10,7 @@ from torch.nn import functional
 from ...backend import TorchModuleOps
 from ...errors import ShapeError
 from ...module import Content
+from ...ops.half_products import convolution
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..layer import Layer, expect_shape, torch_name
@@ -27,8 +28,6 @@ from ..padding import (
     window_counts,
 )
 from .configs import DeformConv2dConfig
-
-_CONV: dict[int, Any] = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
 
 class Convolution(KeepsType, Layer):
@@ -96,7 +95,7 @@ class _Conv(Convolution):
                 equal_ends("Conv3d", self.padding, shape, kernel, stride)
             x = functional.pad(x, [it for pair in zip(begin[::-1], end[::-1], strict=True) for it in pair])
             begin = (0,) * dims
-        return _CONV[dims](x, weight, self.bias, stride, begin, dilation, self.groups)
+        return convolution(x, weight, self.bias, stride, begin, dilation, self.groups)
 
     def custom_content(self, content: Content) -> Content:
         channels_out, channels_in, *_ = content.shape("weight")

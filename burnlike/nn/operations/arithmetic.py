@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ...module import Content
+from ...ops import matmul
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
 from ..layer import ConfiguredLayer, Layer, OfEachElement, shape_error
@@ -51,7 +52,7 @@ class MatMul(_OfTwo):
             expected = f"[..., {x.shape[-1] if x.ndim else 'k'}, m] of {max(x.ndim, 2)} dimensions"
             raise shape_error(self, f"{expected} beside {list(x.shape)}", list(other.shape), name="other")
         expect_alike(self, (x[..., 0, 0], other[..., 0, 0]))
-        return torch.matmul(x, other)
+        return matmul(x, other)
 
 
 class Negate(AnyLibrary, OfEachElement):
