@@ -2,6 +2,7 @@
 // those of its chunks. All in a fixed order: the bits do not depend on the device.
 #include "burnlike/gradient_squares.h"
 
+#include <cmath>
 #include <cstdint>
 
 #include "burnlike/calls.h"
@@ -48,28 +49,73 @@ __device__ __forceinline__ double block_sum(double value) {
   return sum;
 }
 
-// Rounds once, and is one operation in float64, of which some GPUs do few.
+// Values that a thread takes as one: 16 bytes of them.
 template <class Element>
-__device__ __forceinline__ double add_square(double sum, Element element) {
-  const double value = load(element);
-  return fma(value, value, sum);
+inline constexpr int kPack = 16 / sizeof(Element);
+
+// Calls `add` with what one thread of a block has of the values [begin, end). Which values these are does not depend on
+// where they lie in memory, so equal values give equal bits.
+template <bool kIsPacked, class Element, class Add>
+__device__ __forceinline__ void each_value(const Element* values, int64_t begin, int64_t end, const Add& add) {
+  constexpr int pack = kPack<Element>;
+  const int64_t packed_end = end - (end - begin) % pack;
+  for (int64_t index = begin + threadIdx.x * pack; index < packed_end; index += kThreads * pack) {
+    Pack<Element, pack> read;
+    if constexpr (kIsPacked) {
+      read = *reinterpret_cast<const Pack<Element, pack>*>(values + index);
+    } else {
+#pragma unroll
+      for (int lane = 0; lane < pack; ++lane) read.values[lane] = values[index + lane];
+    }
+#pragma unroll
+    for (int lane = 0; lane < pack; ++lane) add(read.values[lane]);
+  }
+  for (int64_t index = packed_end + threadIdx.x; index < end; index += kThreads) add(values[index]);
 }
 
-// What one thread of a block adds up of the values [begin, end). In float64, as the square of a float32 may be too
-// large for one.
+// A sum of squares in float32, and beside it what roundings took from it: together as exact as float64 to some units in
+// its last place. GPUs but those of data centers do a 64th as many operations in float64.
+struct SplitSum {
+  float high = 0;
+  float low = 0;
+
+  template <class Element>
+  __device__ __forceinline__ void add_square(Element element) {
+    const float value = load(element);
+    const float square = value * value;
+    const float sum = high + square;
+    const float added = sum - high;
+    low += (high - (sum - added)) + (square - added);                                    // Knuth's sum of two
+    if constexpr (sizeof(Element) == sizeof(float)) low += fmaf(value, value, -square);  // 0 for values of 16 bits
+    high = sum;
+  }
+
+  // Whether nothing was out of float32's range: no square too large, and those that are too small for it far below the
+  // last place of the sum. Not for NaN, nor where all is zero.
+  __device__ __forceinline__ bool is_exact() const { return high >= 0x1p-80f && high < INFINITY; }
+};
+
+template <bool kIsPacked, class Element>
+__device__ __forceinline__ double thread_sum(const Element* values, int64_t begin, int64_t end) {
+  if constexpr (sizeof(Element) < sizeof(double)) {
+    SplitSum sum;
+    each_value<kIsPacked>(values, begin, end, [&](Element value) { sum.add_square(value); });
+    if (sum.is_exact()) return static_cast<double>(sum.high) + sum.low;
+  }
+  double sum = 0;
+  each_value<kIsPacked>(values, begin, end, [&](Element element) {
+    const double value = load(element);
+    sum = fma(value, value, sum);
+  });
+  return sum;
+}
+
+// What one thread of a block adds up of the values [begin, end) of a tensor.
 template <class Element>
 __device__ __forceinline__ double thread_sum(const void* data, int64_t begin, int64_t end) {
-  constexpr int pack = 16 / sizeof(Element);
   const Element* values = static_cast<const Element*>(data);
-  const int64_t packed_end = is_packed<Element, pack>(values) ? end - (end - begin) % pack : begin;
-  double sum = 0;
-  for (int64_t index = begin + threadIdx.x * pack; index < packed_end; index += kThreads * pack) {
-    const auto read = *reinterpret_cast<const Pack<Element, pack>*>(values + index);
-#pragma unroll
-    for (int lane = 0; lane < pack; ++lane) sum = add_square(sum, read.values[lane]);
-  }
-  for (int64_t index = packed_end + threadIdx.x; index < end; index += kThreads) sum = add_square(sum, values[index]);
-  return sum;
+  return is_packed<Element, kPack<Element>>(values) ? thread_sum<true>(values, begin, end)
+                                                    : thread_sum<false>(values, begin, end);
 }
 
 __device__ __forceinline__ uint32_t first_chunk(const Table& table, int place) {
