@@ -5,11 +5,15 @@ from torch import Tensor, nn
 from burnlike.errors import ArgumentError, AutodiffError, DeviceError, DTypeError, ShapeError
 from burnlike.ops import gradient_squares_, native_status
 
+from .test_cuda_kernels import CHUNK, MANY, Kernels, kernels
+
+__all__ = ["kernels"]
+
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def squares_of(*grads: Tensor) -> Tensor:
-    squares = torch.full((len(grads),), torch.nan, dtype=torch.float64)
+    squares = torch.full((len(grads),), torch.nan, dtype=torch.float64, device=grads[0].device if grads else None)
     gradient_squares_(grads, squares)
     return squares
 
@@ -71,3 +75,34 @@ def test_bad_input() -> None:
     with pytest.raises(AutodiffError, match=r"gradient_squares_: .* requires grad.*torch.no_grad\(\)"):
         gradient_squares_(grads, nn.Parameter(squares))
     assert squares.tolist() == [7.0, 7.0]
+
+
+def test_on_cuda_sums_of_many_gradients_are_the_same_alone(kernels: Kernels) -> None:
+    torch.manual_seed(0)
+    grads = [torch.randn(size) for (size,) in MANY] + [torch.randn(5 * CHUNK + 3)[3:], torch.randn(9, 7).t()]
+
+    together = kernels.run(squares_of, *grads)
+    expected = torch.stack([grad.double().square().sum() for grad in grads])
+    torch.testing.assert_close(together, expected, rtol=1e-13, atol=0)
+    assert together[-2:].tolist() == [kernels.run(squares_of, grad).item() for grad in grads[-2:]]
+
+
+# By the numbers that float32 has squares of, and beyond.
+@pytest.mark.parametrize("size", [1.0, 1e-13, 1e-25, 1e-30, 1e18, 1e25], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_on_cuda_sums_of_any_size_are_those_of_float64_wherever_the_values_lie(
+    dtype: torch.dtype, size: float, kernels: Kernels
+) -> None:
+    torch.manual_seed(0)
+    values = (torch.randn(CHUNK + 2051) * size).to(dtype)
+    values[5:4000] = 0  # as rows of words that no text had
+
+    def squares(*grads: Tensor) -> Tensor:
+        apart = torch.empty(values.numel() + 1, dtype=dtype, device=grads[0].device)[1:].copy_(grads[0])
+        found = torch.zeros(2, dtype=torch.float64, device=apart.device)
+        gradient_squares_([grads[0], apart], found)
+        return found
+
+    aligned, apart = kernels.run(squares, values).tolist()
+    assert aligned == apart
+    assert aligned == pytest.approx(values.double().square().sum().item(), rel=1e-14)
