@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def cpu_isa() -> str | None:
-    """`BURNLIKE_CPU_ISA`: `default`, `avx2` or `avx512` forces that CPU variant of the native ops; unset is best."""
+    """`BURNLIKE_CPU_ISA`: `default`, `avx2`, `avx512` or `avx512_bf16`, the variant of native ops; unset is best."""
     return os.environ.get("BURNLIKE_CPU_ISA") or None
 
 

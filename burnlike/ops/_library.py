@@ -200,7 +200,7 @@ class NativeStatus:
         version: of the loaded CPU library; None if it is not loaded.
         cpu: the library of schemas and CPU kernels.
         cuda: the library of CUDA kernels.
-        isa: the instruction set in use (`default`, `avx2` or `avx512`); None if not loaded.
+        isa: the instruction set in use (`default`, `avx2`, `avx512` or `avx512_bf16`); None if not loaded.
         isas: those that this machine runs, best last.
         calls: how often each op's native code has run in this process, as it counts itself; on CUDA as `cuda:<op>`.
     """

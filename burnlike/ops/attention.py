@@ -1,8 +1,9 @@
 """Scaled dot product attention, fast on CPUs in bfloat16, and in float16 backward.
 
-softmax(scale q k^T + mask) v (Vaswani et al. 2017, eq. 1). The forward pass is torch's, but in bfloat16 without a mask,
-where it is two products with all keys and a softmax between, on processors that multiply bfloat16. The backward pass
-computes the weights again from the logarithms of their sums, in blocks (Dao 2023, "FlashAttention-2", algorithm 2).
+softmax(scale q k^T + mask) v (Vaswani et al. 2017, eq. 1). In bfloat16 on CPUs that multiply it (AVX-512 BF16) both
+passes are made of blocks of scores in float32 that never leave the cache (Dao 2023, "FlashAttention-2"). Elsewhere the
+forward pass is torch's, and the backward pass computes the weights again from the logarithms of their sums, in blocks
+that torch multiplies in float32 (algorithm 2).
 """
 
 from collections.abc import Sequence
@@ -34,13 +35,15 @@ def attention(
 ) -> Tensor:
     """Attend from each query to the keys, as `torch.nn.functional.scaled_dot_product_attention` without dropout.
 
-    The native op runs on CPUs in bfloat16 without a mask, and where a derivative in bfloat16 or float16 is asked for;
-    it is differentiable any number of times, from the second derivative on in plain torch. Torch's attention runs
-    elsewhere: on CUDA, in float32 and float64, for a mask with a derivative, and for tensors without values.
+    The native op runs on CPUs in bfloat16, and where a derivative in float16 is asked for; it is differentiable any
+    number of times, from the second derivative on in plain torch. Torch's attention runs elsewhere: on CUDA, in float32
+    and float64, for a mask with a derivative, and for tensors without values.
 
     Memory: for backward, the arguments, the output and a float32 for each query of each head are kept; a bool mask is
-    kept in query's dtype. The backward pass allocates the gradients and for each thread up to 2 bytes (4 in float16)
-    for each score of one head of keys, half of it if causal, besides some blocks.
+    kept in query's dtype. On processors that multiply bfloat16 each thread packs one head of keys with its queries
+    beside some blocks, and the gradients of queries are summed in float32: of one head of keys for each thread, or, if
+    there are fewer than 16 heads of keys in all, of up to 16. Elsewhere the backward pass allocates for each thread up
+    to 4 bytes for each score of one head of keys, half of it if causal.
 
     Args:
         query: `[batch, heads, queries, d_head]`, of any float dtype.
@@ -103,8 +106,7 @@ def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -
     has_derivative = torch.is_grad_enabled() and any(it.requires_grad for it in (query, key, value))
     return (
         query.device.type == "cpu"
-        and query.dtype in (torch.bfloat16, torch.float16)
-        and (has_derivative or (query.dtype == torch.bfloat16 and mask is None))
+        and (query.dtype == torch.bfloat16 or (query.dtype == torch.float16 and has_derivative))
         and not (mask is not None and mask.requires_grad)
         and query.numel() > 0
         and key.numel() > 0

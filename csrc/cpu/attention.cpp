@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "attention_backward.h"
-#include "attention_forward.h"
+#include "attention_bf16.h"
 #include "burnlike/attention_check.h"
 #include "burnlike/calls.h"
 
@@ -33,53 +33,55 @@ Tensor with_rows(const Tensor& tensor) {
 // `[batch, heads, length, width]`, in memory `[batch, length, heads, width]`, as torch's.
 Tensor new_heads(const Tensor& like) {
   const int64_t batch = like.size(0), heads = like.size(1), length = like.size(2), width = like.size(3);
-  const int64_t sizes[] = {batch, heads, length, width};
-  const int64_t strides[] = {length * heads * width, width, heads * width, 1};
-  AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
-      4, sizes, strides, dtype_code(element_kind(like)), aoti_torch_device_type_cpu(), 0, &handle));
-  return Tensor(handle);
+  return new_strided(
+      {batch, heads, length, width}, {length * heads * width, width, heads * width, 1}, element_kind(like), like);
 }
 
-bool multiplies_bfloat16() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16");
-#else
-  return false;
-#endif
+AttentionBias bias_of(const std::optional<Tensor>& mask) {
+  if (!mask) return {};
+  check_storage(*mask);
+  STD_TORCH_CHECK(
+      is_aligned(mask->const_data_ptr(), element_size(element_kind(*mask))), "attention: mask is not aligned");
+  return {
+      mask->const_data_ptr(),
+      element_kind(*mask),
+      {mask->stride(0), mask->stride(1), mask->stride(2), mask->stride(3)}};
 }
 
-// Whether products in bfloat16 gain more than copies of keys and values cost.
-bool own_forward_is_faster(const Tensor& query, const Tensor& key) {
-  constexpr int64_t kFewestQueries = 32;
-  constexpr int64_t kFewestScores = 128 * 128;
-  return element_kind(query) == ElementKind::kBFloat16 && multiplies_bfloat16() && query.size(2) >= kFewestQueries &&
-         query.size(2) * key.size(2) >= kFewestScores;
+// Those of a call in bfloat16, or null where it is not for them.
+const Bf16AttentionKernels* bf16_kernels(const Tensor& query) {
+  return element_kind(query) == ElementKind::kBFloat16 ? attention_bf16_kernels() : nullptr;
+}
+
+AttentionSizes sizes_of(const Tensor& query, const Tensor& key) {
+  return {query.size(0), query.size(1), key.size(1), query.size(2), key.size(2), query.size(3)};
 }
 
 template <class Element>
-std::tuple<Tensor, Tensor> own_forward(
-    const Tensor& query, const Tensor& key, const Tensor& value, bool causal, double scale) {
-  using Accumulate = accumulate_t<Element>;
+Heads<const Element> read_heads(const Tensor& tensor) {
+  return heads_of(tensor, data_of<Element>(tensor));
+}
+
+template <class Element>
+Heads<Element> write_heads(const Tensor& tensor) {
+  return heads_of(tensor, mutable_data_of<Element>(tensor));
+}
+
+std::tuple<Tensor, Tensor> bf16_forward(
+    const Bf16AttentionKernels& kernels, const Tensor& query, const Tensor& key, const Tensor& value,
+    const std::optional<Tensor>& mask, bool causal, double scale) {
   const Tensor output = new_heads(query);
   const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2);
-  const int64_t sizes[] = {batch, heads, queries};
-  const int64_t strides[] = {heads * queries, 1, heads};
-  AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
-      3, sizes, strides, dtype_code(kind_of<Accumulate>), aoti_torch_device_type_cpu(), 0, &handle));
-  const Tensor logsumexp(handle);
-  const AttentionForward<Element> forward{
-      .sizes = {batch, heads, key.size(1), queries, key.size(2), query.size(3)},
-      .causal = causal,
-      .scale = static_cast<Accumulate>(scale),
-      .query = heads_of(query, data_of<Element>(query)),
-      .key = heads_of(key, data_of<Element>(key)),
-      .value = heads_of(value, data_of<Element>(value)),
-      .output = heads_of(output, mutable_data_of<Element>(output)),
-      .logsumexp = heads_of(logsumexp, mutable_data_of<Accumulate>(logsumexp)),
-  };
-  forward.run();
+  const Tensor logsumexp =
+      new_strided({batch, heads, queries}, {heads * queries, 1, heads}, ElementKind::kFloat32, query);
+  const Bf16AttentionForward forward{
+      {.sizes = sizes_of(query, key), .causal = causal, .scale = static_cast<float>(scale), .bias = bias_of(mask)},
+      read_heads<BFloat16>(query),
+      read_heads<BFloat16>(key),
+      read_heads<BFloat16>(value),
+      write_heads<BFloat16>(output),
+      write_heads<float>(logsumexp)};
+  forward.run(kernels);
   return {output, logsumexp};
 }
 
@@ -93,24 +95,13 @@ std::tuple<Tensor, Tensor> attention(
   const Tensor query = with_rows(query_any);
   const Tensor key = with_rows(key_any);
   const Tensor value = with_rows(value_any);
-  if (!mask && own_forward_is_faster(query, key)) return own_forward<BFloat16>(query, key, value, causal, scale);
+  if (const auto* kernels = bf16_kernels(query)) return bf16_forward(*kernels, query, key, value, mask, causal, scale);
   AtenTensorHandle mask_handle = nullptr;
   AtenTensorHandle output = nullptr;
   AtenTensorHandle logsumexp = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
       query.get(), key.get(), value.get(), 0.0, causal, handle_of(mask, mask_handle), &scale, &output, &logsumexp));
   return {Tensor(output), Tensor(logsumexp)};
-}
-
-AttentionBias bias_of(const std::optional<Tensor>& mask) {
-  if (!mask) return {};
-  check_storage(*mask);
-  STD_TORCH_CHECK(
-      is_aligned(mask->const_data_ptr(), element_size(element_kind(*mask))), "attention: mask is not aligned");
-  return {
-      mask->const_data_ptr(),
-      element_kind(*mask),
-      {mask->stride(0), mask->stride(1), mask->stride(2), mask->stride(3)}};
 }
 
 Gradients attention_backward(
@@ -127,23 +118,38 @@ Gradients attention_backward(
   const Tensor grad_query = new_heads(query);
   const Tensor grad_key = new_heads(key);
   const Tensor grad_value = new_heads(value);
+  if (const auto* kernels = bf16_kernels(query)) {
+    const Bf16AttentionBackward backward{
+        {.sizes = sizes_of(query, key), .causal = causal, .scale = static_cast<float>(scale), .bias = bias_of(mask)},
+        read_heads<BFloat16>(grad),
+        read_heads<BFloat16>(query),
+        read_heads<BFloat16>(key),
+        read_heads<BFloat16>(value),
+        read_heads<BFloat16>(output),
+        read_heads<float>(logsumexp),
+        write_heads<BFloat16>(grad_query),
+        write_heads<BFloat16>(grad_key),
+        write_heads<BFloat16>(grad_value)};
+    backward.run(*kernels);
+    return {grad_query, grad_key, grad_value};
+  }
   with_element_type(element_kind(query), [&](auto element) {
     using Element = decltype(element);
     using Accumulate = accumulate_t<Element>;
     const AttentionBackward<Element> backward{
-        .sizes = {query.size(0), query.size(1), key.size(1), query.size(2), key.size(2), query.size(3)},
+        .sizes = sizes_of(query, key),
         .causal = causal,
         .scale = static_cast<Accumulate>(scale),
         .bias = bias_of(mask),
-        .grad = heads_of(grad, data_of<Element>(grad)),
-        .query = heads_of(query, data_of<Element>(query)),
-        .key = heads_of(key, data_of<Element>(key)),
-        .value = heads_of(value, data_of<Element>(value)),
-        .output = heads_of(output, data_of<Element>(output)),
-        .logsumexp = heads_of(logsumexp, data_of<Accumulate>(logsumexp)),
-        .grad_query = heads_of(grad_query, mutable_data_of<Element>(grad_query)),
-        .grad_key = heads_of(grad_key, mutable_data_of<Element>(grad_key)),
-        .grad_value = heads_of(grad_value, mutable_data_of<Element>(grad_value)),
+        .grad = read_heads<Element>(grad),
+        .query = read_heads<Element>(query),
+        .key = read_heads<Element>(key),
+        .value = read_heads<Element>(value),
+        .output = read_heads<Element>(output),
+        .logsumexp = read_heads<Accumulate>(logsumexp),
+        .grad_query = write_heads<Element>(grad_query),
+        .grad_key = write_heads<Element>(grad_key),
+        .grad_value = write_heads<Element>(grad_value),
     };
     backward.run();
   });

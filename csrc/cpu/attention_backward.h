@@ -5,7 +5,6 @@
 #pragma once
 
 #include <algorithm>
-#include <type_traits>
 
 #include "attention_heads.h"
 #include "burnlike/tensors.h"
@@ -16,11 +15,9 @@ namespace burnlike::cpu {
 
 // How the work is cut, by the shapes alone, so that every number of threads gives the same bits. Each call of a product
 // costs as much as some ten thousand of its values, so they are of many values as far as these stay in the cache.
-template <class Product>
 struct AttentionBlocks {
-  static constexpr int64_t kLeastValues = 65536;
-  static constexpr int64_t kMostValues = sizeof(Product) == 2 ? 4 * kLeastValues : kLeastValues;
-  static constexpr int64_t kLeastKeys = sizeof(Product) == 2 ? 256 : 128;
+  static constexpr int64_t kMostValues = 65536;
+  static constexpr int64_t kLeastKeys = 128;
 
   int64_t problems;  // that are computed together
   int64_t keys;      // of a block
@@ -28,15 +25,8 @@ struct AttentionBlocks {
   AttentionBlocks(const AttentionSizes& sizes, bool causal) {
     const int64_t scores = sizes.keys * sizes.columns();
     const bool whole = scores <= kMostValues && (!causal || sizes.keys <= kLeastKeys);
-    problems = whole ? together(sizes) : 1;
+    problems = whole ? std::clamp<int64_t>(kMostValues / scores, 1, sizes.problems()) : 1;
     keys = whole ? sizes.keys : std::min(sizes.keys, std::max(kLeastKeys, kMostValues / sizes.columns()));
-  }
-
-  // As many problems as fit, but an eighth of all, unless they are small: the rest is for other threads.
-  static int64_t together(const AttentionSizes& sizes) {
-    const int64_t scores = sizes.keys * sizes.columns();
-    const int64_t count = std::max(kLeastValues / scores, std::min(kMostValues / scores, sizes.problems() / 8));
-    return std::clamp<int64_t>(count, 1, sizes.problems());
   }
 };
 
@@ -66,32 +56,9 @@ struct AttentionPanels {
   }
 };
 
-// Values that are not initialized.
-template <class Value>
-class Scratch {
- public:
-  explicit Scratch(int64_t count) {
-    const int64_t stride = 1;
-    AtenTensorHandle handle = nullptr;
-    TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
-        1, &count, &stride, dtype_code(kind_of<Value>), aoti_torch_device_type_cpu(), 0, &handle));
-    tensor_ = Tensor(handle);
-    data_ = static_cast<Value*>(tensor_.mutable_data_ptr());
-  }
-
-  operator Value*() const { return data_; }
-
- private:
-  Tensor tensor_;
-  Value* data_;
-};
-
 template <class Element>
 struct AttentionBackward {
-  using Product = product_t<Element>;
   using Accumulate = accumulate_t<Element>;
-  // Products that are rounded to few digits are formed in two parts.
-  static constexpr bool kTwoParts = std::is_same_v<Product, BFloat16>;
 
   AttentionSizes sizes;
   bool causal;
@@ -102,7 +69,7 @@ struct AttentionBackward {
   Heads<Element> grad_query, grad_key, grad_value;
 
   void run() const {
-    const AttentionBlocks<Product> blocks(sizes, causal);
+    const AttentionBlocks blocks(sizes, causal);
     const int64_t chunks = (sizes.problems() + blocks.problems - 1) / blocks.problems;
     // Two ranges at least: in each, torch's products have one thread, as more could change their bits.
     torch::stable::parallel_for(0, std::max<int64_t>(2, chunks), 1, [&](int64_t begin, int64_t end) {
@@ -118,17 +85,16 @@ struct AttentionBackward {
  private:
   // A thread's memory.
   struct Memory {
-    Scratch<Product> query, grad, key, value, grad_query, grad_key, grad_value;
-    Scratch<Product> scores, grads, scores_low, grads_low, kept;
-    Scratch<Accumulate> logsumexp, deltas, bias;
+    Scratch<Accumulate> query, grad, key, value, grad_query, grad_key, grad_value;
+    Scratch<Accumulate> scores, grads, kept, logsumexp, deltas, bias;
 
-    Memory(const AttentionBackward& call, const AttentionBlocks<Product>& blocks)
+    Memory(const AttentionBackward& call, const AttentionBlocks& blocks)
         : Memory(
               call, blocks, blocks.problems * call.sizes.columns(), blocks.problems * call.sizes.keys,
               AttentionPanels(call.sizes, blocks.keys, call.causal)) {}
 
     Memory(
-        const AttentionBackward& call, const AttentionBlocks<Product>& blocks, int64_t columns, int64_t keys,
+        const AttentionBackward& call, const AttentionBlocks& blocks, int64_t columns, int64_t keys,
         const AttentionPanels& panels)
         : query(columns * call.sizes.width),
           grad(columns * call.sizes.width),
@@ -139,8 +105,6 @@ struct AttentionBackward {
           grad_value(keys * call.sizes.width),
           scores(blocks.keys * columns),
           grads(blocks.keys * columns),
-          scores_low(kTwoParts ? blocks.keys * columns : 0),
-          grads_low(kTwoParts ? blocks.keys * columns : 0),
           kept(blocks.keys < call.sizes.keys ? panels.offset(panels.count) : 0),
           logsumexp(columns),
           deltas(columns),
@@ -148,7 +112,7 @@ struct AttentionBackward {
   };
 
   // `count` problems; more than one only if a block has all keys.
-  void run_problems(const Memory& memory, const AttentionBlocks<Product>& blocks, int64_t first, int64_t count) const {
+  void run_problems(const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count) const {
     for (int64_t index = 0; index < count; ++index) read(memory, first + index, index);
     for (int64_t key = 0; key < sizes.keys; key += blocks.keys) {
       run_block(memory, blocks, first, count, key, std::min(key + blocks.keys, sizes.keys));
@@ -157,9 +121,9 @@ struct AttentionBackward {
       finish_queries(memory, AttentionPanels(sizes, blocks.keys, causal));
     } else {
       multiply(
-          transposed_matrices<Product>(memory.grads, count, sizes.keys, sizes.columns()),
-          matrices<Product>(memory.key, count, sizes.keys, sizes.width),
-          matrices<Product>(memory.grad_query, count, sizes.columns(), sizes.width));
+          transposed_matrices<Accumulate>(memory.grads, count, sizes.keys, sizes.columns()),
+          matrices<Accumulate>(memory.key, count, sizes.keys, sizes.width),
+          matrices<Accumulate>(memory.grad_query, count, sizes.columns(), sizes.width));
     }
     for (int64_t index = 0; index < count; ++index) write(memory, first + index, index);
   }
@@ -186,33 +150,34 @@ struct AttentionBackward {
 
   // Keys [begin, end) with the queries that see any of them: the gradients of these keys and values.
   void run_block(
-      const Memory& memory, const AttentionBlocks<Product>& blocks, int64_t first, int64_t count, int64_t begin,
+      const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count, int64_t begin,
       int64_t end) const {
     const int64_t width = sizes.width;
     const int64_t first_query = causal ? std::min(begin, sizes.queries) : 0;
     const int64_t first_column = first_query * sizes.group();
     const int64_t rows = end - begin;
     const int64_t columns = sizes.columns() - first_column;
-    Product* grad_key = memory.grad_key + begin * width;
-    Product* grad_value = memory.grad_value + begin * width;
+    Accumulate* grad_key = memory.grad_key + begin * width;
+    Accumulate* grad_value = memory.grad_value + begin * width;
     if (columns == 0) {
-      std::fill_n(grad_key, rows * width, Product{});
-      std::fill_n(grad_value, rows * width, Product{});
+      std::fill_n(grad_key, rows * width, Accumulate{});
+      std::fill_n(grad_value, rows * width, Accumulate{});
       return;
     }
-    Product* queries = memory.query + first_column * width;
-    Product* slopes = memory.grad + first_column * width;
+    Accumulate* queries = memory.query + first_column * width;
+    Accumulate* slopes = memory.grad + first_column * width;
     const Shape shape{count, rows, columns, width};
-    multiply_keys(memory.key + begin * width, queries, shape, memory.scores, memory.scores_low);
-    multiply_keys(memory.value + begin * width, slopes, shape, memory.grads, memory.grads_low);
+    multiply_keys(memory.key + begin * width, queries, shape, memory.scores);
+    multiply_keys(memory.value + begin * width, slopes, shape, memory.grads);
     for (int64_t index = 0; index < count; ++index) {
-      if (bias.data != nullptr) read_bias<Accumulate>(bias, sizes, first + index, begin, end, first_query, memory.bias);
+      if (bias.data != nullptr) {
+        read_bias<Accumulate>(
+            bias, sizes, first + index, {begin, end}, {first_column, sizes.columns()}, columns, memory.bias);
+      }
       const int64_t values = index * rows * columns;
       attention_kernels()(Element{}).tile({
           .scores = memory.scores + values,
           .grads = memory.grads + values,
-          .scores_low = kTwoParts ? memory.scores_low + values : nullptr,
-          .grads_low = kTwoParts ? memory.grads_low + values : nullptr,
           .bias = bias.data == nullptr ? nullptr : static_cast<const Accumulate*>(memory.bias),
           .logsumexp = memory.logsumexp + index * sizes.columns() + first_column,
           .deltas = memory.deltas + index * sizes.columns() + first_column,
@@ -231,16 +196,15 @@ struct AttentionBackward {
     int64_t count, rows, columns, width;
   };
 
-  // keys queries^T, and what it lost when it was rounded.
-  static void multiply_keys(Product* keys, Product* queries, const Shape& shape, Product* product, Product* low) {
-    const Tensor x = matrices(keys, shape.count, shape.rows, shape.width);
-    const Tensor y = transposed_matrices(queries, shape.count, shape.columns, shape.width);
-    const Tensor rounded = matrices(product, shape.count, shape.rows, shape.columns);
-    multiply(x, y, rounded);
-    if constexpr (kTwoParts) multiply_rest(x, y, rounded, matrices(low, shape.count, shape.rows, shape.columns));
+  // keys queries^T
+  static void multiply_keys(Accumulate* keys, Accumulate* queries, const Shape& shape, Accumulate* product) {
+    multiply(
+        matrices(keys, shape.count, shape.rows, shape.width),
+        transposed_matrices(queries, shape.count, shape.columns, shape.width),
+        matrices(product, shape.count, shape.rows, shape.columns));
   }
 
-  static void multiply_queries(Product* tile, Product* queries, const Shape& shape, Product* product) {
+  static void multiply_queries(Accumulate* tile, Accumulate* queries, const Shape& shape, Accumulate* product) {
     multiply(
         matrices(tile, shape.count, shape.rows, shape.columns),
         matrices(queries, shape.count, shape.columns, shape.width),
@@ -253,8 +217,8 @@ struct AttentionBackward {
     const int64_t columns = sizes.columns() - first_column;
     for (int64_t panel = first_column / (panels.queries * sizes.group()); panel < panels.count; ++panel) {
       const int64_t count = panels.columns(panel);
-      const Product* source = memory.grads + panel * panels.queries * sizes.group() - first_column;
-      Product* target = memory.kept + panels.offset(panel) + begin * count;
+      const Accumulate* source = memory.grads + panel * panels.queries * sizes.group() - first_column;
+      Accumulate* target = memory.kept + panels.offset(panel) + begin * count;
       for (int64_t key = begin; key < std::min(end, panels.keys(panel)); ++key) {
         std::copy_n(source, count, target);
         source += columns;
@@ -267,9 +231,9 @@ struct AttentionBackward {
     for (int64_t panel = 0; panel < panels.count; ++panel) {
       const int64_t columns = panels.columns(panel);
       multiply(
-          transposed_matrices<Product>(memory.kept + panels.offset(panel), 1, panels.keys(panel), columns),
-          matrices<Product>(memory.key, 1, panels.keys(panel), sizes.width),
-          matrices<Product>(
+          transposed_matrices<Accumulate>(memory.kept + panels.offset(panel), 1, panels.keys(panel), columns),
+          matrices<Accumulate>(memory.key, 1, panels.keys(panel), sizes.width),
+          matrices<Accumulate>(
               memory.grad_query + panel * panels.queries * sizes.group() * sizes.width, 1, columns, sizes.width));
     }
   }

@@ -8,7 +8,7 @@
 namespace burnlike::cpu {
 namespace {
 
-constexpr const char* kNames[] = {"default", "avx2", "avx512"};
+constexpr const char* kNames[] = {"default", "avx2", "avx512", "avx512_bf16"};
 
 // How many of them this machine can run: each comes with those before it.
 int count_available() {
@@ -17,7 +17,8 @@ int count_available() {
       __builtin_cpu_supports("pclmul")) {
     const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return has_avx512 ? 3 : 2;
+    if (!has_avx512) return 2;
+    return __builtin_cpu_supports("avx512bf16") ? 4 : 3;
   }
 #endif
   return 1;

@@ -29,9 +29,4 @@ inline void multiply(const Tensor& x, const Tensor& y, const Tensor& product) {
   TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_bmm_out(product.get(), x.get(), y.get()));
 }
 
-// rest = x y - product, which is computed in more digits before it is rounded: what `product` lost when it was.
-inline void multiply_rest(const Tensor& x, const Tensor& y, const Tensor& product, const Tensor& rest) {
-  TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_baddbmm_out(rest.get(), product.get(), x.get(), y.get(), -1.0, 1.0));
-}
-
 }  // namespace burnlike::cpu

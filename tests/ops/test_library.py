@@ -50,6 +50,8 @@ def test_native_library_is_loaded() -> None:
 
 def test_best_isa_that_torch_also_sees_is_used() -> None:
     best = {"AVX512": "avx512", "AVX2": "avx2"}.get(torch.backends.cpu.get_cpu_capability(), "default")
+    if best == "avx512" and torch.cpu.get_capabilities().get("avx512_bf16", False):
+        best = "avx512_bf16"
     with force_cpu_isa(None):
         assert native_status().isa == best
 
@@ -137,7 +139,7 @@ def test_variants_are_compiled_for_their_instruction_set_only(tmp_path: Path) ->
     if "avx2" not in native_status().isas:
         pytest.skip("no x86-64 with AVX2")
     widths = {}
-    for isa in ("default", "avx2", "avx512"):
+    for isa in ("default", "avx2", "avx512", "avx512_bf16"):
         target = tmp_path / f"{isa}.s"
         source = f"csrc/cpu/isa/{isa}.cpp"
         command = [
@@ -153,6 +155,7 @@ def test_variants_are_compiled_for_their_instruction_set_only(tmp_path: Path) ->
         subprocess.run(command, check=True, cwd=ROOT)
         text = target.read_text()
         widths[isa] = {width for width in ("xmm", "ymm", "zmm") if f"%{width}" in text}
+        assert ("vdpbf16ps" in text) == (isa == "avx512_bf16")
     assert widths["default"] == {"xmm"}
     assert "ymm" in widths["avx2"]
     assert "zmm" not in widths["avx2"]

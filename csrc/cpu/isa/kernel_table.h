@@ -34,7 +34,7 @@ struct PerAccumulate {
 #define BURNLIKE_PER_ELEMENT(kernels) {kernels<float>, kernels<double>, kernels<BFloat16>, kernels<Float16>}
 #define BURNLIKE_PER_ACCUMULATE(kernels) {kernels<float>, kernels<double>}
 
-enum class Isa : uint8_t { kDefault, kAvx2, kAvx512 };
+enum class Isa : uint8_t { kDefault, kAvx2, kAvx512, kAvx512Bf16 };
 
 // The instruction set in use: the best one that this machine has, unless one was chosen.
 Isa isa();
@@ -53,7 +53,7 @@ Isa isa();
   extern const Table name;                              \
   }                                                     \
   inline const Table& name() {                          \
-    if (isa() == Isa::kAvx512) return isa_avx512::name; \
+    if (isa() >= Isa::kAvx512) return isa_avx512::name; \
     if (isa() == Isa::kAvx2) return isa_avx2::name;     \
     return isa_default::name;                           \
   }

@@ -23,10 +23,4 @@ attention_grad_product(Accumulate weight, Accumulate grad_weight, Accumulate del
   return weight * (grad_weight - delta) * scale;
 }
 
-// Both parts of a product that was rounded, and of what it lost. An infinite product lost NaN, which is nothing.
-template <class Accumulate>
-BURNLIKE_INLINE Accumulate sum_of_parts(Accumulate high, Accumulate low) {
-  return high + (low == low ? low : Accumulate(0));
-}
-
 }  // namespace burnlike
