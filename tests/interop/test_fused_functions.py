@@ -1,5 +1,6 @@
 """What stands for stock functions in a fused model, against these functions: the same results, gradients and errors."""
 
+import importlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from transformers.loss import loss_utils
 from transformers.models.llama import modeling_llama
 
 from burnlike.interop.fused import functions
+from burnlike.interop.fused.rotations import Rotation, rotating, rotation_of
+from burnlike.ops import native_status
 
 from .fused_calls import FLOATS, TOLERANCE, leaf
 
@@ -141,6 +144,7 @@ def test_attention(dtype: torch.dtype, autocast: bool) -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_rotary(dtype: torch.dtype, autocast: bool) -> None:
     stock = modeling_llama.apply_rotary_pos_emb
+    fused = rotating(stock, Rotation())
     others = torch.float32 if dtype != torch.float32 else torch.bfloat16
     queries = [
         leaf(*sizes, dtype=dtype) for sizes in ((2, 3, 3, 8), (2, 4, 3, 8), (2, 3, 5, 8), (3, 3, 8), (2, 3, 3, 7))
@@ -150,14 +154,57 @@ def test_rotary(dtype: torch.dtype, autocast: bool) -> None:
     shapes = ((2, 3, 8), (1, 3, 8), (3, 8), (2, 3, 4), (2, 3, 1), (1, 1, 8), (2, 3, 7), (2, 5, 8))
     tables = [leaf(*sizes, dtype=it, seed=seed).detach() for sizes in shapes for it, seed in ((dtype, 3), (others, 3))]
     for case in grid(q=queries, k=keys, cos=tables[:2], unsqueeze_dim=(0, 1, 2)):
-        assert_same(stock, functions.rotary, autocast, sin=case["cos"].cos(), **case)
+        assert_same(stock, fused, autocast, sin=case["cos"].cos(), **case)
     if autocast:
         return
     for case in grid(q=queries[:1], k=keys[:2], cos=tables, unsqueeze_dim=(0, 1, 2, -1, 9)):
         for sin in (case["cos"].cos(), case["cos"][..., :1], case["cos"].double().sin()):
-            assert_same(stock, functions.rotary, sin=sin, **case)
+            assert_same(stock, fused, sin=sin, **case)
     grown = leaf(2, 3, 8, dtype=dtype)  # a table with a gradient
-    assert_same(stock, functions.rotary, q=queries[0], k=keys[0], cos=grown, sin=grown.detach())
+    assert_same(stock, fused, q=queries[0], k=keys[0], cos=grown, sin=grown.detach())
+
+
+ROTATING = {
+    "llama": Rotation(),
+    "gpt_neox": Rotation(partial=True),
+    "phi3": Rotation(partial=True),
+    "olmo2": Rotation(back=True),
+    "modernbert": Rotation(back=True),
+    "glm4": Rotation(neighbours=True, repeated=True, partial=True),
+    "ernie4_5": Rotation(neighbours=True, repeated=True, back=True),
+    "helium": Rotation(neighbours=True, repeated=True),
+    "cohere": Rotation(neighbours=True, back=True),
+    "glm_ocr": Rotation(neighbours=True, partial=True),
+    "blt": Rotation(neighbours=True),
+    "gpt_oss": Rotation(half=True),
+    "nanochat": None,  # turns the other way
+    "codegen": None,  # one tensor, sines first
+}
+
+
+@pytest.mark.parametrize(("family", "rotation"), ROTATING.items(), ids=list(ROTATING))
+def test_rotary_of_families(family: str, rotation: Rotation | None) -> None:
+    """By tables that the op takes, and others, among them such as change later."""
+    stock = importlib.import_module(f"transformers.models.{family}.modeling_{family}").apply_rotary_pos_emb
+    assert rotation_of(stock) == rotation
+    if rotation is None:
+        return
+    fused = rotating(stock, rotation)
+    before = native_status().calls["rotary"]
+    for dtype, width, dim in itertools.product((torch.float32, torch.bfloat16), (8, 4, 6, 1), (1, 2)):
+        table = leaf(2, 3, width).detach()
+        pairs = (
+            (table[..., ::2].repeat_interleave(2, -1), table[..., : width // 2].repeat(1, 1, 2)) if width > 1 else ()
+        )
+        for cos, to in itertools.product((table, *pairs), (dtype, torch.float32)):
+            sizes = ((2, 4, 3, 8), (2, 2, 3, 8)) if dim == 1 else ((2, 3, 4, 8), (2, 3, 2, 8))
+            given = {"q": leaf(*sizes[0], dtype=dtype), "k": leaf(*sizes[1], dtype=dtype), "cos": cos.to(to)}
+            assert_same(stock, fused, sin=cos.cos().to(to), unsqueeze_dim=dim, **given)
+    assert native_status().calls["rotary"] >= before + 16  # forward and backward
+    q, k, cos = leaf(1, 1, 3, 8), leaf(1, 1, 3, 8), torch.ones(1, 3, 4 if rotation.half else 8)
+    fused(q, k, cos, cos)
+    cos[..., 1] = 2.0  # the same tensor, whose pairs are no longer equal
+    torch.testing.assert_close(fused(q, k, cos, cos), stock(q, k, cos, cos))
 
 
 @pytest.mark.parametrize("name", functions.LOSSES)

@@ -14,9 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributed import HashStore, init_device_mesh  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.tensor.parallel import SequenceParallel, parallelize_module
+from transformers.models.llama import modeling_llama
 
 from burnlike.interop import fuse
 from burnlike.interop.fused import functions
+from burnlike.interop.fused.rotations import Rotation, rotating
 from burnlike.ops import native_status
 
 from .fused_calls import TOLERANCE, leaf
@@ -35,6 +37,7 @@ def usual_calls() -> dict[str, Usual]:
     def table(*sizes: int) -> Tensor:
         return leaf(*sizes, seed=7).detach()
 
+    rotary = rotating(modeling_llama.apply_rotary_pos_emb, Rotation())
     heads = (2, 4, 3, 8)
     bfloat16 = torch.bfloat16
     mask, targets, labels = torch.ones(1, 1, 3, 3).tril() > 0, torch.tensor([1, 2, -100]), torch.ones(2, 3).long()
@@ -57,9 +60,9 @@ def usual_calls() -> dict[str, Usual]:
             lambda *it: functions.attention(*it, enable_gqa=True),
             lambda: (leaf(*heads, dtype=bfloat16), *(leaf(2, 2, 3, 8, dtype=bfloat16) for _ in range(2)), mask),
         ),
-        "rotary": (functions.rotary, lambda: (leaf(*heads), leaf(2, 2, 3, 8), table(1, 3, 8), table(1, 3, 8))),
+        "rotary": (rotary, lambda: (leaf(*heads), leaf(2, 2, 3, 8), table(1, 3, 8), table(1, 3, 8))),
         "rotary-sequence-first": (
-            lambda *it: functions.rotary(*it, unsqueeze_dim=2),
+            lambda *it: rotary(*it, unsqueeze_dim=2),
             lambda: (leaf(2, 3, 4, 8), leaf(2, 3, 2, 8), table(2, 3, 8), table(2, 3, 8)),
         ),
     }

@@ -71,25 +71,6 @@ def attention(
     return ops.attention(query, key, value, attn_mask, is_causal, scale)
 
 
-def rotary(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
-    """transformers' `apply_rotary_pos_emb` of halves, with tables `[batch, sequence, d]`."""
-    if not takes_rotary(q, k, cos, sin, unsqueeze_dim):
-        cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
-        return q * cos + _halves_turned(q) * sin, k * cos + _halves_turned(k) * sin
-    dtype = torch.promote_types(q.dtype, cos.dtype)  # that of the products
-    if autocast_dtype(q) != q.dtype:  # else attention rounds the results to these 16 bits
-        q, k = q.to(dtype), k.to(dtype)
-    if unsqueeze_dim == 2:
-        q, k = q.transpose(1, 2), k.transpose(1, 2)
-    q, k = (it.to(dtype) for it in ops.rotary(q, k, cos, sin))
-    return (q, k) if unsqueeze_dim == 1 else (q.transpose(1, 2), k.transpose(1, 2))
-
-
-def _halves_turned(x: Tensor) -> Tensor:
-    half = x.shape[-1] // 2
-    return torch.cat((-x[..., half:], x[..., :half]), -1)
-
-
 def causal_lm_loss(
     logits: Tensor,
     labels: Tensor | None,
@@ -233,23 +214,3 @@ def takes_attention(
         return False
     sizes = zip(reversed(mask.shape), (key.shape[2], queries, heads, batch), strict=False)
     return for_products(mask).dtype in (query.dtype, torch.bool) and all(size in (1, full) for size, full in sizes)
-
-
-def takes_rotary(query: Any, key: Any, cos: Any, sin: Any, unsqueeze_dim: Any) -> bool:
-    """Whether `ops.rotary` turns what transformers' functions do, by whole tables of `[batch, sequence, d]`."""
-    if unsqueeze_dim not in (1, 2) or not takes(query, key, cos, sin):
-        return False
-    if query.dtype != key.dtype or cos.dtype != sin.dtype or cos.shape != sin.shape:
-        return False
-    if (query.dim(), key.dim(), cos.dim()) != (4, 4, 3) or (cos.requires_grad or sin.requires_grad):
-        return False
-    if query.dtype.itemsize == 2 and autocast_dtype(query) not in (None, query.dtype):
-        return False  # torch joins halves in autocast's dtype, or not at all
-    batch, length, width = query.shape[0], query.shape[3 - unsqueeze_dim], query.shape[3]
-    return (
-        (key.shape[0], key.shape[3 - unsqueeze_dim], key.shape[3]) == (batch, length, width)
-        and cos.shape[1:] == (length, width)
-        and cos.shape[0] in (1, batch)
-        and width > 0
-        and width % 2 == 0
-    )

@@ -1,6 +1,5 @@
 """What replaces the functions of torch and transformers that a fused model's code calls."""
 
-import inspect
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,9 +10,8 @@ from torch import nn
 
 from . import functions
 from .forwards import fuse_code
-from .functions import takes_rotary
-from .rebinding import Use, instead_of, is_plain, rebound, uses_of_globals
-from .trials import same_rotation
+from .rebinding import Use, instead_of, rebound
+from .rotations import rotating, rotation_of
 
 
 def cross_entropy_loss(*arguments: Any, **keywords: Any) -> nn.CrossEntropyLoss:
@@ -89,8 +87,8 @@ def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tup
     if isinstance(value, _CALLED) and value in _STAND_INS:
         new, op = _STAND_INS[value]
         return instead_of(function, name, new), (op,)
-    if name == "apply_rotary_pos_emb" and is_plain(value) and _is_rotary(value):
-        return instead_of(function, name, _rotary(value)), ("rotary",)
+    if name == "apply_rotary_pos_emb" and (rotation := rotation_of(value)) is not None:
+        return instead_of(function, name, rotating(value, rotation)), ("rotary",)
     return None, ()
 
 
@@ -108,32 +106,3 @@ def _ops_of(value: Any, uses: list[Use]) -> tuple[str, ...]:
                 return ()
             ops.add(_STAND_INS[found][1])
     return tuple(sorted(ops))
-
-
-_ROTARY = ("q", "k", "cos", "sin", "unsqueeze_dim")
-
-
-def _is_rotary(function: Any) -> bool:
-    """Whether it turns the halves of the last dimension, and no other pairs."""
-    parameters = inspect.signature(function).parameters
-    if tuple(parameters) not in (_ROTARY, _ROTARY[:4]):
-        return False
-    if "unsqueeze_dim" in parameters and parameters["unsqueeze_dim"].default != 1:
-        return False
-    return same_rotation(function, functions.rotary, with_dim="unsqueeze_dim" in parameters)
-
-
-def _rotary(stock: Any) -> Callable[..., Any]:
-    names = stock.__globals__
-    helpers = {name: names.get(name) for name in uses_of_globals(stock.__code__)}
-
-    def apply(q: Any, k: Any, cos: Any, sin: Any, *dim: Any, **keywords: Any) -> Any:
-        if len(dim) == 1:
-            keywords["unsqueeze_dim"], dim = dim[0], ()
-        unsqueeze_dim = keywords.get("unsqueeze_dim", 1)
-        is_proven = not dim and all(names.get(name) is value for name, value in helpers.items())
-        if not is_proven or not takes_rotary(q, k, cos, sin, unsqueeze_dim):
-            return stock(q, k, cos, sin, *dim, **keywords)
-        return functions.rotary(q, k, cos, sin, unsqueeze_dim)
-
-    return apply

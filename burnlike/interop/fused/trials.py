@@ -174,18 +174,20 @@ def _same_gradients(make: Callable[[], nn.Module], stock: Forward, other: Forwar
     return all((a - b).abs().max() <= 1e-4 * a.abs().max() for a, b in zip(*found, strict=True))
 
 
-def same_rotation(stock: Callable[..., Any], other: Callable[..., Any], *, with_dim: bool) -> bool:
-    """Whether a function turns queries and keys as another does, by tables whose halves differ."""
+def same_rotation(
+    stock: Callable[..., Any], other: Callable[..., Any], tables: Sequence[Tensor], *, with_dim: bool
+) -> bool:
+    """Whether a function turns queries and keys `[2, 4, 3, 8]` as another does, by the tables of cosines and sines."""
 
-    def is_same(dtype: torch.dtype, in_float: bool, dim: tuple[int, ...]) -> bool:
-        query, key, table = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8), numbers(2, 2, 3, 8)
+    def is_same(dtype: torch.dtype, place: int, in_float: bool, dim: tuple[int, ...]) -> bool:
+        query, key, table = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8), tables[place]
         if dim == (2,):
             query, key = query.transpose(1, 2), key.transpose(1, 2)
         given = [query.to(dtype), key.to(dtype), *table.to(torch.float32 if in_float else dtype).unbind()]
         expected, actual, exact = stock(*given, *dim), other(*given, *dim), stock(*(it.double() for it in given), *dim)
         return all(a.dtype == b.dtype and _is_near(a, b, c) for a, b, c in zip(expected, actual, exact, strict=True))
 
-    return _holds(is_same, (False, True), ((1,), (2,)) if with_dim else ((),))
+    return _holds(is_same, range(len(tables)), (False, True), ((1,), (2,)) if with_dim else ((),))
 
 
 def same_loss(stock: Callable[..., Any], other: Callable[..., Any]) -> bool:
