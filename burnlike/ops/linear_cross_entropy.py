@@ -5,7 +5,7 @@ pass (Hsu et al. 2024, arXiv:2410.10989, section 3.2). The products are torch's 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +16,8 @@ from ._arguments import autocast_dtype, check_storage, check_tensor
 from ._divided import all_divided, are_divided
 from ._function import is_transformed
 from ._library import WITHOUT_NATIVE, flops, op
-from .cross_entropy import check_options, check_targets, cross_entropy, cross_entropy_reference, loss_dtype
-from .linear import linear
+from .cross_entropy import check_options, check_targets, cross_entropy, cross_entropy_reference
+from .linear import is_faster, linear
 
 _cross_entropy = op("cross_entropy")
 _cross_entropy_backward = op("cross_entropy_backward")
@@ -29,6 +29,10 @@ _MOST_ROWS = {"cpu": 512, "cuda": 4096}
 _FEWEST_ROWS = 32
 # Of a product that is added to a gradient of another dtype at a time.
 _CLASSES = 4096
+# Of `linear`'s faster products, the longest sums.
+_LONGEST_SUM = 2**14
+# The share of rows that count, below which those that don't are left out of the products.
+_MOST_COUNTED = 0.9
 
 
 def linear_cross_entropy(
@@ -69,23 +73,39 @@ def linear_cross_entropy(
             would have to be kept.
         TargetError: a target is no class (on the CPU; on CUDA an assertion on the device).
     """
+    options: Any = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+    loss = unrounded_loss(hidden, weight, targets, bias, *options)
+    is_16_bits = hidden.dtype.itemsize == 2 and autocast_dtype(hidden) is None
+    return loss.to(hidden.dtype) if is_16_bits else loss
+
+
+def unrounded_loss(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    soft_cap: float | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """As `linear_cross_entropy`, in the type that it is computed in: float32 of 16 bits."""
     if (dtype := autocast_dtype(hidden)) is not None:
         hidden, weight, bias = hidden.to(dtype), _in_16_bits(weight, dtype), _in_16_bits(bias, dtype)
     _check(hidden, weight, targets, bias, ignore_index, reduction)
     check_options("linear_cross_entropy", label_smoothing, z_loss, soft_cap)
+    options: Any = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
     if are_divided(hidden, weight, targets, bias):
         logits = linear(*all_divided(hidden, weight.to(hidden.dtype), None if bias is None else bias.to(hidden.dtype)))
-        return cross_entropy(
-            logits, targets, None, ignore_index, label_smoothing, z_loss, soft_cap, cast("Any", reduction)
-        )
-    options = (ignore_index, label_smoothing, z_loss, soft_cap, reduction)
+        return cross_entropy(logits, targets, None, *options)
     if is_transformed() or hidden.device.type in WITHOUT_NATIVE:
         return linear_cross_entropy_reference(hidden, weight, targets, bias, *options)
     is_tracked = torch.is_grad_enabled()
     hidden_needed = is_tracked and hidden.requires_grad
     weight_needed = is_tracked and (weight.requires_grad or (bias is not None and bias.requires_grad))
     loss, *_ = _linear_cross_entropy(hidden, weight, targets, bias, *options, hidden_needed, weight_needed)
-    return loss.to(loss_dtype(hidden))
+    return loss
 
 
 def linear_cross_entropy_reference(
@@ -154,15 +174,19 @@ def _linear_cross_entropy(
     given = {"hidden": hidden, "weight": weight, "bias": bias}
     check_storage("linear_cross_entropy", {name: it for name, it in given.items() if it is not None})
     dtype = torch.promote_types(hidden.dtype, torch.float32)
-    n, classes = len(hidden), len(weight)
+    all_rows, classes = len(hidden), len(weight)
     options = (ignore_index, label_smoothing, z_loss, soft_cap, "sum")
     factor = hidden.new_ones((), dtype=dtype)
     count = factor.double()
     if reduction == "mean":
         count = (targets != ignore_index).sum().double()
-        factor = factor / 2 ** n.bit_length()
+        factor = factor / 2 ** all_rows.bit_length()
     slope = (1 / (count * factor)).to(dtype)
     same_weight, same_bias = weight.to(hidden.dtype), None if bias is None else bias.to(hidden.dtype)
+    counted = _counted_rows(targets, ignore_index)
+    if counted is not None:
+        hidden, targets = hidden[counted], targets[counted]
+    n = len(hidden)
     grad_hidden = hidden.new_empty(hidden.shape if hidden_needed else 0)
     grad_weight = weight.new_zeros(weight.shape if weight_needed else 0)
     grad_bias = weight.new_zeros(classes if weight_needed and bias is not None else 0, dtype=dtype)
@@ -177,13 +201,36 @@ def _linear_cross_entropy(
         if hidden_needed or weight_needed:
             grads = _cross_entropy_backward(slope, logits, part_targets, None, *statistics, *options)
         if hidden_needed:
-            grad_hidden[start : start + rows] = linear(grads, same_weight.mT)
+            grad_hidden[start : start + rows] = _product_over_classes(grads, same_weight)
         if weight_needed:
             _add_product(grad_weight, grads, part)
         if len(grad_bias):
             grad_bias += grads.sum(0, dtype=dtype)
         del grads, logits  # before the next ones are made
+    if counted is not None and hidden_needed:
+        grad_hidden = hidden.new_zeros(all_rows, hidden.shape[1]).index_copy_(0, counted, grad_hidden)
     return (loss / count).to(dtype), grad_hidden, grad_weight, grad_bias, factor
+
+
+def _counted_rows(targets: Tensor, ignore_index: int) -> Tensor | None:
+    """The rows that count, on a CPU where they are few enough for a copy of them to gain; None for all."""
+    if not targets.is_cpu:
+        return None
+    counted = (targets != ignore_index).nonzero()[:, 0]
+    return counted if len(counted) < _MOST_COUNTED * len(targets) else None
+
+
+def _product_over_classes(grads: Tensor, weight: Tensor) -> Tensor:
+    """`grads @ weight`, in sums that are short enough for `linear`'s faster products."""
+    if not is_faster(grads[:, :_LONGEST_SUM], weight[:_LONGEST_SUM].mT):
+        return linear(grads, weight.mT)
+    total, *others = (
+        linear(grads[:, start : start + _LONGEST_SUM], weight[start : start + _LONGEST_SUM].mT)
+        for start in range(0, len(weight), _LONGEST_SUM)
+    )
+    for other in others:
+        total += other
+    return total
 
 
 def _add_product(total: Tensor, grads: Tensor, x: Tensor) -> None:

@@ -45,6 +45,18 @@ def test_agrees_with_torch_in_float64(n: int, reduction: str) -> None:
         torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_rows_that_do_not_count_are_left_out_of_the_products(dtype: torch.dtype) -> None:
+    tensors = inputs(80, 20000, 16, dtype)
+    tensors[2][:60] = -100
+    exact = both_passes(in_torch, [it.double() if it.is_floating_point() else it for it in tensors])
+    actual = both_passes(linear_cross_entropy, tensors)
+    torch.testing.assert_close([it.double() for it in actual], exact, rtol=1e-4, atol=1e-6)
+    assert actual[1][:60].abs().max() == 0
+    counted = [tensors[0][60:], tensors[1], tensors[2][60:], tensors[3]]
+    torch.testing.assert_close(actual[2:], both_passes(linear_cross_entropy, counted)[2:], rtol=0, atol=1e-12)
+
+
 def test_options_are_those_of_the_formula() -> None:
     hidden, weight, targets, bias = inputs(100, 9, 4, torch.float64)
 

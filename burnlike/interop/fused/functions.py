@@ -17,7 +17,8 @@ from ... import ops
 from ..._torch_compat.fake_tensors import is_fake
 from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded
-from ...ops.cross_entropy import unrounded_loss
+from ...ops.cross_entropy import loss_dtype, unrounded_loss
+from .lazy_logits import LazyLogits, loss_of
 
 
 def layer_norm(
@@ -47,6 +48,11 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:
     is_usual = weight is None and size_average is None and reduce is None
+    if isinstance(input, LazyLogits):
+        loss = loss_of(input, target, ignore_index, label_smoothing, reduction) if is_usual else None
+        if loss is not None:
+            return loss.to(loss_dtype(input))
+        input = input.recipe.read()
     if not is_usual or not takes_cross_entropy(input, target, reduction, label_smoothing):
         return F.cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
     return ops.cross_entropy(
@@ -117,6 +123,8 @@ def _takes_lm_loss(logits: Any, labels: Any, vocab_size: Any) -> bool:
         return False
     if logits.dim() == 0 or logits.shape[-1] != vocab_size or labels.shape != logits.shape[:-1]:
         return False
+    if isinstance(logits, LazyLogits):
+        return True
     return logits.device == labels.device and takes_cross_entropy(
         logits.reshape(-1, vocab_size), labels.reshape(-1), "mean", 0.0
     )
@@ -130,9 +138,11 @@ def _lm_loss(
     logits: Tensor, labels: Tensor, vocab_size: int, num_items_in_batch: Tensor | int | None, ignore_index: int
 ) -> Tensor:
     reduction = "mean" if num_items_in_batch is None else "sum"
-    loss = unrounded_loss(
-        logits.reshape(-1, vocab_size), labels.reshape(-1), ignore_index=ignore_index, reduction=reduction
-    )
+    logits, labels = logits.reshape(-1, vocab_size), labels.reshape(-1)
+    loss = loss_of(logits, labels, ignore_index, 0.0, reduction) if isinstance(logits, LazyLogits) else None
+    if loss is None:
+        logits = logits.recipe.read() if isinstance(logits, LazyLogits) else logits
+        loss = unrounded_loss(logits, labels, ignore_index=ignore_index, reduction=reduction)
     if isinstance(num_items_in_batch, Tensor):
         num_items_in_batch = num_items_in_batch.to(loss.device)
     return loss if num_items_in_batch is None else loss / num_items_in_batch

@@ -15,6 +15,7 @@ from ...module import Module
 from ..torch_counterparts import torch_layers
 from .forwards import code_forward, mark, mark_of, stock_forward, unmark
 from .functions import LOSSES
+from .heads import OP as LAZY, fuse_head
 from .layers import fuse_layer
 from .replacements import replacement
 from .trials import same_loss
@@ -58,7 +59,7 @@ class FuseReport:
         return "\n".join([*text, "kept as they are", *lines[len(fused) :]] if kept else text)
 
 
-def fuse(model: nn.Module) -> FuseReport:
+def fuse(model: nn.Module, *, lazy_logits: bool = False) -> FuseReport:
     """Have the modules of a model compute with native ops where these compute the same.
 
     It works in place, on each module's `forward`: names, parameters, the state dict, ids, hooks and classes stay as
@@ -75,6 +76,12 @@ def fuse(model: nn.Module) -> FuseReport:
     Results and gradients are equal within rounding. Call it before `torch.compile` (else it is a ModuleTreeError), DDP
     or FSDP wrap the model. On other devices, and for arguments that an op does not take, the stock code runs. Print
     what it returns: what has native ops now, and why the rest has not.
+
+    Args:
+        model: any module.
+        lazy_logits: language models of transformers that are called with labels compute their loss without logits
+            (`linear_cross_entropy`). The `logits` that they return are a tensor that is computed when it is read,
+            which has to be before the weights change: later it is an AutodiffError. Not within `torch.compile`.
 
     Example:
         >>> model = nn.Sequential(nn.Embedding(8, 8), nn.LayerNorm(8))
@@ -96,13 +103,29 @@ def fuse(model: nn.Module) -> FuseReport:
             )
     fused, kept = [], []
     proven: dict[Any, tuple[Any, str]] = {}
+    found = {path: _fuse_module(module, proven) for path, module in modules.items()}
+    if lazy_logits:
+        _fuse_heads(modules, found)
     for path, module in modules.items():
-        ops, reason = _fuse_module(module, proven)
+        ops, reason = found[path]
         if ops:
             fused.append(Fused(path, type(module).__name__, ops))
         elif reason:
             kept.append(Kept(path, type(module).__name__, reason))
     return FuseReport(tuple(fused), tuple(kept))
+
+
+def _fuse_heads(modules: dict[str, nn.Module], found: dict[str, tuple[tuple[str, ...], str]]) -> None:
+    """Give language models and their heads lazy logits, and note it in what was found."""
+    paths = {module: path for path, module in modules.items()}
+    for path, module in modules.items():
+        ops, reason = found[path]
+        head, why_not = fuse_head(module, "cross_entropy" in ops)
+        if head is not None:
+            for it in (module, head):
+                found[paths[it]] = (tuple(dict.fromkeys(_ops_of(it))), "")
+        elif why_not:
+            found[path] = (ops, reason or why_not)
 
 
 def unfuse(model: nn.Module) -> int:
@@ -120,9 +143,9 @@ def _fuse_module(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple
     """The native ops that a module has now; without any, why, which is empty for one that only calls its children."""
     if isinstance(module, Module):
         return (), "burnlike's layers call native ops by themselves"
-    loss_ops = ("cross_entropy",) if _has_fused_loss(module) else ()
-    if (forward := mark_of(module)) is not None or loss_ops:
-        return (*(forward.ops if forward else ()), *loss_ops), ""
+    if ops := _ops_of(module):
+        return ops, ""
+    loss_ops: tuple[str, ...] = ()
     if "forward" in vars(module):
         return (), "something else has replaced its forward"
     if reason := _refused(module):
@@ -136,6 +159,13 @@ def _fuse_module(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple
     if forward is not None:
         mark(module, forward)
     return (*(forward.ops if forward else ()), *loss_ops), reason or _reason(module)
+
+
+def _ops_of(module: nn.Module) -> tuple[str, ...]:
+    """The native ops that a module has."""
+    forward = mark_of(module)
+    ops = forward.ops if forward else ()
+    return (*ops, "cross_entropy") if _has_fused_loss(module) and LAZY not in ops else ops
 
 
 def _refused(module: nn.Module) -> str:

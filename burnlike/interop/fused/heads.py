@@ -1,0 +1,103 @@
+"""Heads of language models: linear + cross-entropy without logits, which are computed when something reads them.
+
+The model's own code runs. While it runs with labels, its head (`get_output_embeddings()`) gives `LazyLogits`, which the
+loss takes for what they are made of, and all other code for a tensor.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import update_wrapper
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._torch_compat.fake_tensors import is_fake
+from ..._torch_compat.modules import CALL_HOOKS
+from ...ops._function import is_recorded, is_transformed
+from .forwards import FusedForward, fused_forward, mark, mark_of, stock_forward
+from .functions import takes
+from .lazy_logits import lazy_logits
+
+OP = "linear_cross_entropy"
+# Below, the logits are small, and a call takes longer than it gains.
+_FEWEST_LOGITS = 2**18
+_HEAD: ContextVar[nn.Module | None] = ContextVar("head", default=None)
+
+
+def fuse_head(model: nn.Module, has_fused_loss: bool) -> tuple[nn.Module | None, str]:
+    """Give a model of transformers and its head lazy logits; returns the head, or None and why not.
+
+    The reason is empty for a module that is no language model.
+    """
+    library = sys.modules.get("transformers.modeling_utils")
+    if library is None or not isinstance(model, library.PreTrainedModel):
+        return None, ""
+    owner, stock = stock_forward(type(model))
+    head: Any = model.get_output_embeddings()  # pyright: ignore[reportCallIssue]
+    if stock is None or head is None or "labels" not in inspect.signature(stock).parameters:
+        return None, ""
+    if not has_fused_loss:
+        return None, "its loss is none that a native op computes"
+    head_owner, head_stock = stock_forward(type(head))
+    if head_owner is not nn.Linear or head_stock is None or "forward" in vars(head):
+        return None, f"its head is a {type(head).__name__}, not torch's linear layer"
+    own, heads_own = mark_of(model), mark_of(head)
+    if own is None or OP not in own.ops:
+        mark(model, model_forward(owner, own))
+        mark(head, head_forward(head_owner, heads_own))
+    return head, ""
+
+
+def model_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedForward:
+    """The forward of a model, or what it has for it, with lazy logits where there are labels."""
+    stock = stock_forward(owner)[1]
+    assert stock is not None
+    run: Callable[..., Any] = stock if inner is None else inner.function
+    position = list(inspect.signature(stock).parameters).index("labels")
+
+    def forward(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        labels = keywords.get("labels", arguments[position - 1] if len(arguments) >= position else None)
+        if labels is None or torch.compiler.is_compiling() or is_recorded() or is_transformed():
+            return run(self, *arguments, **keywords)
+        token = _HEAD.set(self.get_output_embeddings())
+        try:
+            return run(self, *arguments, **keywords)
+        finally:
+            _HEAD.reset(token)
+
+    ops = (*(it for it in (() if inner is None else inner.ops) if it != "cross_entropy"), OP)
+    made = update_wrapper(forward, stock)
+    return fused_forward(owner, (OP, inner), lambda: (made, ops, (model_forward, owner, inner)))
+
+
+def head_forward(owner: type[nn.Module], inner: FusedForward | None) -> FusedForward:
+    """The forward of a linear layer, or what it has for it, but for the head of a model that runs with labels."""
+    stock = stock_forward(owner)[1]
+    assert stock is not None
+    run: Callable[..., Any] = stock if inner is None else inner.function
+
+    def forward(self: Any, input: Tensor) -> Tensor:
+        is_asked = not torch.compiler.is_compiling() and _HEAD.get() is self
+        # Hooks, such as those by which FSDP frees the weight, would read the logits right away.
+        is_watched = is_asked and any(len(getattr(self, name)) > 0 for name in CALL_HOOKS)
+        if is_asked and not is_watched and takes_head(input, self.weight, self.bias):
+            return lazy_logits(input, self.weight, self.bias)
+        return run(self, input)
+
+    made = update_wrapper(forward, stock)
+    return fused_forward(owner, (OP, inner), lambda: (made, (OP,), (head_forward, owner, inner)))
+
+
+def takes_head(x: Any, weight: Any, bias: Any) -> bool:
+    """Whether the logits of these may be lazy: large enough, of torch's own tensors with values and memory."""
+    if not takes(x, weight, bias) or x.is_meta or is_fake(x) or x.dtype == torch.float64 or weight.dim() != 2:
+        return False
+    if x.dim() < 2 or x.shape[-1] != weight.shape[1] or x.numel() == 0:
+        return False
+    is_cast = torch.is_autocast_enabled(x.device.type)
+    if not is_cast and not (weight.dtype == x.dtype and (bias is None or bias.dtype == x.dtype)):
+        return False
+    return x.numel() // x.shape[-1] * weight.shape[0] >= _FEWEST_LOGITS
