@@ -136,14 +136,26 @@ def cuda_compiler(torch_cuda: str | None) -> tuple[str | None, str]:
     return nvcc, f"{nvcc}, torch for CUDA {torch_cuda}"
 
 
-def cuda_arch_flags(nvcc: str) -> list[str]:
-    """Machine code for each architecture that is listed, or that nvcc knows of, and portable code for later ones."""
+def cuda_archs(nvcc: str) -> tuple[list[str], list[str]]:
+    """The architectures that get machine code, those listed or that nvcc knows of, and those that get portable code."""
     archs, portable = listed_archs(os.environ.get("TORCH_CUDA_ARCH_LIST", ""))
     if not archs:
         known = subprocess.run([nvcc, "--list-gpu-arch"], check=True, capture_output=True, text=True).stdout.split()
         archs = [arch for arch in CUDA_ARCHS if f"compute_{arch}" in known]
+    return archs, portable or archs[-1:]
+
+
+def cuda_arch_flags(nvcc: str) -> list[str]:
+    """nvcc's flags for these."""
+    archs, portable = cuda_archs(nvcc)
     flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
-    return flags + [f"-gencode=arch=compute_{arch},code=compute_{arch}" for arch in portable or archs[-1:]]
+    return flags + [f"-gencode=arch=compute_{arch},code=compute_{arch}" for arch in portable]
+
+
+def cuda_archs_define(nvcc: str) -> str:
+    """What the CUDA library says of them, for burnlike.ops to compare with a GPU."""
+    archs, portable = cuda_archs(nvcc)
+    return f'-DBURNLIKE_CUDA_ARCHS="{" ".join([*archs, *(f"{arch}+PTX" for arch in portable)])}"'
 
 
 def listed_archs(text: str) -> tuple[list[str], list[str]]:
@@ -224,6 +236,8 @@ class BuildNative(build_ext):
         if source.endswith(".cu"):
             command = [str(self.nvcc), *NVCC_FLAGS, *host_flags(self.cxx, *words("CXXFLAGS"))]
             command += cuda_arch_flags(str(self.nvcc))
+        elif source.startswith("csrc/cuda/"):
+            command.append(cuda_archs_define(str(self.nvcc)))
         command += [*DEFINES, *without_paths(self.torch_folder, source.endswith(".cu"))]
         command += [*includes(self.torch_folder), "-c", source, "-o", str(target)]
         subprocess.run(command, check=True, cwd=ROOT)

@@ -21,6 +21,7 @@ STABLE_TORCH_LIBRARY(burnlike, library) {
   library.def("call_counts() -> str");
   library.def("cuda_library_version() -> str");
   library.def("cuda_call_counts() -> str");
+  library.def("cuda_archs() -> str");
 }
 
 namespace {

@@ -7,7 +7,7 @@ CUDA.
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import torch
 from torch.utils.flop_counter import register_flop_formula
 
 from .. import __version__, _env
+from .._torch_compat.cuda_start import when_cuda_starts
 from .._torch_compat.dispatch import any_requires_grad, below_autograd
 from ..errors import ArgumentError, NativeError
+from ._capability import runs_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,30 @@ CPU = _load("_C", "library_version")
 CUDA = _load_cuda()
 
 # The device types whose tensors take the plain-torch references, because their library is missing.
-WITHOUT_NATIVE = frozenset(([] if CPU.loaded else ["cpu", "meta"]) + ([] if CUDA.loaded else ["cuda"]))
+WITHOUT_NATIVE = set(([] if CPU.loaded else ["cpu", "meta"]) + ([] if CUDA.loaded else ["cuda"]))
+
+
+def _check_gpus(built: str) -> None:
+    """Go without CUDA kernels, with one warning, if they were built for none of the GPUs that this process sees.
+
+    If they were built for some, a call on another one is an error that says so.
+    """
+    global CUDA
+    found = [torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())]
+    if not found or any(runs_on(it, built) for it in found):
+        return
+    seen = ", ".join(sorted({f"{major}.{minor}" for major, minor in found}))
+    CUDA = replace(
+        CUDA,
+        loaded=False,
+        reason=f"it was built for {built}, not for a GPU of compute capability {seen}: name it in TORCH_CUDA_ARCH_LIST",
+    )
+    WITHOUT_NATIVE.add("cuda")
+    _warn(CUDA, "on CUDA")
+
+
+if CUDA.loaded:
+    when_cuda_starts(lambda: _check_gpus(torch.ops.burnlike.cuda_archs()))
 
 if not CPU.loaded:
     _warn(CPU, "on every device")
