@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.nn import Parameter
 
-from ..core.base import B, D, Floats, K, Numbers, Numeric, Tensor, TensorBase, like, wrap
+from ..core.base import B, D, Floats, K, Numbers, Numeric, Tensor, TensorBase, like, new, wrap
 from ..core.kinds import Float, X
 from ..core.operands import SMALL, computed, fail, match, mixed, operand, scalar, tensor_operand
 
@@ -27,10 +27,13 @@ class NumericMethods(TensorBase[B, D, K]):
             value = value.inner
         elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
             value, result = match("add", spec, value)
+        out = new(spec.tensor)
         try:
-            return wrap(spec.ops.add(self.inner, value), result)
+            out.inner = spec.ops.add(self.inner, value)
         except Exception as error:
             fail("add", error, self.inner, value)
+        out.spec = result
+        return out
 
     __add__ = add
     __radd__ = add
@@ -44,10 +47,13 @@ class NumericMethods(TensorBase[B, D, K]):
             value = value.inner
         elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
             value, result = match("sub", spec, value)
+        out = new(spec.tensor)
         try:
-            return wrap(spec.ops.sub(self.inner, value), result)
+            out.inner = spec.ops.sub(self.inner, value)
         except Exception as error:
             fail("sub", error, self.inner, value)
+        out.spec = result
+        return out
 
     __sub__ = sub
 
@@ -63,10 +69,13 @@ class NumericMethods(TensorBase[B, D, K]):
             value = value.inner
         elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
             value, result = match("mul", spec, value)
+        out = new(spec.tensor)
         try:
-            return wrap(spec.ops.mul(self.inner, value), result)
+            out.inner = spec.ops.mul(self.inner, value)
         except Exception as error:
             fail("mul", error, self.inner, value)
+        out.spec = result
+        return out
 
     __mul__ = mul
     __rmul__ = mul
@@ -83,10 +92,13 @@ class NumericMethods(TensorBase[B, D, K]):
             value = value.inner
         elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
             value, result = match("div", spec, value)
+        out = new(spec.tensor)
         try:
-            return wrap(spec.ops.div(self.inner, value), result)
+            out.inner = spec.ops.div(self.inner, value)
         except Exception as error:
             fail("div", error, self.inner, value)
+        out.spec = result
+        return out
 
     __truediv__ = div
 
@@ -104,10 +116,13 @@ class NumericMethods(TensorBase[B, D, K]):
             value = value.inner
         elif not (kind is Parameter and value.dtype is spec.dtype and value.ndim == spec.rank and spec.tracks):
             value, result = match("remainder", spec, value)
+        out = new(spec.tensor)
         try:
-            return wrap(spec.ops.remainder(self.inner, value), result)
+            out.inner = spec.ops.remainder(self.inner, value)
         except Exception as error:
             fail("remainder", error, self.inner, value)
+        out.spec = result
+        return out
 
     __mod__ = remainder
 
@@ -135,7 +150,11 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def neg(self: "Numeric[B, D]") -> "Tensor[B, D, K]":
         """The negative. `[..] -> [..]`. Torch: `torch.neg`."""
-        return wrap(self.spec.ops.neg(self.inner), self.spec)
+        spec = self.spec
+        out = new(spec.tensor)
+        out.inner = spec.ops.neg(self.inner)
+        out.spec = spec
+        return out
 
     __neg__ = neg
 

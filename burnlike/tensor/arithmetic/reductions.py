@@ -165,7 +165,11 @@ class ReductionMethods(TensorBase[B, D, K]):
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Argmax", dim, spec.rank)
-        return wrap(computed("argmax", spec.ops.argmax, self.inner, dim, spec.places.dtype), spec.places)
+        places = spec.places
+        try:
+            return wrap(spec.ops.argmax(self.inner, dim, places.dtype), places)
+        except Exception as error:
+            fail("argmax", error, self.inner)
 
     def argmin(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
         """The index of the smallest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmin(x, dim, keepdim=True)`."""

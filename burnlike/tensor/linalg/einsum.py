@@ -6,7 +6,7 @@ from typing import Any, NoReturn, overload
 import torch
 
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import B2, B, D, K, Numeric, Tensor, TensorBase, derive, like
+from ..core.base import B2, B, D, K, Numeric, Tensor, TensorBase, derive, like, new
 from ..core.kinds import D1, MAX_RANK, Bool, Float, Int, N
 from ..core.operands import computed, fail, tensor_operand
 
@@ -28,10 +28,13 @@ class MatmulMethods(TensorBase[B, D, K]):
         right: Any = other
         fits = type(right) is spec.tensor and right.spec is spec
         value = right.inner if fits else tensor_operand("matmul", spec, right)
+        out = new(spec.tensor)
         try:
-            return like(spec.ops.matmul(self.inner, value), spec)
+            out.inner = inner = spec.ops.matmul(self.inner, value)
         except Exception as error:
             _fail_matmul(error, self.inner, value)
+        out.spec = spec if inner.dtype is spec.dtype else spec.family[inner.dtype][spec.rank]
+        return out
 
     __matmul__ = matmul
 

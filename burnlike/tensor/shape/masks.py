@@ -40,8 +40,12 @@ class MaskMethods(TensorBase[B, D, K]):
         Torch: `torch.where(mask, value, x)`. Differs: the receiver is what remains where the mask is not set.
         """
         spec, inner = self.spec, self.inner
-        where = inner_of("mask_where", mask, spec.bool)
-        values = tensor_operand("mask_where", spec, value)
+        given: Any = mask
+        fits = type(given) is spec.tensor and given.spec is spec.bool
+        where = given.inner if fits else inner_of("mask_where", given, spec.bool)
+        other: Any = value
+        fits = type(other) is spec.tensor and other.spec is spec
+        values = other.inner if fits else tensor_operand("mask_where", spec, other)
         try:
             return like(spec.ops.mask_where(inner, where, values), spec)
         except Exception as error:
@@ -52,7 +56,9 @@ class MaskMethods(TensorBase[B, D, K]):
         Torch: `torch.masked_fill`.
         """
         spec, inner = self.spec, self.inner
-        where = inner_of("mask_fill", mask, spec.bool)
+        given: Any = mask
+        fits = type(given) is spec.tensor and given.spec is spec.bool
+        where = given.inner if fits else inner_of("mask_fill", given, spec.bool)
         if type(value) is not float or spec.kind is not Float:
             value = scalar("mask_fill", spec, value)
         try:
