@@ -11,6 +11,7 @@ from .adamw_step import adamw_step_, adamw_step_reference
 from .add_layer_norm import add_layer_norm, add_layer_norm_reference
 from .add_rms_norm import add_rms_norm, add_rms_norm_reference
 from .attention import attention, attention_reference
+from .bernoulli_noise import bernoulli_noise_
 from .bias_gelu import bias_gelu, bias_gelu_reference
 from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_count
 from .convert import convert_, convert_reference
@@ -45,6 +46,7 @@ __all__ = [
     "add_rms_norm_reference",
     "attention",
     "attention_reference",
+    "bernoulli_noise_",
     "bias_gelu",
     "bias_gelu_reference",
     "can_read_values",

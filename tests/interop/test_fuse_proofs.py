@@ -39,6 +39,18 @@ class RmsNormOfHiddenStates(RmsNorm):
         return (self.weight * self.normalized(hidden_states.float())).type_as(hidden_states)
 
 
+class GemmaRmsNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.normalized(x.float()) * (1.0 + self.weight.float())).type_as(x)
+
+
+class CohereLayerNorm(RmsNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        dtype, x = x.dtype, x.to(torch.float32)
+        x = x - x.mean(-1, keepdim=True)
+        return (self.weight.to(torch.float32) * self.normalized(x)).to(dtype)
+
+
 class ShiftedRmsNorm(RmsNorm):
     def forward(self, x: Tensor) -> Tensor:
         return self.normalized(x) * (1 + self.weight)
@@ -205,7 +217,6 @@ class TwoRmsNorm(RmsNorm):
         (TwoRmsNorm(), "its forward requires several arguments"),
         (nn.LayerNorm((2, 4)), "it normalizes 2 dimensions, the native op the last one"),
         (nn.LayerNorm(4, elementwise_affine=False), "it has no weight, which the native op needs"),
-        (nn.Dropout(), "alone; a native op has it together with the sum that follows"),
         (bl.nn.LinearConfig(d_input=4, d_output=4).init(), "burnlike's layers call native ops by themselves"),
     ],
     ids=lambda it: type(it).__name__ if isinstance(it, nn.Module) else "",
@@ -257,17 +268,32 @@ def test_a_norm_without_its_weight_yet_is_kept() -> None:
     assert not fuse(module).fused
 
 
-@pytest.mark.parametrize("norm", [RmsNorm, RmsNormOfHiddenStates])
+NORMS = {
+    RmsNorm: "rms_norm",
+    RmsNormOfHiddenStates: "rms_norm",
+    GemmaRmsNorm: "rms_norm",
+    CohereLayerNorm: "layer_norm",
+}
+
+
+@pytest.mark.parametrize(("norm", "op"), NORMS.items())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("weight_dtype", [None, torch.float32])
-def test_a_fused_norm_gives_the_stock_dtype_and_values(norm: Any, dtype: torch.dtype, weight_dtype: Any) -> None:
+def test_a_fused_norm_gives_the_stock_dtype_and_values(
+    norm: Any, op: str, dtype: torch.dtype, weight_dtype: Any
+) -> None:
     module = norm().to(weight_dtype or dtype)
-    x = torch.randn(3, 8).to(dtype)
+    module.weight.data += torch.randn(8).to(module.weight.dtype)
+    x = torch.randn(3, 8).to(dtype).requires_grad_()
     expected = module(x)
-    assert fuse(module).fused[0].ops == ("rms_norm",)
+    of_weight = torch.autograd.grad(expected.float().sin().sum(), module.weight)[0]
+    assert fuse(module).fused[0].ops == (op,)
     got = module(x)
     assert got.dtype == expected.dtype
     torch.testing.assert_close(got, expected)
+    found = torch.autograd.grad(got.float().sin().sum(), module.weight)[0]
+    near = 1e-5 if dtype.itemsize > 2 else 2e-2
+    torch.testing.assert_close(found, of_weight, rtol=near, atol=near)
 
 
 def test_other_arguments_pass_through() -> None:
@@ -293,6 +319,24 @@ class Gated(nn.Module):
         return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
 
 
+class PackedGated(nn.Module):
+    """Gate and up are halves of one product; in Phi-3 the gate is the first."""
+
+    def __init__(self, activation: Any) -> None:
+        super().__init__()
+        self.gate_up_proj, self.down_proj, self.act_fn = nn.Linear(4, 12), nn.Linear(6, 4), activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
+        return self.down_proj(up * self.act_fn(gate))
+
+
+class UpFirstGated(PackedGated):
+    def forward(self, x: Tensor) -> Tensor:
+        up, gate = self.gate_up_proj(x).chunk(2, dim=-1)
+        return self.down_proj(up * self.act_fn(gate))
+
+
 class LimitedGated(Gated):
     def forward(self, x: Tensor) -> Tensor:
         return self.down_proj(F.silu(self.gate_proj(x).clamp(max=50.0)) * self.up_proj(x))
@@ -300,7 +344,7 @@ class LimitedGated(Gated):
 
 class DroppedGated(Gated):
     def forward(self, x: Tensor) -> Tensor:
-        return F.dropout(self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)), self.rate)
+        return F.alpha_dropout(self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)), self.rate)
 
 
 class OtherOrderGated(Gated):
@@ -341,6 +385,7 @@ class GatedWithDropout(Gated):
         (Gated(LimitedSiLU()), READS_MORE),
         (Gated(hooked(nn.SiLU())), READS_MORE),
         (Gated(nn.PReLU()), READS_MORE),
+        (UpFirstGated(nn.SiLU()), OTHER),
         (GatedWithDropout(), "it has `dropout` beside its products and activation"),
     ],
     ids=lambda it: type(it).__name__ if isinstance(it, nn.Module) else "",
@@ -357,12 +402,13 @@ ACTIVATIONS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("gated", [Gated, PackedGated])
 @pytest.mark.parametrize(("activation", "op"), ACTIVATIONS)
-def test_an_activation_that_changes_later_is_called(activation: Callable[[], Any], op: str) -> None:
+def test_an_activation_that_changes_later_is_called(activation: Callable[[], Any], op: str, gated: Any) -> None:
     x = torch.randn(2, 3, 4)
 
     def check(change: Callable[[Any], None]) -> None:
-        module = Gated(activation())
+        module = gated(activation())
         assert fuse(module).fused[0].ops == (op,)
         change(module)
         got = module(x)

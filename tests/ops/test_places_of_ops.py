@@ -22,7 +22,11 @@ COUNTED = [name for name in native_status().calls if ":" not in name]
 """Every op, as csrc tells: each has a counter of its calls."""
 OPS = [name for name in COUNTED if not name.endswith("_backward")]
 """Those that are called: a backward is run and tested by its forward."""
-IN_NO_CASE = {"crc32": "of bytes, no floats", "read_values_": "of a file"}
+IN_NO_CASE = {
+    "crc32": "of bytes, no floats",
+    "read_values_": "of a file",
+    "bernoulli_noise_": "of the state of torch's generator",
+}
 """Ops for which the table of cases and random calls have no use; their own tests do it all."""
 WITHOUT_CUDA = {"attention": "torch's own attention runs there"}
 """Ops with a derivative that have no kernel for CUDA."""

@@ -202,7 +202,15 @@ def takes_cross_entropy(logits: Any, targets: Any, reduction: Any, label_smoothi
 
 
 def takes_attention(
-    query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float | None, grouped: bool
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    grouped: bool,
+    any_dtype: bool = False,
 ) -> bool:
     """Whether `ops.attention` computes what torch's does, in 16 bits on a CPU; for all else it would call torch's."""
     if dropout != 0 or not takes(query) or not query.is_cpu:
@@ -210,7 +218,7 @@ def takes_attention(
     if not all(_is_ordinary(it) and it.device == query.device and it.dim() == 4 for it in (query, key, value)):
         return False
     query, key, value = for_products(query), for_products(key), for_products(value)
-    if query.dtype.itemsize != 2 or not query.dtype == key.dtype == value.dtype:
+    if (query.dtype.itemsize != 2 and not any_dtype) or not query.dtype == key.dtype == value.dtype:
         return False
     batch, heads, queries, width = query.shape
     has_heads = key.shape[1] == heads or (grouped and key.shape[1] > 0 and heads % key.shape[1] == 0)

@@ -201,7 +201,6 @@ def _replace_loss(module: Any) -> tuple[str, ...]:
 
 _REASONS: tuple[tuple[tuple[type[nn.Module], ...], str], ...] = (
     ((nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Embedding), "torch's own kernel"),
-    ((nn.Dropout,), "alone; a native op has it together with the sum that follows"),
     ((nn.MultiheadAttention, nn.RNNBase), "torch computes all of it in one function of its own"),
 )
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ... import ops
 from ...ops.half_products import SLOW
 from ...ops.linear import machine_gains
+from .draws import draws_as_torch, dropped, takes_dropout
 from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import takes
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
@@ -120,6 +121,20 @@ def _is_linear(module: Any) -> bool:
     return is_linear and machine_gains(module.weight)
 
 
+def _is_dropout(module: nn.Module) -> bool:
+    return isinstance(module, nn.Dropout) and type(module).forward is nn.Dropout.forward
+
+
+def _prove_dropout(*_: Any) -> tuple[Any, str]:
+    return (), "" if draws_as_torch() else "torch draws its numbers in another way on this machine"
+
+
+def _dropout(module: Any, x: Any) -> Tensor | None:
+    if module.training is not True or module.inplace or not takes_dropout(x, module.p):
+        return None
+    return dropped(x, module.p)
+
+
 def _is_conv1d(module: Any) -> bool:
     names = {name for name, _ in module.named_parameters(recurse=False)}
     return type(module).__name__ == "Conv1D" and names == {"weight", "bias"} and machine_gains(module.weight)
@@ -168,6 +183,7 @@ def gelu_tanh_forward(proven: Proven) -> Compute:
 _RULES = (
     LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: _linear),
     LayerRule("convolution", "convolution", _is_slow_convolution, lambda *_: ((), ""), lambda _: _convolution),
+    LayerRule("dropout", "dropout", _is_dropout, _prove_dropout, lambda _: _dropout),
     LayerRule("conv1d", "linear", _is_conv1d, _prove_conv1d, lambda _: conv1d_forward),
     LayerRule(
         "gelu_tanh",

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from . import functions
+from . import draws, functions
 from .forwards import fuse_code
 from .rebinding import Use, instead_of, rebound
 from .rotations import rotating, rotation_of
@@ -26,7 +26,8 @@ _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     F.cross_entropy: (functions.cross_entropy, "cross_entropy"),
     F.layer_norm: (functions.layer_norm, "layer_norm"),
     F.rms_norm: (functions.rms_norm, "rms_norm"),
-    F.scaled_dot_product_attention: (functions.attention, "attention"),
+    F.scaled_dot_product_attention: (draws.attention, "attention"),
+    F.dropout: (draws.dropout, "dropout"),
     nn.CrossEntropyLoss: (cross_entropy_loss, "cross_entropy"),
 }
 _BY_NAME = {it.__name__: it for it in _STAND_INS}
