@@ -25,6 +25,10 @@ ALLOWED = {
     **dict.fromkeys(["_asdict", "_fields", "_replace"], "public methods of named tuples"),
     **dict.fromkeys(["_at_fork_reinit", "_current_frames", "_getframe", "_inheriting", "_slotnames"], "Python's own"),
     "_from_config": "transformers' own: its auto classes make a model of a class, a type and a kind of attention by it",
+    **dict.fromkeys(
+        ["_apply_gate", "_experts_implementation", "_is_expert_parallel"],
+        "transformers' own: by these it chooses how the experts of a mixture compute",
+    ),
     "_actions": "of Python's own argparse, which has no public list of a parser's options",
     **dict.fromkeys(["_Stop", "_file_read", "_file_readline"], "of Python's own unpickler"),
 }

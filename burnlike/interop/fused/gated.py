@@ -59,7 +59,7 @@ def _is_watched(module: nn.Module) -> bool:
     return has_hooks or "forward" in module.__dict__
 
 
-def _is_still(activation: Any, kind: Kind) -> bool:
+def is_still(activation: Any, kind: Kind) -> bool:
     """Whether an activation is of the kind that it was, at a call."""
     if not isinstance(activation, nn.Module):
         return activation is kind[0]
@@ -135,7 +135,7 @@ def gated_forward(gate: Gate, proven: tuple[tuple[str, ...], str, Kind, Proven])
     def compute(module: Any, x: Any) -> Tensor | None:
         if not takes(x) or x.dtype not in dtypes:
             return None
-        if activation and not _is_still(getattr(module, activation), kind):
+        if activation and not is_still(getattr(module, activation), kind):
             return None
         return _computed(gate, module, products, x)
 
