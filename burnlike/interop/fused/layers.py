@@ -14,6 +14,7 @@ from ... import ops
 from ...ops.half_products import SLOW
 from ...ops.linear import machine_gains
 from .draws import draws_as_torch, dropped, takes_dropout
+from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
 from .functions import takes
 from .gated import GEGLU, GEGLU_TANH, SWIGLU, gated_forward, is_gated, kind_of, prove_gated
@@ -24,8 +25,8 @@ from .trials import Proven, proven_dtypes, stand_in, untouched_state, with_weigh
 Methods = tuple[tuple[str, types.FunctionType], ...]
 """Methods of a class, by name, that its forward calls."""
 
-Compute = Callable[[Any, Any], Tensor | None]
-"""Of a module and its input: the result, or None for what the op does not take."""
+Compute = Callable[..., Tensor | None]
+"""Of a module and its inputs: the result, or None for what the op does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class LayerRule:
         concerns: whether a module may be of the kind, by its class and attributes.
         prove: what of the module the forward depends on, hashable, or None and why the op does not compute it.
         compute: with that, what the op computes.
+        arguments: how many tensors the forward takes.
     """
 
     name: str
@@ -43,6 +45,7 @@ class LayerRule:
     concerns: Callable[[nn.Module], bool]
     prove: Callable[[nn.Module, types.FunctionType], tuple[Any, str]]
     compute: Callable[[Any], Compute]
+    arguments: int = 1
 
 
 def fuse_layer(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple[FusedForward | None, str]:
@@ -55,7 +58,7 @@ def fuse_layer(module: nn.Module, proven: dict[Any, tuple[Any, str]]) -> tuple[F
     for rule in LAYER_RULES.values():
         if stock is None or not rule.concerns(module):
             continue
-        if one_argument(stock) is None:
+        if rule.arguments == 1 and one_argument(stock) is None:
             return None, "its forward requires several arguments"
         key = (rule.name, *_same_proof(module))
         if key not in proven:
@@ -84,22 +87,23 @@ def layer_forward(owner: type[nn.Module], name: str, methods: Methods, details: 
         owner,
         (name, methods, details),
         lambda: (
-            _with_op(stock, one_argument(stock) or "", methods, rule.compute(details)),
+            _with_op(stock, rule.arguments, methods, rule.compute(details)),
             (rule.op,),
             (layer_forward, owner, name, methods, details),
         ),
     )
 
 
-def _with_op(stock: types.FunctionType, name: str, methods: Methods, compute: Compute) -> Callable[..., Any]:
-    """The stock forward with another way for a single argument, while its methods are what they were."""
+def _with_op(stock: types.FunctionType, count: int, methods: Methods, compute: Compute) -> Callable[..., Any]:
+    """The stock forward with another way for `count` arguments, while its methods are what they were."""
+    name = one_argument(stock) or ""
 
     def forward(module: Any, *arguments: Any, **keywords: Any) -> Any:
-        x = arguments[0] if arguments else keywords.get(name)
-        is_proven = len(arguments) + len(keywords) == 1 and x is not None
+        given = arguments if arguments or count > 1 else (keywords.get(name),)
+        is_proven = len(given) == count and len(arguments) + len(keywords) == count and given[0] is not None
         for method, function in methods:
             is_proven = is_proven and getattr(type(module), method, None) is function and method not in module.__dict__
-        result = compute(module, x) if is_proven else None
+        result = compute(module, *given) if is_proven else None
         return stock(module, *arguments, **keywords) if result is None else result
 
     # With the stock function's globals, of which it uses none: torch.jit.script compiles the stock function, by these.
@@ -181,6 +185,7 @@ def gelu_tanh_forward(proven: Proven) -> Compute:
 
 
 _RULES = (
+    LayerRule("experts", "experts", is_experts, prove_experts, experts_forward, 3),
     LayerRule("linear", "linear", _is_linear, lambda *_: ((), ""), lambda _: _linear),
     LayerRule("convolution", "convolution", _is_slow_convolution, lambda *_: ((), ""), lambda _: _convolution),
     LayerRule("dropout", "dropout", _is_dropout, _prove_dropout, lambda _: _dropout),
