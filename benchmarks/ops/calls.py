@@ -58,18 +58,25 @@ def measure(op: str, repeats: int, device: str, count: int = CALLS) -> list[Comp
     inputs = case.inputs(1, 8, torch.float32, device)
     ours = _ways(case.ours, inputs)
     others = {"torch": case.theirs, **(dict(rivals(op)) if device == "cuda" else {})}
-    return [
-        compare(
-            f"call of {op}, {way}",
-            _loop(ours[way], count),
-            _loop(call, count),
-            theirs_name=name,
-            repeats=repeats,
-            measure=_host_time(CALLS / count),
-        )
-        for name, function in others.items()
-        for way, call in _ways(function, inputs).items()
-    ]
+    results: list[Comparison] = []
+    for name, function in others.items():
+        try:
+            theirs = _ways(function, inputs)
+        except Exception as error:  # what another library refuses does not end the run
+            print(f"call of {op}: {name} not measured: {type(error).__name__}: {error}")
+            continue
+        results += [
+            compare(
+                f"call of {op}, {way}",
+                _loop(ours[way], count),
+                _loop(call, count),
+                theirs_name=name,
+                repeats=repeats,
+                measure=_host_time(CALLS / count),
+            )
+            for way, call in theirs.items()
+        ]
+    return results
 
 
 def run(repeats: int) -> list[Comparison]:
