@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile arm-compile asan bench bench-check bench-page clean
+.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile arm-compile asan bench bench-check bench-page clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -41,6 +41,10 @@ test-meshes: build
 # Models of whole families of other libraries, converted or fused; about half an hour.
 test-families: build .cache/families/.installed
 	$(python) -m pytest $(PARALLEL) -m families
+
+# Writes docs/fuse_support.md: a tiny model of each family of transformers is fused and compared; some minutes.
+fuse-support: build
+	$(python) -m tests.interop.families.support
 
 # Fifty kills of a run of two processes, twenty of one of two machines, which is replaced, and fifty of a run that reads
 # a mixed and packed stream; some minutes.

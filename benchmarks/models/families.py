@@ -67,8 +67,8 @@ def _opt() -> Made:
 
 
 def _t5() -> Made:
-    sizes = {"d_model": 256, "d_kv": 64, "d_ff": 1024, "num_heads": 4, "num_layers": 4, "vocab_size": VOCAB}
-    return _text("T5", sizes, "ForConditionalGeneration")
+    sizes = {"d_model": 256, "d_kv": 64, "d_ff": 1024, "num_heads": 4, "num_layers": 4}
+    return _text("T5", {**sizes, "vocab_size": VOCAB, "decoder_start_token_id": 0}, "ForConditionalGeneration")
 
 
 def _mixtral() -> Made:
@@ -93,9 +93,7 @@ def _vit() -> Made:
 
 
 def _clip() -> Made:
-    config = transformers.CLIPConfig(
-        text_config=_ENCODER, vision_config={**_ENCODER, **IMAGE}, projection_dim=256
-    )
+    config = transformers.CLIPConfig(text_config=_ENCODER, vision_config={**_ENCODER, **IMAGE}, projection_dim=256)
     model = transformers.CLIPModel(config)
     given = {"input_ids": torch.randint(3, VOCAB, (BATCH, LENGTH)), "return_loss": True}
     return model, {**given, "pixel_values": torch.randn(BATCH, 3, IMAGE["image_size"], IMAGE["image_size"])}
@@ -105,8 +103,12 @@ def _whisper() -> Made:
     ffn = {"encoder_ffn_dim": 1024, "decoder_ffn_dim": 1024, "encoder_layers": 4, "decoder_layers": 4}
     heads = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "d_model": 256}
     config = transformers.WhisperConfig(
-        **{**_ENCODER, **ffn, **heads}, max_source_positions=LENGTH, max_target_positions=LENGTH,
-        decoder_start_token_id=1, suppress_tokens=None, begin_suppress_tokens=None,
+        **{**_ENCODER, **ffn, **heads},
+        max_source_positions=LENGTH,
+        max_target_positions=LENGTH,
+        decoder_start_token_id=1,
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
     )
     model = transformers.WhisperForConditionalGeneration(config)
     features = torch.randn(BATCH, config.num_mel_bins, 2 * LENGTH)
@@ -201,8 +203,13 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {torch.get_num_threads()} threads")
     results = [
-        measured(name, dtype, arguments.repeats, autocast=arguments.autocast and dtype != torch.float32,
-                 evaluation=arguments.evaluation)
+        measured(
+            name,
+            dtype,
+            arguments.repeats,
+            autocast=arguments.autocast and dtype != torch.float32,
+            evaluation=arguments.evaluation,
+        )
         for name in arguments.names or FAMILIES
         for dtype in BARS
         if arguments.dtype in (None, str(dtype).removeprefix("torch."))

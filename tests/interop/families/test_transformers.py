@@ -1,126 +1,37 @@
 """A fused model of each family of transformers is the same model: in training with dropout, in float32 and bfloat16."""
 
-import copy
-import random
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import Tensor, nn
 
-from burnlike.interop import fuse
+from .comparing import NOT_IN_BFLOAT16, compare
+from .support import NOT_TINY, PAGE, ops_of, rows_of
+from .tiny_transformers import NotTiny, families, tiny_model
 
-from .tiny_transformers import NotTiny, families, tensors_of, tiny_model
-
+FAST = ("gemma2", "glm4")
 # In `make test-slow`; the others are in `make test-families`.
-NAMES = ("results", "gradients")
-Results = tuple[list[Tensor], list[Tensor]]
-NOT_IN_BFLOAT16 = ("fnet", "inkling2_text", "mra")
-"""Families whose stock models raise in bfloat16."""
-
-
-def _not_tiny() -> dict[str, str]:
-    """The families without a tiny model, each with the reason; the file says a reason, then the families."""
-    found: dict[str, str] = {}
-    reason = ""
-    for line in (Path(__file__).parent / "not_tiny.txt").read_text().splitlines():
-        if line.startswith("# "):
-            reason = line.removeprefix("# ")
-        else:
-            found |= dict.fromkeys(line.split(), reason)
-    return found
-
-
-NOT_TINY = _not_tiny()
 A_DOZEN = frozenset(
     """bert clip_vision_model deepseek_v3 gemma3_text gpt2 llama mixtral modernbert olmo2 pixtral seed_oss t5gemma
     vit""".split()  # noqa: SIM905
 )
 
 
-def _run(model: nn.Module, inputs: dict[str, Tensor], *, training: bool) -> Results:
-    """All floating-point results (loss, logits, hidden states), and the gradients of all parameters."""
-    dtype = next(model.parameters()).dtype
-    given = {name: it.to(dtype) if it.is_floating_point() else it for name, it in inputs.items()}
-    random.seed(3)
-    torch.manual_seed(3)
-    model.train(training).zero_grad(set_to_none=True)
-    try:
-        result = model(**given, output_hidden_states=True)
-    except TypeError:
-        result = model(**given)
-    tensors = tensors_of(result)
-    weights = torch.Generator().manual_seed(4)
-    total = sum(
-        (it.float() * torch.randn(it.shape, generator=weights)).sum() / it.numel() ** 0.5
-        for it in tensors
-        if it.requires_grad
-    )
-    if isinstance(total, Tensor):
-        total.backward()
-    gradients = [torch.zeros_like(it) if it.grad is None else it.grad.detach() for it in model.parameters()]
-    return [it.detach() for it in tensors], gradients
-
-
-def _flat(tensors: list[Tensor]) -> Tensor:
-    return torch.cat([it.double().flatten() for it in tensors])
-
-
-def _distance(one: list[Tensor], other: list[Tensor]) -> float:
-    return ((_flat(one) - _flat(other)).norm() / _flat(other).norm().clamp(min=1e-6)).item()
-
-
-def _check_each(fused: Results, stock: Results, exact: Callable[[], Results], where: str) -> None:
-    """That each tensor is near by its own size: a loss is one number beside thousands of logits.
-
-    Where rounding alone makes more of a difference to the stock model (in GroupViT 0.2 of some gradients), the fused
-    one is to be as near to `exact`, which is what the stock one computes in float64.
-    """
-    for kind, what in enumerate(NAMES):
-        least = 1e-5 * _flat(stock[kind]).norm() / len(stock[kind]) ** 0.5  # of gradients that are 0 but for rounding
-        for place, (one, other) in enumerate(zip(fused[kind], stock[kind], strict=True)):
-            assert one.dtype == other.dtype, f"{what} {where} {place}"
-            if (one - other).double().norm() > 1e-3 * other.double().norm() + least:
-                real = exact()[kind][place]
-                assert (one - real).norm() <= 1.5 * (other - real).norm(), f"{what} {where} {place}"
-
-
-def compare(model: nn.Module, inputs: dict[str, Tensor], *, bfloat16: bool = True) -> None:
-    """That the fused model gives what the stock one gives, in bfloat16 as nearly as this gives what float32 does."""
-    fused: Any = copy.deepcopy(model)
-    state = torch.get_rng_state()
-    fuse(fused)
-    assert torch.equal(torch.get_rng_state(), state)
-    exact: dict[bool, Results] = {}
-
-    @cache
-    def in_float64() -> Results:
-        return _run(copy.deepcopy(model).double(), inputs, training=False)
-
-    for training in (True, False):
-        exact[training] = _run(model, inputs, training=training)
-        found = _run(fused, inputs, training=training)
-        # In training float64 would draw other random numbers: nothing but the stock values will do.
-        real = (lambda: exact[True]) if training else in_float64
-        _check_each(found, exact[training], real, f"in float32, training={training}")
-    model, fused = model.to(torch.bfloat16), fused.to(torch.bfloat16)
-    for training in (True, False) if bfloat16 else ():
-        results = (_run(it, inputs, training=training) for it in (fused, model))
-        for what, one, other, near in zip(NAMES, *results, exact[training], strict=True):
-            assert [it.dtype for it in one] == [it.dtype for it in other], f"{what} in bfloat16, training={training}"
-            assert _distance(one, other) < 3 * _distance(other, near) + 0.02, f"{what} in bfloat16, training={training}"
+def _marks(family: str) -> Any:
+    return () if family in FAST else pytest.mark.slow if family in A_DOZEN else pytest.mark.families
 
 
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(it, marks=pytest.mark.slow if it in A_DOZEN else pytest.mark.families) for it in families()],
+    [pytest.param(it, marks=_marks(it)) for it in families()],
 )
 def test_a_fused_model_computes_what_the_stock_one_does(family: str) -> None:
     if family in NOT_TINY:
         with pytest.raises(NotTiny, match=NOT_TINY[family]):
             tiny_model(family)
     else:
-        compare(*tiny_model(family), bfloat16=family not in NOT_IN_BFLOAT16)
+        report, _ = compare(*tiny_model(family), bfloat16=family not in NOT_IN_BFLOAT16)
+        assert ops_of(report) == rows_of(PAGE.read_text())[family], "run `make fuse-support`"
+
+
+def test_the_page_has_every_family() -> None:
+    assert sorted(rows_of(PAGE.read_text())) == families()
