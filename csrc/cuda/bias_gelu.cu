@@ -138,8 +138,9 @@ std::tuple<Tensor, Tensor> bias_gelu_backward(
     using Weight = decltype(weight);
     using Accumulate = accumulate_t<Element>;
     // By the width alone, not by the packs that addresses allow: the bits of the sums depend on the number of runs.
-    // As if each thread had 8 columns, so that runs of narrow rows fill a GPU, too.
-    const int64_t runs = row_runs(rows, static_cast<int>(std::max<int64_t>(width / 8, kWarp)));
+    // As many as fill a large GPU, as if each thread had 8 columns, so that runs of narrow rows fill one, too.
+    constexpr int64_t kThreads = 131072;
+    const int64_t runs = row_runs(rows, std::max<int64_t>(1, kThreads / std::max<int64_t>(width / 8, kWarp)));
     const Tensor sums = new_contiguous({runs, width}, kind_of<Accumulate>, x_any);
     const RowPlaces<const Element> slopes = grad.places<Element>();
     const RowPlaces<const Element> from = x.places<Element>();

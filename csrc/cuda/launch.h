@@ -6,7 +6,11 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/macros.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <type_traits>
 
 #include "burnlike/tensors.h"
@@ -18,7 +22,7 @@ inline constexpr int kWarp = 32;
 // Makes a device current for a scope and knows the stream that the caller has set on it.
 class DeviceScope {
  public:
-  explicit DeviceScope(int32_t device_index) : guard_(device_index) {
+  explicit DeviceScope(int32_t device_index) : device_(device_index), guard_(device_index) {
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device_index, &stream));
     stream_ = static_cast<cudaStream_t>(stream);
@@ -26,11 +30,30 @@ class DeviceScope {
   explicit DeviceScope(const Tensor& tensor) : DeviceScope(tensor.get_device_index()) {}
 
   cudaStream_t stream() const { return stream_; }
+  int32_t device() const { return device_; }
 
  private:
+  int32_t device_;
   torch::stable::accelerator::DeviceGuard guard_;
   cudaStream_t stream_ = nullptr;
 };
+
+// Blocks of a kernel that a device, which is current, runs at a time. Asked for once, as that takes microseconds.
+inline int64_t resident_blocks(const void* kernel, int threads, int32_t device) {
+  static std::mutex mutex;
+  static std::map<std::tuple<const void*, int, int32_t>, int64_t> known;
+  const std::lock_guard lock(mutex);
+  int64_t& blocks = known[{kernel, threads, device}];
+  if (blocks == 0) {
+    int each = 0;
+    int processors = 0;
+    STD_CUDA_CHECK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+    const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
+    if (error != cudaSuccess) cudaGetLastError();  // the launch will say what is wrong
+    blocks = static_cast<int64_t>(std::max(1, each)) * processors;
+  }
+  return blocks;
+}
 
 // Starts a kernel. A function of its own, so that the kernels can also be run by tests/ops/cuda_emulation.
 template <class... Parameters>

@@ -73,7 +73,10 @@ NormGradients norm_gradients(
       if (packs == most) kernel = packed_backward_kernel<Norm, most, Element, Weight>;
     }
     const int threads = row_pack_threads(width, kind, packs);
-    const int64_t runs = row_runs(rows, threads);
+    // As many as run at a time, so that all end together: two or three times as many would leave the last wave half
+    // empty. So the bits of the weights' gradients depend on the kind of GPU.
+    const auto* address = reinterpret_cast<const void*>(kernel);
+    const int64_t runs = row_runs(rows, resident_blocks(address, threads, scope.device()));
     const Tensor partials = new_contiguous({runs, (Norm::kCentered ? 2 : 1) * width}, kind_of<Accumulate>, x);
     Accumulate* partial_data = mutable_data_of<Accumulate>(partials);
     launch(kernel, static_cast<uint32_t>(runs), threads, scope.stream(), pass, partial_data, rows);

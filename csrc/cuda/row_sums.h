@@ -74,13 +74,11 @@ inline int row_threads(int64_t items) {
 // One block for each row, as many as there may be in a launch; each goes on with the row as many further.
 inline uint32_t row_blocks(int64_t rows) { return static_cast<uint32_t>(std::min<int64_t>(rows, 0x7FFFFFFF)); }
 
-// Runs of rows whose sums are added by `column_sums_kernel`. Their number depends on the shape alone, and so do the
-// bits of the sums: at most as many as fill a large GPU, and each with rows enough that sums are few beside what is
-// read.
-inline int64_t row_runs(int64_t rows, int threads) {
+// Runs of rows, each of a block of threads, whose sums are added by `column_sums_kernel`: at most `most`, and each with
+// rows enough that sums are few beside what is read. The bits of the sums depend on their number.
+inline int64_t row_runs(int64_t rows, int64_t most) {
   constexpr int64_t kRunRows = 8;
-  constexpr int64_t kThreads = 131072;
-  return std::clamp<int64_t>(rows / kRunRows, 1, kThreads / threads);
+  return std::clamp<int64_t>(rows / kRunRows, 1, most);
 }
 
 inline constexpr int kSumColumns = 8;  // of float32 they fill the 32 bytes that memory gives at least

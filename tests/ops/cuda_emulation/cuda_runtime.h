@@ -118,6 +118,19 @@ inline void run_block() {
 
 }  // namespace emulation
 
+enum cudaDeviceAttr : int { cudaDevAttrMultiProcessorCount = 16 };
+
+// Three multiprocessors, of which each runs two blocks at a time.
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 3;
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int, size_t) {
+  *blocks = 2;
+  return cudaSuccess;
+}
+
 inline void __syncthreads() { emulation::barrier(0); }
 inline int __syncthreads_or(int vote) { return emulation::barrier(vote); }
 
