@@ -221,16 +221,17 @@ def _added(
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
     last, modes = tokens, {part: part.training for part in model.modules()}
+    drawing: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
     model.eval()
     try:
         for _ in range(max_new_tokens):
             logits = next_logits(last)
-            place = logits.device if generator is None else generator.device
-            drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
-            drawn = next_tokens(logits.to(place), **drawing).to(tokens.device)
-            last = drawn.masked_fill(finished, pad_token)[:, None]
+            drawn = next_tokens(logits.to(logits.device if generator is None else generator.device), **drawing)
+            last = drawn.to(tokens.device)[:, None]
+            if stop_tokens:
+                last = last.masked_fill(finished[:, None], pad_token)
+                finished = finished | torch.isin(last[:, 0], stops)
             yield last
-            finished = finished | torch.isin(drawn, stops)
             if stop_tokens and bool(finished.all()):
                 break
     finally:

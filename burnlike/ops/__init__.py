@@ -17,6 +17,7 @@ from .blockwise import BLOCK, dequantize_blockwise, quantize_blockwise, scale_co
 from .convert import convert_, convert_reference
 from .crc32 import crc32
 from .cross_entropy import cross_entropy, cross_entropy_reference
+from .decode_step import decode_step
 from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
@@ -56,6 +57,7 @@ __all__ = [
     "crc32",
     "cross_entropy",
     "cross_entropy_reference",
+    "decode_step",
     "dequantize_blockwise",
     "dropout_add",
     "dropout_add_reference",

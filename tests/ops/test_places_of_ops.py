@@ -24,6 +24,7 @@ OPS = [name for name in COUNTED if not name.endswith("_backward")]
 """Those that are called: a backward is run and tested by its forward."""
 IN_NO_CASE = {
     "crc32": "of bytes, no floats",
+    "decode_step": "of a whole model",
     "read_values_": "of a file",
     "bernoulli_noise_": "of the state of torch's generator",
 }

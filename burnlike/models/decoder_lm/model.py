@@ -23,6 +23,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, generate
 from .block import DecoderBlock, DecoderCache, documents_of, norm_config, positions_of
 from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
+from .native_steps import NativeSteps, native_steps
 
 EMBEDDING = Normal(std=0.02)
 
@@ -158,11 +159,17 @@ class DecoderLm(AnyLibrary, Module):
     def reader(self, prompt: Tensor, length: int, mask_pad: Tensor | None = None) -> Reader:
         """What reads sequences piece by piece, with a cache for `length` positions; see `models.generation.Reader`."""
         cache, mask = self.new_cache(len(prompt), length), mask_pad
+        steps: NativeSteps | None = None
 
         def next_logits(new: Tensor) -> Tensor:
-            nonlocal mask
-            logits, mask = self(new, mask, cache=cache), None
-            return logits[:, -1]
+            nonlocal mask, steps
+            found = None if steps is None else steps.next_logits(new)
+            if found is None:
+                if steps is not None:
+                    steps.hand_back()
+                found, mask = self(new, mask, cache=cache)[:, -1], None
+                steps = native_steps(self, cache)
+            return found
 
         return Reader(prompt, next_logits, self.config.max_sequence_length)
 

@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 
-#include <wmmintrin.h>
+#include <immintrin.h>
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c,pclmul"))), apply_to = function)
@@ -13,6 +13,7 @@
 #endif
 
 #define BURNLIKE_CARRYLESS
+#define BURNLIKE_FMA_256
 #define BURNLIKE_ISA isa_avx2
 #include "table.inl"
 

@@ -7,6 +7,7 @@
 namespace burnlike::cpu::BURNLIKE_ISA {
 
 #include "lanes.inl"
+#include "vectors.inl"
 
 #define BURNLIKE_FILE(op) BURNLIKE_QUOTED(op.inl)
 #include "ops.inc"

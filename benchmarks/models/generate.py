@@ -1,0 +1,114 @@
+"""64 tokens after a prompt of 16 of a Llama of 14 M parameters (d 384, 6 layers, 4096 words), greedy, in 1 and 8 rows.
+
+Ours beside transformers' `generate` with the same weights: eager, and compiled with a static cache. In float32 both
+give the same tokens, or the benchmark fails; in bfloat16 the note has how many are the same. In int8 ours is beside
+itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. Names choose some of them:
+`python -m benchmarks.models.generate "eager float32"`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks._harness import Comparison, compare, main
+from burnlike.interop import quantize_
+from burnlike.models import DecoderLmConfig, RotaryPositions, record_from, weight_tables
+
+CONFIG = DecoderLmConfig(
+    vocab_size=4096,
+    max_sequence_length=256,
+    d_model=384,
+    n_layers=6,
+    n_heads=6,
+    d_ff=1024,
+    positions=RotaryPositions(interleaved=False),
+    tied=False,
+)
+PROMPT, NEW = 16, 64
+BATCHES = (1, 8)
+BARS = {"eager": 2.0, "compiled": 1.2, "int8": 1.0}
+NAMES = ["eager float32", "eager bfloat16", "compiled float32", "compiled bfloat16", "int8"]
+
+
+def models(dtype: torch.dtype) -> tuple[Any, Any]:
+    """Ours and transformers', with the same weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    theirs = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=CONFIG.vocab_size,
+            hidden_size=CONFIG.d_model,
+            intermediate_size=CONFIG.d_ff,
+            num_hidden_layers=CONFIG.n_layers,
+            num_attention_heads=CONFIG.n_heads,
+            max_position_embeddings=CONFIG.max_sequence_length,
+            rms_norm_eps=CONFIG.norm_epsilon,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    )
+    ours = CONFIG.init()
+    record_from(weight_tables()["llama"], ours, theirs.state_dict()).load_into(ours)
+    return ours.to(dtype).eval(), theirs.to(dtype).eval()
+
+
+def ours_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
+    return lambda: model.generate(prompt, NEW)
+
+
+def theirs_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
+    options: dict[str, Any] = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
+    return lambda: model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+
+
+def compare_tokens(
+    name: str, ours: Callable[[], Tensor], theirs: Callable[[], Tensor], batch: int, repeats: int, **options: Any
+) -> Comparison:
+    """Both sides, with the tokens a second of each in the note."""
+    found, expected = ours(), theirs()
+    same = float((found[:, PROMPT:] == expected[:, PROMPT:]).double().mean())
+    if options.pop("is_equal"):
+        assert torch.equal(found, expected), f"{name}: only {same:.0%} of the tokens are the same"
+    result = compare(f"{name}, batch {batch}", ours, theirs, repeats=repeats, **options)
+    rates = [batch * NEW / ms * 1e3 for ms in (result.ours_ms, result.theirs_ms)]
+    print(f"{'':44} {rates[0]:.0f} and {rates[1]:.0f} tokens/s, {same:.0%} of the tokens are the same", flush=True)
+    return result
+
+
+def _measure(name: str, repeats: int) -> list[Comparison]:
+    kind, _, dtype = name.partition(" ")
+    ours, theirs = models(getattr(torch, dtype or "float32"))
+    if kind == "compiled":
+        torch.compiler.reset()
+        theirs.generation_config.cache_implementation = "static"
+        theirs.forward = torch.compile(theirs.forward, dynamic=False)
+    results = []
+    for batch in BATCHES:
+        torch.manual_seed(1)
+        prompt = torch.randint(0, CONFIG.vocab_size, (batch, PROMPT))
+        options: dict[str, Any] = {"bar": BARS[kind], "is_equal": dtype == "float32"}
+        if kind == "int8":
+            rounded: nn.Module = CONFIG.init()
+            rounded.load_state_dict(ours.state_dict())
+            quantize_(rounded, "int8")
+            sides = ours_of(rounded.eval(), prompt), ours_of(ours, prompt)
+            options["theirs_name"] = "ours in float32"
+        else:
+            sides = ours_of(ours, prompt), theirs_of(theirs, prompt)
+            options["theirs_name"] = "transformers"
+        results.append(compare_tokens(f"generate {name}", *sides, batch, repeats, **options))
+    return results
+
+
+@torch.no_grad()
+def run(repeats: int, names: Sequence[str] = ()) -> list[Comparison]:
+    """Measure all, or some by name."""
+    chosen = [name for name in NAMES if not names or name in names]
+    return [result for name in chosen for result in _measure(name, min(repeats, 9))]
+
+
+if __name__ == "__main__":
+    main(__doc__ or "", run, names=NAMES)

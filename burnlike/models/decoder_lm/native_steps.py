@@ -1,0 +1,240 @@
+"""Tokens of a DecoderLm one by one on the CPU, each by one native call, where its parts compute what that computes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._torch_compat.modules import CALL_HOOKS, COMPILED_CALL, has_global_hooks
+from ...module.adapters.layers import Dequantized
+from ...module.torch_objects.wrappers import own_class, parametrizations_of
+from ...nn.activation.activation import GatedLinear, SwiGlu
+from ...nn.activation.elementwise import Gelu, Relu, SiLU
+from ...nn.attention.causal_attention import CausalAttention
+from ...nn.attention.rotary_encoding import RotaryEncoding
+from ...nn.divided_sequence import NAME as DIVIDED
+from ...nn.dropout.dropout import Dropout
+from ...nn.embedding.embedding import Embedding
+from ...nn.linear.linear import Linear
+from ...nn.norm.norm import LayerNorm, RmsNorm
+from ...nn.transformer.feed_forward import PositionWiseFeedForward
+from ...ops.decode_step import ACTIVATIONS, MOST_ROWS, DecodeForm, can_decode, decode_step
+from .block import DecoderBlock, DecoderCache
+
+_KNOWN = (
+    *(CausalAttention, DecoderBlock, Dropout, Embedding, GatedLinear, Gelu, LayerNorm, Linear, nn.ModuleList),
+    *(PositionWiseFeedForward, Relu, RmsNorm, RotaryEncoding, SiLU, SwiGlu),
+)
+_DTYPES = (torch.float32, torch.bfloat16)
+
+
+class NativeSteps:
+    """What gives the logits after one token more of each row, with the keys and values of the tokens before.
+
+    Weights are read where they lie, so that there is no copy of them, and a change of theirs counts from the next token
+    on.
+    """
+
+    def __init__(self, model: Any, cache: DecoderCache, form: DecodeForm, weights: list[Tensor]) -> None:
+        attention = model.blocks[0].attention
+        self._model, self._cache, self._form, self._weights = model, cache, form, weights
+        self._filled = int(cache.layers[0].filled)
+        self._caches = [it for layer in cache.layers for it in (layer.key, layer.value)]
+        self._starts = cache.padding.sum(-1)
+        self._epsilon, self._soft_cap = model.norm.epsilon, attention.soft_cap
+        rotary = attention.rotary
+        self._tables = None if rotary is None else (rotary.cosine.float(), rotary.sine.float())
+
+    def next_logits(self, tokens: Tensor) -> Tensor | None:
+        """The logits after `tokens` `[batch, new]`, float32 `[batch, vocab_size]`; None if it can't compute them."""
+        if tokens.shape != (len(self._starts), 1) or self._filled >= self._cache.layers[0].length or not can_decode():
+            return None
+        x = self._model.embedding(tokens[:, 0])
+        if hasattr(self._model, "position"):
+            x = x + self._model.position(self._filled - self._starts)
+        options: dict[str, Any] = {"epsilon": self._epsilon, "soft_cap": self._soft_cap}
+        tables, filled, form = self._tables, self._filled, self._form
+        logits = decode_step(x.float(), self._weights, self._caches, self._starts, tables, filled, form, **options)
+        self._filled += 1
+        cap = self._model.config.logit_soft_cap
+        return logits if cap is None else (logits / cap).tanh_().mul_(cap)
+
+    def hand_back(self) -> None:
+        """Note in the cache how many of its slots are filled, for the model's own forward pass."""
+        for layer in self._cache.layers:
+            layer.filled.fill_(self._filled)
+
+
+def native_steps(model: Any, cache: DecoderCache) -> NativeSteps | None:
+    """Of a model whose prompt is in the cache; None where its forward pass is to compute the tokens.
+
+    The native call computes what the classes of burnlike's parts compute: any hook, adapter, other class, device or
+    element type, processes that share the model, and a mixture of experts leave it to them.
+    """
+    batch, length = cache.padding.shape
+    filled = int(cache.layers[0].filled)
+    if not can_decode() or not 1 <= batch <= MOST_ROWS or not filled or not _is_plain(model):
+        return None
+    starts = cache.padding.sum(-1, keepdim=True)
+    if not torch.equal(cache.padding, torch.arange(length) < starts) or bool((starts >= filled).any()):
+        return None  # the padding is not all at the left
+    try:
+        form, weights = _form_of(model), [*_weights_of(model)]
+    except _OtherError:
+        return None
+    tensors = [*weights, *(it for layer in cache.layers for it in (layer.key, layer.value))]
+    if any(it.device.type != "cpu" or it.layout != torch.strided or it.is_neg() for it in tensors):
+        return None
+    return NativeSteps(model, cache, form, weights)
+
+
+class _OtherError(Exception):
+    """A model that the native call does not compute."""
+
+
+def _is_plain(model: nn.Module) -> bool:
+    """Whether a call of each part is its class's `forward`, of whole tensors of torch."""
+    if has_global_hooks() or _is_changed(model):
+        return False
+    for module in model.modules():
+        if module is model or type(module) in (nn.ModuleDict, *_PARAMETRIZED):
+            continue
+        own = own_class(module) if parametrizations_of(module) else type(module)
+        if (own not in _KNOWN and type(module) is not Dequantized) or _is_changed(module):
+            return False
+    return True
+
+
+_PARAMETRIZED = (torch.nn.utils.parametrize.ParametrizationList,)
+
+
+def _is_changed(module: nn.Module) -> bool:
+    own = module.__dict__
+    hooks = any(own.get(name) for name in CALL_HOOKS)
+    return hooks or module.training or "forward" in own or DIVIDED in own or own.get(COMPILED_CALL) is not None
+
+
+def _form_of(model: Any) -> DecodeForm:
+    blocks, attention = model.blocks, model.blocks[0].attention
+    forms = {_form_of_block(block) for block in blocks}
+    norms = [it for block in blocks for it in (block.norm_attention, block.norm_feed_forward)] + [model.norm]
+    norms += [it for block in blocks if attention.query_key_norm for it in _head_norms(block.attention)]
+    rotary = attention.rotary
+    same_tables = all(block.attention.rotary is rotary for block in blocks)
+    if len(forms) > 1 or len({it.epsilon for it in norms}) > 1 or not same_tables:
+        raise _OtherError
+    if rotary is not None and (rotary.by_length or rotary.cosine.device.type != "cpu"):
+        raise _OtherError
+    activation, is_gated, feed_forward_bias = _feed_forward_of(blocks[0])
+    return DecodeForm(
+        n_heads=attention.n_heads,
+        n_heads_kv=attention.n_heads_kv,
+        d_head=attention.d_head,
+        activation=activation,
+        is_gated=is_gated,
+        is_centered=type(model.norm) is LayerNorm,
+        has_projection_bias=attention.query.bias is not None,
+        has_output_bias=attention.output.bias is not None,
+        has_feed_forward_bias=feed_forward_bias,
+        has_head_norms=attention.query_key_norm,
+        interleaved=rotary is not None and rotary.config.interleaved,
+        is_tied=model.config.tied,
+        window=attention.sliding_window or 0,
+    )
+
+
+def _form_of_block(block: Any) -> tuple[Any, ...]:
+    attention = block.attention
+    sizes = (attention.n_heads, attention.n_heads_kv, attention.d_head, attention.sliding_window, attention.soft_cap)
+    biases = tuple(getattr(attention, name).bias is not None for name in ("query", "key", "value", "output"))
+    if len({*biases[:3]}) > 1:
+        raise _OtherError
+    return (*sizes, *biases, attention.query_key_norm, type(block.norm_attention), *_feed_forward_of(block))
+
+
+def _feed_forward_of(block: Any) -> tuple[int, bool, bool]:
+    """The activation, whether there is a gate, whether there are biases."""
+    part = block.gate if block.gated else block.feed_forward
+    biases = {it.bias is not None for it in _linears_of(block)}
+    name = "silu" if type(part) is SwiGlu else _activation_of(part.activation)
+    if len(biases) > 1 or name not in ACTIVATIONS:
+        raise _OtherError
+    return ACTIVATIONS.index(name), block.gated, biases.pop()
+
+
+def _linears_of(block: Any) -> tuple[Any, ...]:
+    part = block.gate if block.gated else block.feed_forward
+    inner = (part.linear_inner, part.linear_outer)
+    return (*inner, block.linear) if block.gated else inner
+
+
+def _activation_of(activation: nn.Module) -> str:
+    if type(activation) is Gelu:
+        return "gelu_tanh" if activation.approximate else "gelu"
+    return {SiLU: "silu", Relu: "relu"}.get(type(activation), "")
+
+
+def _head_norms(attention: Any) -> tuple[Any, Any]:
+    return attention.norm_query, attention.norm_key
+
+
+def _weights_of(model: Any) -> Iterator[Tensor]:
+    for block in model.blocks:
+        attention = block.attention
+        yield from _norm(block.norm_attention)
+        for linear in (attention.query, attention.key, attention.value, attention.output):
+            yield from _linear(linear)
+        for norm in _head_norms(attention) if attention.query_key_norm else ():
+            yield from _norm(norm)
+        yield from _norm(block.norm_feed_forward)
+        for linear in _linears_of(block):
+            yield from _linear(linear)
+    yield from _norm(model.norm)
+    if model.config.tied:
+        yield _checked(model.embedding.weight)
+    else:
+        yield from _linear(model.head)
+
+
+def _norm(norm: Any) -> Iterator[Tensor]:
+    yield _checked(norm.gamma)
+    if type(norm) is LayerNorm:
+        if norm.beta is None:
+            raise _OtherError
+        yield _checked(norm.beta)
+
+
+def _linear(linear: Any) -> Iterator[Tensor]:
+    changed = parametrizations_of(linear)
+    if not changed:
+        yield _checked(linear.weight)
+    else:
+        yield from _quantized(changed)
+    if linear.bias is not None:
+        yield _checked(linear.bias)
+
+
+def _quantized(changed: dict[str, Any]) -> Iterator[Tensor]:
+    """The parts of a weight in int8 with a scale for each row, as `interop.quantize_` makes them."""
+    parts = changed.get("weight")
+    if len(changed) != 1 or parts is None or len(parts) != 1 or type(parts[0]) is not Dequantized:
+        raise _OtherError
+    tensor: Any = parts.original
+    numbers, scale = getattr(tensor, "qdata", None), getattr(tensor, "scale", None)
+    if not isinstance(numbers, Tensor) or not isinstance(scale, Tensor) or numbers.dtype != torch.int8:
+        raise _OtherError
+    zero = getattr(tensor, "zero_point", None)
+    plain = getattr(tensor, "act_pre_scale", None) is None and getattr(tensor, "act_quant_kwargs", None) is None
+    rows = numbers.ndim == 2 and scale.shape == (len(numbers), 1)
+    if not rows or not plain or not numbers.is_contiguous() or (zero is not None and bool(zero.any())):
+        raise _OtherError
+    yield numbers
+    yield _checked(scale)
+
+
+def _checked(tensor: Tensor) -> Tensor:
+    lies = tensor.ndim == 1 or 1 in (tensor.stride(0), tensor.stride(-1))
+    if type(tensor) not in (Tensor, nn.Parameter) or tensor.dtype not in _DTYPES or not lies:
+        raise _OtherError
+    return tensor

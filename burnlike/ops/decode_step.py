@@ -1,0 +1,134 @@
+"""One token more for each sequence, through all blocks of a decoder in one call on the CPU, with a cache."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._function import is_recorded, is_transformed
+from ._library import WITHOUT_NATIVE, fake, flops, op
+
+_decode_step = op("decode_step")
+
+MOST_ROWS = 8
+"""Rows up to which one step reads each weight once; torch's products of more rows are as fast."""
+
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
+"""In the order of DecodeActivation of csrc/cpu/isa/decode_step.h."""
+
+
+class DecodeForm(NamedTuple):
+    """What a decoder's blocks are, in the order of DecodeForm of csrc/cpu/decode_tensors.h.
+
+    Attributes:
+        activation: place in `ACTIVATIONS`.
+        is_gated: whether the feed-forward part is linear(activation(x w) * (x v)); else there is no v.
+        is_centered: whether norms subtract the mean and add a `beta`.
+        has_projection_bias, has_output_bias, has_feed_forward_bias: of queries, keys and values, of the attention's
+            output, of the feed-forward part.
+        has_head_norms: whether queries and keys of each head have an RMS norm.
+        interleaved: whether neighbours are turned together, else halves.
+        is_tied: whether the head is a table `[vocab_size, d_model]`.
+        window: how many positions one sees; 0 for all.
+    """
+
+    n_heads: int
+    n_heads_kv: int
+    d_head: int
+    activation: int
+    is_gated: bool
+    is_centered: bool
+    has_projection_bias: bool
+    has_output_bias: bool
+    has_feed_forward_bias: bool
+    has_head_norms: bool
+    interleaved: bool
+    is_tied: bool
+    window: int
+
+
+def can_decode() -> bool:
+    """Whether the native op may run now: not where torch records, transforms, differentiates or casts what runs."""
+    return not (
+        "cpu" in WITHOUT_NATIVE
+        or torch.is_grad_enabled()
+        or torch.is_autocast_enabled("cpu")
+        or torch.compiler.is_compiling()
+        or is_recorded()
+        or is_transformed()
+    )
+
+
+def decode_step(
+    x: Tensor,
+    weights: Sequence[Tensor],
+    caches: Sequence[Tensor],
+    starts: Tensor,
+    tables: tuple[Tensor, Tensor] | None,
+    filled: int,
+    form: DecodeForm,
+    *,
+    epsilon: float,
+    soft_cap: float | None = None,
+) -> Tensor:
+    """The logits of the tokens after those whose vectors are x; keys and values are written into the caches.
+
+    Arithmetic is in float32 whatever the weights are in, but products with weights in bfloat16 where the processor has
+    them: these round what they multiply. The bits are the same for any number of threads, not on all instruction sets.
+
+    Args:
+        x: float32 `[batch, d_model]`; it is written over.
+        weights: in float32 or bfloat16, read where they lie. Of each block: norm, query, key, value, output, norms of
+            queries and keys, norm, feed-forward part; then norm and head. A linear layer's is `[d_input, d_output]`
+            in rows or in columns, with its bias behind it; in int8 with its scales `[d_input, 1]` between the two.
+        caches: keys and values of each block, float32 or bfloat16 `[batch, n_heads_kv, length, d_head]`.
+        starts: int64 `[batch]`, the first slot of each row that is no padding; there its positions begin.
+        tables: cosines and sines, float32 `[positions, up to d_head / 2]`, or None without a rotation.
+        filled: how many slots are filled.
+        epsilon: of the norms.
+        soft_cap: attention scores s become cap * tanh(s / cap).
+
+    Returns:
+        float32 `[batch, vocab_size]`.
+
+    Raises:
+        RuntimeError: a tensor does not fit, or no slot is left.
+    """
+    cosine, sine = tables or (None, None)
+    return _decode_step(x, weights, caches, starts, cosine, sine, filled, form, (epsilon, soft_cap or 0.0))
+
+
+@fake("decode_step")
+def _(
+    x: Tensor,
+    weights: Sequence[Tensor],
+    caches: Sequence[Tensor],
+    starts: Tensor,
+    cosine: Tensor | None,
+    sine: Tensor | None,
+    filled: int,
+    form: Sequence[int],
+    numbers: Sequence[float],
+) -> Tensor:
+    head = weights[-1] if weights[-1].ndim == 2 and weights[-1].shape[1] > 1 else weights[-2]  # int8 has scales behind
+    return x.new_empty(x.shape[0], head.shape[0 if DecodeForm(*form).is_tied else 1])
+
+
+@flops("decode_step")
+def _(
+    x: Sequence[int],
+    weights: Sequence[Sequence[int]],
+    caches: Sequence[Sequence[int]],
+    starts: object,
+    cosine: object,
+    sine: object,
+    filled: int,
+    form: Sequence[int],
+    *_: object,
+    **__: object,
+) -> int:
+    sizes = DecodeForm(*form)
+    products = sum(shape[0] * shape[1] for shape in weights if len(shape) == 2 and shape[1] > 1)
+    attended = len(caches) * sizes.n_heads * sizes.d_head * (filled + 1)
+    return 2 * x[0] * (products + attended)

@@ -1,0 +1,298 @@
+// One token more for each row of a batch, through all blocks of a decoder in one call: a token has hundreds of small
+// operations, whose calls take longer than the operations. Weights are read where they lie.
+#include <torch/csrc/stable/library.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "burnlike/calls.h"
+#include "decode_tensors.h"
+#include "isa.h"
+#include "phases.h"
+
+namespace burnlike::cpu {
+namespace {
+
+CallCounter calls{"decode_step"};
+
+constexpr int64_t kMostRows = 64;
+// Weights below which a second thread costs more than it saves.
+constexpr int64_t kWeightsOfThread = 1 << 15;
+
+struct Rows {
+  float* data;
+  int64_t stride;
+};
+
+class Step {
+ public:
+  Step(
+      const Tensor& x, const TensorList& weights, const TensorList& caches, const Tensor& starts,
+      const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine, int64_t filled, const DecodeForm& form,
+      const std::vector<double>& numbers)
+      : form_(form), reader_(weights), filled_(filled) {
+    STD_TORCH_CHECK(numbers.size() == 2, "decode_step: numbers: expected an epsilon and a soft cap");
+    soft_cap_ = static_cast<float>(numbers[1]);
+    STD_TORCH_CHECK(
+        x.dim() == 2 && element_kind(x) == ElementKind::kFloat32 && x.is_contiguous() && 0 < x.size(0) &&
+            x.size(0) <= kMostRows && x.size(1) > 0,
+        "decode_step: x: expected float32 [batch up to ", kMostRows, ", d_model] in one piece");
+    batch_ = x.size(0), d_model_ = x.size(1);
+    x_ = {mutable_data_of<float>(x), d_model_};
+    STD_TORCH_CHECK(
+        !caches.empty() && caches.size() % 2 == 0, "decode_step: caches: expected keys and values of blocks");
+    STD_TORCH_CHECK(caches[0].dim == 4, "decode_step: a cache has another shape, type or device");
+    cache_kind_ = element_kind(caches[0].dtype);
+    STD_TORCH_CHECK(
+        cache_kind_ == ElementKind::kFloat32 || cache_kind_ == ElementKind::kBFloat16,
+        "decode_step: expected caches in float32 or bfloat16");
+    const int64_t length = caches[0].sizes[2];
+    STD_TORCH_CHECK(0 <= filled && filled < length, "decode_step: no slot is left in the caches");
+    for (size_t index = 0; index < caches.size(); ++index) {
+      caches_.push_back(decode_cache(caches[index], cache_kind_, batch_, form, length));
+    }
+    read_starts(starts);
+    read_tables(cosine, sine);
+    for (size_t index = 0; index < caches.size() / 2; ++index) {
+      blocks_.emplace_back(reader_, form, d_model_, numbers[0]);
+      widest_ = std::max(widest_, blocks_.back().inner.d_output);
+    }
+    norm_ = reader_.norm(d_model_, form.is_centered, numbers[0]);
+    head_ = reader_.weight(d_model_, 0, false, form.is_tied);
+    STD_TORCH_CHECK(reader_.is_done(), "decode_step: expected fewer weights");
+  }
+
+  Tensor run(const Tensor& like) {
+    const Tensor logits = new_contiguous({batch_, head_.d_output}, ElementKind::kFloat32, like);
+    const Rows to_logits{mutable_data_of<float>(logits), head_.d_output};
+    const int64_t own = form_.heads * form_.width;
+    const int64_t shared = form_.heads_kv * form_.width;
+    std::vector<float> memory(static_cast<size_t>(batch_ * (d_model_ + own + 2 * shared + 2 * widest_)));
+    float* free = memory.data();
+    const auto rows_of = [&](int64_t width) {
+      const Rows rows{free, width};
+      free += batch_ * width;
+      return rows;
+    };
+    normalized_ = rows_of(d_model_), query_ = rows_of(own), key_ = rows_of(shared), value_ = rows_of(shared);
+    inner_ = rows_of(widest_), outer_ = rows_of(widest_);
+    const int64_t weights = d_model_ * (own + widest_);
+    threads_ = std::min<int64_t>(torch::stable::get_num_threads(), std::max<int64_t>(1, weights / kWeightsOfThread));
+    normalize(blocks_[0].norm_attention);
+    Phases phases(5 * blocks_.size() + 1);
+    phases.start(threads_, [&](Phases::Runner runner) {
+      for (size_t index = 0; index < blocks_.size(); ++index) run_block(runner, index);
+      run_products(runner, {{&head_}}, normalized_, {{to_logits}}, false, [] {});
+    });
+    return logits;
+  }
+
+ private:
+  void run_block(Phases::Runner& runner, size_t index) {
+    const DecodeBlock& block = blocks_[index];
+    const auto nothing = [] {};
+    run_products(
+        runner, {{&block.query, &block.key, &block.value}}, normalized_, {{query_, key_, value_}}, false, nothing);
+    runner.run(
+        batch_ * form_.heads_kv, [&](int64_t tile) { attend(index, tile / form_.heads_kv, tile % form_.heads_kv); },
+        nothing);
+    run_products(runner, {{&block.output}}, query_, {{x_}}, true, [&] { normalize(block.norm_feed_forward); });
+    run_feed_forward(runner, block);
+    const bool is_last = index + 1 == blocks_.size();
+    const DecodeNorm& next = is_last ? norm_ : blocks_[index + 1].norm_attention;
+    run_products(runner, {{&block.last}}, inner_, {{x_}}, true, [&] { normalize(next); });
+  }
+
+  // Products of the same rows with weights of which those that are missing are null.
+  template <class Finish>
+  void run_products(
+      Phases::Runner& runner, const std::array<const DecodeWeight*, 3>& weights, const Rows& x,
+      const std::array<Rows, 3>& results, bool adds, const Finish& finish) {
+    int64_t tiles = 0;
+    for (const DecodeWeight* weight : weights) tiles += weight == nullptr ? 0 : tiles_of(*weight);
+    const auto run = [&](int64_t tile) {
+      size_t index = 0;
+      for (; tile >= tiles_of(*weights[index]); ++index) tile -= tiles_of(*weights[index]);
+      multiply(*weights[index], x, results[index], tile, adds);
+    };
+    runner.run(tiles, run, finish);
+  }
+
+  void run_feed_forward(Phases::Runner& runner, const DecodeBlock& block) {
+    const auto activation = static_cast<DecodeActivation>(form_.activation);
+    const auto run = [&](int64_t tile) {
+      multiply(block.inner, normalized_, inner_, tile, false);
+      if (form_.is_gated) multiply(block.outer, normalized_, outer_, tile, false);
+      const int64_t width = tile_width(block.inner);
+      const int64_t begin = tile * width;
+      const int64_t count = std::min(width, block.inner.d_output - begin);
+      for (int64_t row = 0; row < batch_; ++row) {
+        const float* factors = form_.is_gated ? outer_.data + row * outer_.stride + begin : nullptr;
+        decode_step_kernels().activate(activation, inner_.data + row * inner_.stride + begin, factors, count);
+      }
+    };
+    runner.run(tiles_of(block.inner), run, [] {});
+  }
+
+  // Two tiles for each thread where they are not too small.
+  int64_t tile_width(const DecodeWeight& weight) const {
+    constexpr int64_t kFewest = 128;
+    constexpr int64_t kUnit = 32;
+    const int64_t even = weight.d_output / (2 * threads_) / kUnit * kUnit + kUnit;
+    return threads_ == 1 ? kTileColumns : std::clamp(even, kFewest, kTileColumns);
+  }
+
+  int64_t tiles_of(const DecodeWeight& weight) const {
+    const int64_t width = tile_width(weight);
+    return (weight.d_output + width - 1) / width;
+  }
+
+  void multiply(const DecodeWeight& weight, const Rows& x, const Rows& y, int64_t tile, bool adds) const {
+    switch (weight.kind) {
+      case DecodeWeight::Kind::kFloat32:
+        return multiply_as<float>(weight, x, y, tile, adds);
+      case DecodeWeight::Kind::kBFloat16:
+        return multiply_as<BFloat16>(weight, x, y, tile, adds);
+      default:
+        return multiply_as<int8_t>(weight, x, y, tile, adds);
+    }
+  }
+
+  template <class Weight>
+  void multiply_as(const DecodeWeight& weight, const Rows& x, const Rows& y, int64_t tile, bool adds) const {
+    const int64_t width = tile_width(weight);
+    const int64_t begin = tile * width;
+    const FewRows<Weight> product{
+        .x = x.data,
+        .x_stride = x.stride,
+        .weight = static_cast<const Weight*>(weight.data) + begin * (weight.is_transposed ? weight.stride : 1),
+        .stride = weight.stride,
+        .input_scale = weight.input_scale,
+        .bias = weight.bias == nullptr ? nullptr : weight.bias + begin,
+        .y = y.data + begin,
+        .y_stride = y.stride,
+        .rows = batch_,
+        .d_input = weight.d_input,
+        .columns = std::min(width, weight.d_output - begin),
+        .adds = adds,
+        .has_bfloat16_products = has_bfloat16_products_,
+    };
+    const FewRowsKernels<Weight>& kernels = few_rows_kernels()(Weight{});
+    (weight.is_transposed ? kernels.transposed : kernels.plain)(product);
+  }
+
+  void normalize(const DecodeNorm& norm) const {
+    for (int64_t row = 0; row < batch_; ++row) {
+      decode_step_kernels().normalize(
+          norm, x_.data + row * x_.stride, normalized_.data + row * normalized_.stride, d_model_);
+    }
+  }
+
+  void attend(size_t block, int64_t row, int64_t head) const {
+    if (cache_kind_ == ElementKind::kFloat32) return attend_as<float>(block, row, head);
+    attend_as<BFloat16>(block, row, head);
+  }
+
+  template <class Element>
+  void attend_as(size_t index, int64_t row, int64_t head) const {
+    const DecodeCache& keys = caches_[2 * index];
+    const DecodeCache& values = caches_[2 * index + 1];
+    const auto place = [&](const DecodeCache& cache) {
+      return reinterpret_cast<Element*>(cache.data) + row * cache.batch_stride + head * cache.head_stride;
+    };
+    const int64_t group = form_.heads / form_.heads_kv;
+    const int64_t start = starts_[static_cast<size_t>(row)];
+    const int64_t from = form_.window == 0 ? 0 : std::max<int64_t>(0, filled_ + 1 - form_.window);
+    const int64_t turn = (filled_ - start) * half_;
+    const DecodeHeads<Element> heads{
+        .query = query_.data + row * query_.stride + head * group * form_.width,
+        .key = key_.data + row * key_.stride + head * form_.width,
+        .value = value_.data + row * value_.stride + head * form_.width,
+        .keys = place(keys),
+        .values = place(values),
+        .key_stride = keys.slot_stride,
+        .value_stride = values.slot_stride,
+        .group = group,
+        .width = form_.width,
+        .first = std::max(start, from),
+        .last = filled_,
+        .cosine = cosine_ == nullptr ? nullptr : cosine_ + turn,
+        .sine = cosine_ == nullptr ? nullptr : sine_ + turn,
+        .half = half_,
+        .interleaved = form_.interleaved,
+        .query_norm = blocks_[index].query_norm,
+        .key_norm = blocks_[index].key_norm,
+        .scale = 1.0f / square_root(static_cast<float>(form_.width)),
+        .soft_cap = soft_cap_,
+    };
+    decode_step_kernels()(Element{}).run(heads);
+  }
+
+  void read_starts(const Tensor& starts) {
+    int32_t dtype = 0;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(starts.get(), &dtype));
+    STD_TORCH_CHECK(
+        dtype == aoti_torch_dtype_int64() && starts.dim() == 1 && starts.size(0) == batch_ && starts.is_contiguous(),
+        "decode_step: starts: expected int64 [batch] in one piece");
+    const int64_t* values = data_of<int64_t>(starts);
+    for (int64_t row = 0; row < batch_; ++row) {
+      STD_TORCH_CHECK(0 <= values[row] && values[row] <= filled_, "decode_step: starts: expected filled slots");
+      starts_.push_back(values[row]);
+    }
+  }
+
+  void read_tables(const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine) {
+    STD_TORCH_CHECK(cosine.has_value() == sine.has_value(), "decode_step: expected both tables or none");
+    if (!cosine) return;
+    for (const Tensor* table : {&*cosine, &*sine}) {
+      STD_TORCH_CHECK(
+          table->dim() == 2 && element_kind(*table) == ElementKind::kFloat32 && table->is_contiguous() &&
+              table->size(0) > filled_ - *std::min_element(starts_.begin(), starts_.end()) &&
+              table->size(1) == cosine->size(1) && 2 * table->size(1) <= form_.width,
+          "decode_step: expected tables in float32 with a row for each position, of at most half a head");
+    }
+    cosine_ = data_of<float>(*cosine), sine_ = data_of<float>(*sine), half_ = cosine->size(1);
+  }
+
+  const DecodeForm& form_;
+  DecodeReader reader_;
+  int64_t filled_;
+  float soft_cap_ = 0;
+  int64_t batch_ = 0, d_model_ = 0, widest_ = 0, half_ = 0, threads_ = 1;
+  ElementKind cache_kind_ = ElementKind::kFloat32;
+  std::vector<DecodeCache> caches_;
+  std::vector<int64_t> starts_;
+  std::vector<DecodeBlock> blocks_;
+  DecodeNorm norm_{};
+  DecodeWeight head_{};
+  const float* cosine_ = nullptr;
+  const float* sine_ = nullptr;
+  bool has_bfloat16_products_ = isa() == Isa::kAvx512Bf16;
+  Rows x_{}, normalized_{}, query_{}, key_{}, value_{}, inner_{}, outer_{};
+};
+
+Tensor decode_step(
+    Tensor x, StableListHandle weights_list, StableListHandle caches_list, const Tensor& starts,
+    const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine, int64_t filled,
+    const std::vector<int64_t>& form_numbers, const std::vector<double>& numbers) {
+  calls.add();
+  const TensorList weights(weights_list);
+  const TensorList caches(caches_list);
+  const DecodeForm form(form_numbers);
+  Step step(x, weights, caches, starts, cosine, sine, filled, form, numbers);
+  return step.run(x);
+}
+
+}  // namespace
+}  // namespace burnlike::cpu
+
+STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
+  library.def(
+      "decode_step(Tensor(a!) x, Tensor[] weights, Tensor(b!)[] caches, Tensor starts, Tensor? cosine, Tensor? sine, "
+      "int filled, int[] form, float[] numbers) -> Tensor");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {
+  library.impl("decode_step", TORCH_BOX(&burnlike::cpu::decode_step));
+}

@@ -1,0 +1,77 @@
+// Vectors of floats of the instruction set's size, loaded from any type of weights.
+
+namespace {
+
+#if defined(BURNLIKE_FMA_512)
+constexpr int kVector = 16;
+#elif defined(BURNLIKE_FMA_256)
+constexpr int kVector = 8;
+#else
+constexpr int kVector = 4;
+#endif
+
+typedef float FloatVector __attribute__((vector_size(4 * kVector)));
+typedef int32_t IntVector __attribute__((vector_size(4 * kVector)));
+typedef uint32_t BitsVector __attribute__((vector_size(4 * kVector)));
+typedef uint16_t HalfVector __attribute__((vector_size(2 * kVector)));
+typedef int8_t ByteVector __attribute__((vector_size(kVector)));
+
+// a * b + c, rounded once where the instruction set does that.
+BURNLIKE_INLINE FloatVector multiply_add(FloatVector a, FloatVector b, FloatVector c) {
+#if defined(BURNLIKE_FMA_512)
+  return FloatVector(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
+#elif defined(BURNLIKE_FMA_256)
+  return FloatVector(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
+#else
+  return a * b + c;
+#endif
+}
+
+BURNLIKE_INLINE FloatVector all_of(float value) { return value - FloatVector{}; }
+
+BURNLIKE_INLINE FloatVector load_vector(const float* values) {
+  FloatVector vector;
+  __builtin_memcpy(&vector, values, sizeof(vector));
+  return vector;
+}
+
+BURNLIKE_INLINE FloatVector load_vector(const BFloat16* values) {
+  HalfVector halves;
+  __builtin_memcpy(&halves, values, sizeof(halves));
+  return FloatVector(__builtin_convertvector(halves, BitsVector) << 16);
+}
+
+BURNLIKE_INLINE FloatVector load_vector(const int8_t* values) {
+  ByteVector bytes;
+  __builtin_memcpy(&bytes, values, sizeof(bytes));
+  return __builtin_convertvector(__builtin_convertvector(bytes, IntVector), FloatVector);
+}
+
+BURNLIKE_INLINE void store_vector(float* values, FloatVector vector) {
+  __builtin_memcpy(values, &vector, sizeof(vector));
+}
+
+// Not `load`, which would hide the functions of that name outside.
+BURNLIKE_INLINE float float_of(float value) { return value; }
+BURNLIKE_INLINE float float_of(BFloat16 value) { return load(value); }
+BURNLIKE_INLINE float float_of(int8_t value) { return value; }
+
+typedef float FourFloats __attribute__((vector_size(16)));
+typedef float EightFloats __attribute__((vector_size(32)));
+
+BURNLIKE_INLINE float sum_of(FloatVector vector) {
+#if defined(BURNLIKE_FMA_512)
+  const EightFloats half = __builtin_shufflevector(vector, vector, 0, 1, 2, 3, 4, 5, 6, 7) +
+                           __builtin_shufflevector(vector, vector, 8, 9, 10, 11, 12, 13, 14, 15);
+  const FourFloats four =
+      __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
+#elif defined(BURNLIKE_FMA_256)
+  const FourFloats four =
+      __builtin_shufflevector(vector, vector, 0, 1, 2, 3) + __builtin_shufflevector(vector, vector, 4, 5, 6, 7);
+#else
+  const FourFloats four = vector;
+#endif
+  return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+}  // namespace

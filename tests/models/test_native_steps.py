@@ -1,0 +1,199 @@
+"""Tokens by one native call each: logits beside those in float64, and the models that take their own way."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from burnlike import models
+from burnlike.interop import quantize_
+from burnlike.models.decoder_lm.configs import DecoderLmConfig
+from burnlike.module import LoraConfig
+from burnlike.nn import DynamicScaling, GeluConfig, ReluConfig, SiLUConfig
+from burnlike.ops import force_cpu_isa, native_status
+
+BASE = DecoderLmConfig(
+    vocab_size=37, max_sequence_length=24, d_model=40, n_layers=2, n_heads=4, d_ff=52, dropout=0.1, tied=False
+)
+HALVES = models.RotaryPositions(interleaved=False, rotary_dim=6)
+KINDS: dict[str, DecoderLmConfig] = {
+    "tied, neighbours": BASE.replace(tied=True),
+    "llama": BASE.replace(positions=HALVES, n_heads_kv=2, d_head=16),
+    "window and caps": BASE.replace(sliding_window=3, attention_soft_cap=2.0, logit_soft_cap=3.0, n_heads_kv=1),
+    "head norms and biases": BASE.replace(query_key_norm=True, attention_bias=True, attention_output_bias=True),
+    "geglu": BASE.replace(feed_forward=models.GatedPart(activation=GeluConfig(approximate=True), bias=True)),
+    "gpt2": BASE.replace(
+        norm="LayerNorm",
+        positions=models.LearnedPositions(),
+        feed_forward=models.PlainPart(),
+        attention_bias=True,
+        attention_output_bias=True,
+        tied=True,
+    ),
+    "relu": BASE.replace(feed_forward=models.PlainPart(activation=ReluConfig())),
+    "wide": BASE.replace(d_model=96, d_ff=700, d_head=40, feed_forward=models.GatedPart(activation=SiLUConfig())),
+}
+BATCH, PROMPT = 3, 4
+PADDED = torch.tensor([[True, True, False, False], [False] * 4, [True] + [False] * 3])
+ISAS = native_status().isas
+TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 3e-2}
+
+pytestmark = pytest.mark.skipif(not native_status().loaded, reason="needs the native library")
+
+
+def model_of(config: DecoderLmConfig, dtype: torch.dtype) -> Any:
+    torch.manual_seed(0)
+    model = config.init().to(dtype).eval()
+    for tensor in model.parameters():
+        tensor.data.add_(0.05 * torch.randn_like(tensor))
+    return model
+
+
+def steps() -> int:
+    return native_status().calls.get("decode_step", 0)
+
+
+@torch.no_grad()
+def logits_of(model: Any, tokens: Tensor, mask: Tensor | None) -> Tensor:
+    """After the prompt and after each token behind it, by a reader: `[batch, tokens, vocab_size]`."""
+    reader = model.reader(tokens[:, :PROMPT], tokens.shape[1], mask)
+    parts = tokens.split([PROMPT] + [1] * (tokens.shape[1] - PROMPT), 1)
+    return torch.stack([reader.next_logits(part) for part in parts], 1)
+
+
+@torch.no_grad()
+def expected_of(model: Any, tokens: Tensor, mask: Tensor | None) -> Tensor:
+    """The same of the model in float64, all at once."""
+    config: Any = model.config
+    exact = config.init().double().eval()
+    exact.load_state_dict({name: tensor.double() for name, tensor in model.state_dict().items()})
+    whole = None if mask is None else nn.functional.pad(mask, (0, tokens.shape[1] - PROMPT))
+    return exact(tokens, whole)[:, PROMPT - 1 :]
+
+
+def assert_near(found: Tensor, expected: Tensor, tolerance: float) -> None:
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance * float(expected.abs().max()))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("config", KINDS.values(), ids=KINDS)
+def test_logits_are_those_of_the_model(config: DecoderLmConfig, dtype: torch.dtype) -> None:
+    model = model_of(config, dtype)
+    tokens = torch.randint(config.vocab_size, (BATCH, 10))
+    for mask in (None, PADDED):
+        expected = expected_of(model, tokens, mask)
+        for isa in ISAS:
+            with force_cpu_isa(isa):
+                before = steps()
+                found = logits_of(model, tokens, mask)
+                assert steps() - before == 6
+            assert_near(found, expected, TOLERANCES[dtype])
+
+
+def test_rows_from_one_to_eight_and_any_number_of_threads_give_the_same_bits() -> None:
+    model = model_of(KINDS["wide"], torch.bfloat16)
+    tokens = torch.randint(37, (8, 7))
+    expected = logits_of(model, tokens, None)
+    for rows in range(1, 8):
+        assert torch.equal(logits_of(model, tokens[:rows], None)[:, 1:], expected[:rows, 1:])
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            assert torch.equal(logits_of(model, tokens, None)[:, 1:], expected[:, 1:])
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_tokens_are_those_of_the_model_and_changed_weights_count() -> None:
+    model = model_of(BASE, torch.float32)
+    prompt = torch.randint(37, (2, 3))
+    for _ in range(2):
+        before = steps()
+        found = model.generate(prompt, 9)
+        assert steps() - before == 8
+        assert torch.equal(found, model.generate(prompt, 9, use_cache=False))
+        assert [*models.stream(model, prompt[0], 9)] == found[0, 3:].tolist()
+        model.blocks[0].linear.weight.data.mul_(-2)
+
+
+def test_weights_in_int8_are_read_as_they_are() -> None:
+    model = model_of(BASE, torch.float32)
+    assert len(quantize_(model, "int8")) == 15
+    tokens = torch.randint(37, (BATCH, 8))
+    plain = model_of(BASE, torch.float32)
+    for name, own in model.named_modules():
+        if type(own).__name__ == "Linear":
+            plain.get_submodule(name).weight.data.copy_(own.weight)
+    before = steps()
+    assert_near(logits_of(model, tokens, PADDED), expected_of(plain, tokens, PADDED), TOLERANCES[torch.float32])
+    assert steps() - before == 4
+
+
+def _hooked(model: Any) -> None:
+    model.blocks[1].gate.register_forward_hook(lambda module, given, output: output * 0.5)
+
+
+def _own_forward(model: Any) -> None:
+    norm = model.blocks[0].norm_attention
+    forward = norm.forward
+    norm.forward = lambda x: forward(x) * 0.5
+
+
+def _own_class(model: Any) -> None:
+    class Halved(type(model.norm)):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * 0.5
+
+    model.norm.__class__ = Halved
+
+
+def _adapted(model: Any) -> None:
+    model.apply_lora(LoraConfig(rank=2, alpha=2.0))
+    for tensor in model.parameters():
+        tensor.data.add_(0.1)
+
+
+OTHERS: dict[str, tuple[DecoderLmConfig, torch.dtype, Callable[[Any], None]]] = {
+    "adapters": (BASE, torch.float32, _adapted),
+    "hooks": (BASE, torch.float32, _hooked),
+    "a forward of its own": (BASE, torch.float32, _own_forward),
+    "another class": (BASE, torch.float32, _own_class),
+    "float64": (BASE, torch.float64, lambda model: None),
+    "experts": (BASE.replace(feed_forward=models.ExpertsPart(n_experts=2)), torch.float32, lambda model: None),
+    "frequencies by length": (
+        BASE.replace(positions=models.RotaryPositions(scaling=DynamicScaling(factor=2.0, original_length=24))),
+        torch.float32,
+        lambda model: None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "dtype", "change"), OTHERS.values(), ids=OTHERS)
+def test_other_models_take_their_own_way(
+    config: DecoderLmConfig, dtype: torch.dtype, change: Callable[[Any], None]
+) -> None:
+    model = model_of(config, dtype)
+    change(model)
+    prompt, before = torch.randint(37, (2, 3)), steps()
+    found = model.generate(prompt, 6)
+    assert steps() == before
+    assert torch.equal(found, model.generate(prompt, 6, use_cache=False))
+
+
+def test_autocast_gradients_and_pieces_go_on_in_the_model() -> None:
+    model = model_of(BASE, torch.float32)
+    tokens = torch.randint(37, (2, 12))
+    reader, expected = model.reader(tokens[:, :3], 12), model_of(BASE, torch.float32)(tokens)
+    before = steps()
+    with torch.no_grad():
+        found = [reader.next_logits(part) for part in tokens[:, :6].split([3, 1, 1, 1], 1)]
+        assert steps() - before == 3
+    found.append(reader.next_logits(tokens[:, 6:7]))
+    assert found[-1].requires_grad
+    with torch.no_grad():
+        found += [reader.next_logits(part) for part in tokens[:, 7:].split([2, 1, 1, 1], 1)]
+        assert steps() - before == 6
+    assert_near(torch.stack(found, 1).detach(), expected[:, [2, 3, 4, 5, 6, 8, 9, 10, 11]].double().detach(), 1e-5)
