@@ -23,6 +23,10 @@ LAYERS = ("RMSNorm", "NewGELU", "FastGELU")
 _FORWARD = "_burnlike_hub_kernel"
 _FOLDER = Path("build", "torch-universal")  # a variant for each version of torch and each device
 _INIT = 'from . import layers\n\n__all__ = ["layers"]\n'
+_HEAD = """# Layers of burnlike {version}.
+from burnlike.interop.hub_kernels import call
+from torch import nn
+"""
 _LAYER = """
 
 class {name}(nn.Module):
@@ -53,11 +57,10 @@ def write_kernels(path: str | Path) -> Path:
     """
     folder = Path(path).absolute()
     (folder / _FOLDER).mkdir(parents=True, exist_ok=True)
-    lines = [
-        f'"""Layers of burnlike {__version__}."""\n\nfrom burnlike.interop.hub_kernels import call\nfrom torch import nn\n'
-    ]
-    lines += [_LAYER.format(name=name, argument="hidden_states" if name == "RMSNorm" else "input") for name in LAYERS]
-    (folder / _FOLDER / "layers.py").write_text("".join(lines))
+    text = _HEAD.format(version=__version__)
+    for name in LAYERS:
+        text += _LAYER.format(name=name, argument="hidden_states" if name == "RMSNorm" else "input")
+    (folder / _FOLDER / "layers.py").write_text(text)
     (folder / _FOLDER / "__init__.py").write_text(_INIT)
     (folder / _FOLDER / "metadata.json").write_text(json.dumps(_METADATA, indent=2) + "\n")
     return folder
@@ -71,7 +74,7 @@ def kernel_mapping(path: str | Path) -> dict[str, dict[str, Any]]:
     Raises:
         ImportError: the `kernels` library is not installed.
     """
-    from kernels import LocalLayerRepository  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
+    from kernels import LocalLayerRepository  # pyright: ignore[reportMissingImports]
 
     return {
         name: dict.fromkeys(("cpu", "cuda"), LocalLayerRepository(Path(path).absolute(), layer_name=name))
@@ -90,4 +93,5 @@ def call(module: nn.Module, *arguments: Any) -> Any:
     if forward is None:
         forward = fuse_layer(module, _proofs())[0] or False
         module.__dict__[_FORWARD] = forward
-    return forward.function(module, *arguments) if forward else stock_forward(type(module))[1](module, *arguments)
+    run: Any = forward.function if forward else stock_forward(type(module))[1]
+    return run(module, *arguments)
