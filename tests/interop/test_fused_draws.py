@@ -112,4 +112,4 @@ def test_attention_with_dropout(dtype: torch.dtype, autocast: bool) -> None:
         near = TOLERANCE[torch.bfloat16 if autocast else dtype]
         for one, other in zip(*found, strict=True):
             assert one.dtype == other.dtype
-            torch.testing.assert_close(one, other, rtol=near, atol=near)
+            assert (one - other).double().norm() <= near * other.double().norm()

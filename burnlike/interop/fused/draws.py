@@ -17,6 +17,7 @@ from ..._torch_compat.fake_tensors import is_fake
 from ...ops._arguments import for_products
 from ...ops._function import is_transformed
 from ...ops._library import WITHOUT_NATIVE
+from ...ops.half_products import SLOW
 from . import functions
 from .functions import takes, takes_attention
 
@@ -125,10 +126,15 @@ def _takes_dropped(
 def _dropped_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, causal: bool, scale: float | None
 ) -> Tensor:
-    """As torch computes it on CPUs: in float32 for 16 bits, and with draws for all weights in their order."""
+    """As torch computes it on CPUs: the weights in float32, and with draws for all of them in their order.
+
+    Of 16 bits torch takes the values to float32, too. Where the CPU has fast products of 16 bits, the weights are
+    rounded to these before the last product, as in torch's attention without dropout.
+    """
     dtype = query.dtype
+    product_dtype = torch.float32 if dtype in SLOW else dtype
     wide = torch.promote_types(dtype, torch.float32)
-    query, key, value = query.to(wide), key.to(wide), value.to(wide)
+    query, key = (it.to(wide, memory_format=torch.contiguous_format) for it in (query, key))
     if (repeats := query.shape[1] // key.shape[1]) > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
@@ -139,4 +145,4 @@ def _dropped_attention(
         scores = torch.where(mask, scores * scale, -torch.inf) if mask.dtype == torch.bool else scores * scale + mask
         blind = (scores == -torch.inf).all(-1, keepdim=True)  # rows of which all is hidden have no weights
         weights = scores.softmax(-1).masked_fill(blind, 0.0)
-    return (dropped(weights, p) @ value).to(dtype)
+    return (dropped(weights, p).to(product_dtype) @ value.to(product_dtype)).to(dtype)
