@@ -12,6 +12,12 @@ struct ActivationParts {
   Accumulate slope;
 };
 
+// exp(-|x|), which needs no bounds.
+template <class Accumulate>
+BURNLIKE_INLINE Accumulate decay_of(Accumulate x) {
+  return decay(-detail::magnitude_of(x));
+}
+
 // sigmoid(x), and 1 - sigmoid(x) with all its digits where that is small.
 template <class Accumulate>
 struct Sigmoids {
@@ -19,27 +25,45 @@ struct Sigmoids {
   Accumulate rest;
 };
 
+// `small` is decay_of(x). The quotient is rounded with a relative error, the difference with one of a last place of 1.
 template <class Accumulate>
-BURNLIKE_INLINE Sigmoids<Accumulate> sigmoids(Accumulate x) {
-  const Accumulate decay = exponential(-x);
-  const Accumulate small = Accumulate(1) / (Accumulate(1) + decay);
-  const Accumulate rest = decay * small;
-  // The quotient is rounded with a relative error, the difference with one of a last place of 1.
-  return x < Accumulate(0) ? Sigmoids<Accumulate>{small, Accumulate(1) - small}
-                           : Sigmoids<Accumulate>{Accumulate(1) - rest, rest};
+BURNLIKE_INLINE Sigmoids<Accumulate> sigmoids(Accumulate x, Accumulate small) {
+  const Accumulate smaller = small / (Accumulate(1) + small);
+  const Accumulate larger = Accumulate(1) - smaller;
+  return x < Accumulate(0) ? Sigmoids<Accumulate>{smaller, larger} : Sigmoids<Accumulate>{larger, smaller};
 }
 
-// x * sigmoid(x) (Elfwing et al. 2018, eq. 1), whose derivative is s * (1 + x * (1 - s)) with s = sigmoid(x) (eq. 4).
-struct Silu {
+// An activation made of a sigmoid: of `decayed(x)`, which a loop may compute ahead of the rest.
+template <class Activation>
+struct ByDecay {
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value(Accumulate x) {
-    return x / (Accumulate(1) + exponential(-x));
+    return Activation::value_by(x, Activation::decayed(x));
   }
 
   template <class Accumulate>
   BURNLIKE_INLINE static ActivationParts<Accumulate> parts(Accumulate x) {
-    const Sigmoids<Accumulate> at = sigmoids(x);
-    return {x * at.value, at.value * (Accumulate(1) + x * at.rest)};
+    return Activation::parts_by(x, Activation::decayed(x));
+  }
+};
+
+// x * sigmoid(x) (Elfwing et al. 2018, eq. 1), whose derivative is s + x * s * (1 - s) with s = sigmoid(x) (eq. 4).
+struct Silu : ByDecay<Silu> {
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate decayed(Accumulate x) {
+    return decay_of(x);
+  }
+
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate value_by(Accumulate x, Accumulate small) {
+    return (x < Accumulate(0) ? x * small : x) / (Accumulate(1) + small);
+  }
+
+  template <class Accumulate>
+  BURNLIKE_INLINE static ActivationParts<Accumulate> parts_by(Accumulate x, Accumulate small) {
+    const Sigmoids<Accumulate> at = sigmoids(x, small);
+    const Accumulate value = value_by(x, small);
+    return {value, at.value + value * at.rest};
   }
 };
 
@@ -58,17 +82,23 @@ struct Gelu {
 };
 
 // Its approximation x * (1 + tanh(u)) / 2 with u = sqrt(2 / pi) * (x + 0.044715 * x^3) (Hendrycks & Gimpel 2016,
-// section 2). As (1 + tanh(u)) / 2 = sigmoid(2 u), nothing cancels below zero.
-struct TanhGelu {
+// section 2).
+struct TanhGelu : ByDecay<TanhGelu> {
   template <class Accumulate>
-  BURNLIKE_INLINE static Accumulate value(Accumulate x) {
-    return x * sigmoids(doubled_argument(x)).value;
+  BURNLIKE_INLINE static Accumulate decayed(Accumulate x) {
+    return decay_of(doubled_argument(x));
+  }
+
+  // Nothing cancels below zero, as (1 + tanh(u)) / 2 = sigmoid(2 u).
+  template <class Accumulate>
+  BURNLIKE_INLINE static Accumulate value_by(Accumulate x, Accumulate small) {
+    return x * sigmoids(doubled_argument(x), small).value;
   }
 
   // The derivative is s + x * s * (1 - s) * d(2 u)/dx with s = sigmoid(2 u).
   template <class Accumulate>
-  BURNLIKE_INLINE static ActivationParts<Accumulate> parts(Accumulate x) {
-    const Sigmoids<Accumulate> at = sigmoids(doubled_argument(x));
+  BURNLIKE_INLINE static ActivationParts<Accumulate> parts_by(Accumulate x, Accumulate small) {
+    const Sigmoids<Accumulate> at = sigmoids(doubled_argument(x), small);
     const Accumulate slope = Accumulate(kTwoRoots) * (Accumulate(1) + Accumulate(3 * kCubic) * (x * x));
     return {x * at.value, at.value + x * (at.value * at.rest) * slope};
   }
