@@ -40,8 +40,7 @@ def test_is_as_near_to_float64_as_torch(shape: tuple[int, ...], causal: bool) ->
     assert error(ours, exact) <= 1.02 * error(theirs, exact)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("shape", SHAPES[:5], ids=str)
+@pytest.mark.parametrize(("shape", "causal"), [(SHAPES[0], True), (SHAPES[3], False), (SHAPES[4], True)], ids=str)
 def test_gradients_follow_from_it(shape: tuple[int, ...], causal: bool) -> None:
     inputs = [it.detach().requires_grad_() for it in made(*shape)]
     seed = torch.randn(inputs[0].shape).bfloat16()
