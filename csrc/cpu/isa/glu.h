@@ -1,7 +1,6 @@
 // The kernels of gated linear units: their bodies are in glu.inl.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>

@@ -129,7 +129,8 @@ BURNLIKE_INLINE int64_t over_runs(int64_t width, const Run& run) {
   constexpr int64_t kValues = Piece<Element>::kValues;
   const int64_t whole = width - width % kValues;
   for (int64_t place = 0; place < whole; place += kRunValues) {
-    run(place, std::min(kRunValues, whole - place) / kValues);
+    const int64_t rest = whole - place;
+    run(place, (rest < kRunValues ? rest : kRunValues) / kValues);
   }
   return whole;
 }
