@@ -99,17 +99,12 @@ class Mode:
 
 
 MODES = {
-    "eager float32": Mode(False, False, 1.15),
-    "eager bfloat16": Mode(False, True, 1.45),
-    "compiled float32": Mode(True, False, 1.0),
-    "compiled bfloat16": Mode(True, True, 1.15),
+    "eager float32": Mode(False, False, 1.5),
+    "eager bfloat16": Mode(False, True, 1.5),
+    "compiled float32": Mode(True, False, 1.2),
+    "compiled bfloat16": Mode(True, True, 1.2),
 }
-LLAMA_MODES = {
-    "eager float32": Mode(False, False, 1.15),
-    "eager bfloat16": Mode(False, True, 1.4),
-    "compiled float32": Mode(True, False, 1.0),
-    "compiled bfloat16": Mode(True, True, 1.0),
-}
+LLAMA_MODES = {**MODES, "eager bfloat16": Mode(False, True, 1.45)}
 PAIRS: dict[str, tuple[Callable[[], tuple[Side, Side]], dict[str, Mode], str]] = {
     "decoder": (_decoders, MODES, "plain torch"),
     "llama": (_llamas, LLAMA_MODES, "transformers"),
