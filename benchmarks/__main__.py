@@ -10,7 +10,7 @@ from benchmarks import device, record_load, record_many_tensors, record_save
 from benchmarks._harness import main
 from benchmarks._results import FOLDER, Comparison
 from benchmarks.data import loader, streams
-from benchmarks.models import models, step
+from benchmarks.models import generate, models, step
 from benchmarks.module import traversal
 from benchmarks.nn import layers
 from benchmarks.ops import (
@@ -72,6 +72,7 @@ BENCHMARKS = (
     layers,
     models,
     step,
+    generate,
     loader,
     streams,
     learner,
