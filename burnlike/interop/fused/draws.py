@@ -123,26 +123,45 @@ def _takes_dropped(
     return is_wide and not is_transformed() and draws_as_torch()
 
 
+class _Scores(torch.autograd.Function):
+    """Products of 16-bit queries and keys in float32, with gradients by products in 16 bits."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor) -> Tensor:
+        ctx.save_for_backward(query, key)
+        return _in_order(query, torch.float32) @ _in_order(key, torch.float32).mT
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        query, key = ctx.saved_tensors
+        gradient = gradients[0].to(query.dtype)
+        return gradient @ key, gradient.mT @ query
+
+
+def _in_order(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype, memory_format=torch.contiguous_format)
+
+
 def _dropped_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, causal: bool, scale: float | None
 ) -> Tensor:
     """As torch computes it on CPUs: the weights in float32, and with draws for all of them in their order.
 
-    Of 16 bits torch takes the values to float32, too. Where the CPU has fast products of 16 bits, the weights are
-    rounded to these before the last product, as in torch's attention without dropout.
+    Of 16 bits torch takes the values to float32, too. Where the CPU has fast products of 16 bits, weights and gradients
+    are rounded to these before products, as in torch's attention without dropout.
     """
     dtype = query.dtype
     product_dtype = torch.float32 if dtype in SLOW else dtype
-    wide = torch.promote_types(dtype, torch.float32)
-    query, key = (it.to(wide, memory_format=torch.contiguous_format) for it in (query, key))
+    query, key, value = (_in_order(it, product_dtype) for it in (query, key, value))
     if (repeats := query.shape[1] // key.shape[1]) > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = query @ key.transpose(-2, -1)
+    scores = _Scores.apply(query, key) if product_dtype.itemsize == 2 else query @ key.mT
+    assert isinstance(scores, Tensor)
     if mask is None:
         weights = ops.masked_softmax(scores, None, scale, causal)
     else:
         scores = torch.where(mask, scores * scale, -torch.inf) if mask.dtype == torch.bool else scores * scale + mask
         blind = (scores == -torch.inf).all(-1, keepdim=True)  # rows of which all is hidden have no weights
         weights = scores.softmax(-1).masked_fill(blind, 0.0)
-    return (dropped(weights, p).to(product_dtype) @ value.to(product_dtype)).to(dtype)
+    return (dropped(weights, p).to(product_dtype) @ value).to(dtype)
