@@ -34,11 +34,9 @@ class Head:
         self.tracked = torch.is_grad_enabled()
         self._written, self._sample = self._times_written(), self._sampled()
 
-    def parts(self) -> tuple[Tensor, ...]:
-        return tuple(it for it in (self.hidden, self.weight, self.bias) if it is not None)
-
     def _times_written(self) -> list[int]:
-        return [0 if it.is_inference() else times_written(it) for it in self.parts()]
+        parts = (it for it in (self.hidden, self.weight, self.bias) if it is not None)
+        return [0 if it.is_inference() else times_written(it) for it in parts]
 
     def _sampled(self) -> Tensor:
         """Some weights: who writes through `weight.data` is not counted."""
@@ -204,16 +202,17 @@ def _deferred(logits: LazyLogits, func: Any, arguments: tuple[Any, ...], keyword
     )
     if _hidden_of(made, torch.empty(head.hidden.shape, device="meta")) is None:
         return None
-    detached = func is Tensor.detach
-    parts = (it.detach() if detached and it is not None else it for it in (head.hidden, head.weight, head.bias))
+    parts = (head.hidden, head.weight, head.bias)
+    if func is Tensor.detach:
+        parts = (None if it is None else it.detach() for it in parts)
     return _Deferred.apply(made, result, *parts)
 
 
 def _is_simple(argument: Any) -> bool:
+    if isinstance(argument, slice):
+        argument = (argument.start, argument.stop, argument.step)
     if isinstance(argument, tuple | torch.Size):
         return all(_is_simple(it) for it in argument)
-    if isinstance(argument, slice):
-        return _is_simple((argument.start, argument.stop, argument.step))
     return argument is None or argument is Ellipsis or type(argument) in (int, float, bool, torch.dtype)
 
 
@@ -238,10 +237,11 @@ def loss_of(
     """The cross-entropy of logits `[n, classes]` in float32, without them; None where they have to be read."""
     recipe, head = logits.recipe, logits.recipe.head
     scale_and_cap = _scale_and_cap(recipe)
-    if recipe.values is not None or scale_and_cap is None or autocast_dtype(head.hidden) != head.dtype:
-        return None
+    is_open = recipe.values is None and autocast_dtype(head.hidden) == head.dtype
     is_usual = type(targets) is Tensor and targets.dtype == torch.int64 and targets.device == head.hidden.device
-    if not is_usual or targets.shape != logits.shape[:1] or not 0.0 <= label_smoothing <= 1.0:
+    if scale_and_cap is None or not is_open or not is_usual:
+        return None
+    if targets.shape != logits.shape[:1] or not 0.0 <= label_smoothing <= 1.0:
         return None
     hidden, (scale, soft_cap) = _hidden_of(recipe, head.hidden), scale_and_cap
     modes = {head.tracked, torch.is_grad_enabled(), *(step.tracked for step in recipe.steps)}
@@ -279,13 +279,10 @@ def _scale_and_cap(recipe: Recipe) -> tuple[float, float | None] | None:
             if step.keywords or len(step.arguments) > 1 or new not in (dtype, torch.float32):
                 return None
             dtype = new
-    if not capped:
-        return after, None
     scale = before * after
-    return (1.0 if abs(scale - 1.0) < 1e-12 else scale), after
+    return (1.0 if abs(scale - 1.0) < 1e-12 else scale), after if capped else None
 
 
-# By function: which kind it is of.
 _RESHAPES = frozenset({Tensor.view, Tensor.reshape, torch.reshape})
 _ROWS = frozenset({*_RESHAPES, Tensor.__getitem__, Tensor.contiguous, Tensor.detach})
 _NUMBERS: dict[Any, str] = {
@@ -295,11 +292,7 @@ _NUMBERS: dict[Any, str] = {
     **dict.fromkeys((Tensor.tanh, torch.tanh), "tanh"),
 }
 _ASKED = "shape dtype device layout ndim requires_grad is_leaf grad_fn is_cpu is_cuda is_meta is_sparse is_nested"
-_CALLED = "size dim numel nelement stride is_floating_point is_complex is_contiguous is_inference get_device"
+_CALLED = "size dim numel nelement stride is_floating_point is_complex is_contiguous is_inference get_device __len__"
 _ABOUT = frozenset(
-    {
-        *(getattr(Tensor, name).__get__ for name in _ASKED.split()),
-        *(getattr(Tensor, name) for name in (*_CALLED.split(), "__len__")),
-        *(torch.is_floating_point, torch.numel),
-    }
+    {*(getattr(Tensor, name).__get__ for name in _ASKED.split()), *(getattr(Tensor, name) for name in _CALLED.split())}
 )
