@@ -33,7 +33,7 @@ def experts(name: str, dtype: torch.dtype) -> tuple[nn.Module, list[Tensor]]:
     place, sizes, chosen = CASES[name]
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**_USUAL, **sizes)
-    module: nn.Module = getattr(import_module(f"transformers.models.{place}"), f"{name}Experts")(config)
+    module: Any = getattr(import_module(f"transformers.models.{place}"), f"{name}Experts")(config)
     for it in module.parameters():
         nn.init.normal_(it, std=1 / 16)
     logits = torch.randn(ROWS, module.num_experts)
