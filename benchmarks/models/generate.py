@@ -37,7 +37,7 @@ def models(dtype: torch.dtype) -> tuple[Any, Any]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    theirs = LlamaForCausalLM(
+    theirs: Any = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=CONFIG.vocab_size,
             hidden_size=CONFIG.d_model,

@@ -112,7 +112,7 @@ def _(
     numbers: Sequence[float],
 ) -> Tensor:
     head = weights[-1] if weights[-1].ndim == 2 and weights[-1].shape[1] > 1 else weights[-2]  # int8 has scales behind
-    return x.new_empty(x.shape[0], head.shape[0 if DecodeForm(*form).is_tied else 1])
+    return x.new_empty(x.shape[0], head.shape[0 if DecodeForm._make(form).is_tied else 1])
 
 
 @flops("decode_step")
@@ -128,7 +128,7 @@ def _(
     *_: object,
     **__: object,
 ) -> int:
-    sizes = DecodeForm(*form)
+    sizes = DecodeForm._make(form)
     products = sum(shape[0] * shape[1] for shape in weights if len(shape) == 2 and shape[1] > 1)
     attended = len(caches) * sizes.n_heads * sizes.d_head * (filled + 1)
     return 2 * x[0] * (products + attended)
