@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
+import transformers as _transformers
 from torch import Tensor, nn
 
 from burnlike.interop import fuse
@@ -28,7 +28,8 @@ from .._harness import Comparison, compare
 BATCH, LENGTH, VOCAB = 4, 128, 4096
 IMAGE = {"image_size": 176, "patch_size": 16}  # 121 patches
 BARS = {torch.float32: 1.2, torch.bfloat16: 1.4}
-Made = tuple[nn.Module, dict[str, Tensor]]
+Made = tuple[nn.Module, dict[str, Any]]
+transformers: Any = _transformers  # whose configs take more than their types say
 
 _DECODER = {
     "hidden_size": 256,

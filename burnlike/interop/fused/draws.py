@@ -99,12 +99,11 @@ def attention(
 ) -> Tensor:
     """`F.scaled_dot_product_attention`, also with dropout."""
     if dropout_p and _takes_dropped(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-        given = (query, key, value, attn_mask)
-        query, key, value, attn_mask = (
-            it if it is None or it.dtype == torch.bool else for_products(it) for it in given
-        )
+        is_additive = attn_mask is not None and attn_mask.dtype != torch.bool
+        mask = for_products(attn_mask) if is_additive else attn_mask
+        query, key, value = for_products(query), for_products(key), for_products(value)
         with torch.autocast("cpu", enabled=False):
-            return _dropped_attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+            return _dropped_attention(query, key, value, mask, dropout_p, is_causal, scale)
     return functions.attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
@@ -155,13 +154,13 @@ def _dropped_attention(
     query, key, value = (_in_order(it, product_dtype) for it in (query, key, value))
     if (repeats := query.shape[1] // key.shape[1]) > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
     scores = _Scores.apply(query, key) if product_dtype.itemsize == 2 else query @ key.mT
     assert isinstance(scores, Tensor)
     if mask is None:
-        weights = ops.masked_softmax(scores, None, scale, causal)
+        weights = ops.masked_softmax(scores, None, factor, causal)
     else:
-        scores = torch.where(mask, scores * scale, -torch.inf) if mask.dtype == torch.bool else scores * scale + mask
+        scores = torch.where(mask, scores * factor, -torch.inf) if mask.dtype == torch.bool else scores * factor + mask
         blind = (scores == -torch.inf).all(-1, keepdim=True)  # rows of which all is hidden have no weights
         weights = scores.softmax(-1).masked_fill(blind, 0.0)
     return (dropped(weights, p).to(product_dtype) @ value).to(dtype)
