@@ -135,12 +135,12 @@ class Step {
     runner.run(tiles_of(block.inner), run, [] {});
   }
 
-  // Two tiles for each thread where they are not too small.
+  // One tile for each thread where they are neither too small nor too large.
   int64_t tile_width(const DecodeWeight& weight) const {
-    constexpr int64_t kFewest = 128;
+    constexpr int64_t kFewest = 64;
     constexpr int64_t kUnit = 32;
-    const int64_t even = weight.d_output / (2 * threads_) / kUnit * kUnit + kUnit;
-    return threads_ == 1 ? kTileColumns : std::clamp(even, kFewest, kTileColumns);
+    const int64_t even = (weight.d_output / threads_ + kUnit - 1) / kUnit * kUnit;
+    return std::clamp(even, kFewest, kTileColumns);
   }
 
   int64_t tiles_of(const DecodeWeight& weight) const {

@@ -5,30 +5,36 @@ namespace {
 
 constexpr int kDepth = 8;  // rows of the weight that are read side by side
 constexpr int kWide = kVector == 16 ? 2 : 1;
+// Not a power of two, whose rows would share the same few lines of the first cache.
+constexpr int64_t kSumStride = kTileColumns + 16;
 
-// Adds the products with `kDepth` rows of the weight to the sums `[kRows][kTileColumns]`.
+// Adds the products with `kDepth` rows of the weight to the sums `[kRows][kSumStride]`.
 template <int kRows, int kDepthNow, class Weight>
 BURNLIKE_INLINE void add_depth(const Weight* weight, int64_t stride, int64_t columns, const float* xs, float* sums) {
   int64_t column = 0;
   for (; column + kWide * kVector <= columns; column += kWide * kVector) {
+    const float* inputs = xs;
+    asm("" : "+r"(inputs));  // or vectors of them would be made before the loop, more than there are registers
     FloatVector sum[kRows][kWide];
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 2
       for (int part = 0; part < kWide; ++part) {
-        sum[row][part] = load_vector(sums + row * kTileColumns + column + part * kVector);
+        sum[row][part] = load_vector(sums + row * kSumStride + column + part * kVector);
       }
     }
 #pragma GCC unroll 8
     for (int depth = 0; depth < kDepthNow; ++depth) {
       const Weight* here = weight + depth * stride + column;
-      __builtin_prefetch(here + kDepthNow * stride, 0, 2);
       FloatVector weights[kWide];
 #pragma GCC unroll 2
-      for (int part = 0; part < kWide; ++part) weights[part] = load_vector(here + part * kVector);
+      for (int part = 0; part < kWide; ++part) {
+        __builtin_prefetch(here + kDepthNow * stride + part * kVector, 0, 2);
+        weights[part] = load_vector(here + part * kVector);
+      }
 #pragma GCC unroll 16
       for (int row = 0; row < kRows; ++row) {
-        const FloatVector x = all_of(xs[depth * kRows + row]);
+        const FloatVector x = all_of(inputs[depth * kRows + row]);
 #pragma GCC unroll 2
         for (int part = 0; part < kWide; ++part) sum[row][part] = multiply_add(weights[part], x, sum[row][part]);
       }
@@ -37,14 +43,14 @@ BURNLIKE_INLINE void add_depth(const Weight* weight, int64_t stride, int64_t col
     for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 2
       for (int part = 0; part < kWide; ++part) {
-        store_vector(sums + row * kTileColumns + column + part * kVector, sum[row][part]);
+        store_vector(sums + row * kSumStride + column + part * kVector, sum[row][part]);
       }
     }
   }
   for (; column < columns; ++column) {
     for (int depth = 0; depth < kDepthNow; ++depth) {
       const float value = float_of(weight[depth * stride + column]);
-      for (int row = 0; row < kRows; ++row) sums[row * kTileColumns + column] += value * xs[depth * kRows + row];
+      for (int row = 0; row < kRows; ++row) sums[row * kSumStride + column] += value * xs[depth * kRows + row];
     }
   }
 }
@@ -78,9 +84,9 @@ void give_sums(const FewRows<Weight>& product, int64_t row, float* __restrict__ 
 
 template <int kRows, class Weight>
 void few_rows_plain(const FewRows<Weight>& product, int64_t first) {
-  alignas(64) float sums[kRows * kTileColumns];
+  alignas(64) float sums[kRows * kSumStride];
   for (int row = 0; row < kRows; ++row) {
-    for (int64_t column = 0; column < product.columns; ++column) sums[row * kTileColumns + column] = 0;
+    for (int64_t column = 0; column < product.columns; ++column) sums[row * kSumStride + column] = 0;
   }
   float xs[kDepth * kRows];
   int64_t input = 0;
@@ -94,7 +100,7 @@ void few_rows_plain(const FewRows<Weight>& product, int64_t first) {
     for (int row = 0; row < kRows; ++row) xs[row] = scaled_input(product, first + row, input);
     add_depth<kRows, 1>(product.weight + input * product.stride, product.stride, product.columns, xs, sums);
   }
-  for (int row = 0; row < kRows; ++row) give_sums(product, first + row, sums + row * kTileColumns);
+  for (int row = 0; row < kRows; ++row) give_sums(product, first + row, sums + row * kSumStride);
 }
 
 // Rows of x with columns of W that lie in one piece each.
@@ -177,11 +183,11 @@ void few_rows_transposed_any(const FewRows<Weight>& product) {
 template <int kRows>
 BURNLIKE_BFLOAT16_512 void few_rows_bfloat16(const FewRows<BFloat16>& product, int64_t first) {
   constexpr int64_t kColumns = 32;
-  alignas(64) float sums[kRows * kTileColumns];
+  alignas(64) float sums[kRows * kSumStride];
   const int64_t whole = product.columns / kColumns * kColumns;
   const int64_t deep = product.d_input / kDepth * kDepth;
   for (int row = 0; row < kRows; ++row) {
-    for (int64_t column = 0; column < whole; ++column) sums[row * kTileColumns + column] = 0;
+    for (int64_t column = 0; column < whole; ++column) sums[row * kSumStride + column] = 0;
   }
   for (int64_t input = 0; input < deep; input += kDepth) {
     uint32_t xs[kDepth / 2 * kRows];
@@ -194,11 +200,13 @@ BURNLIKE_BFLOAT16_512 void few_rows_bfloat16(const FewRows<BFloat16>& product, i
     }
     const BFloat16* weight = product.weight + input * product.stride;
     for (int64_t column = 0; column < whole; column += kColumns) {
+      const uint32_t* inputs = xs;
+      asm("" : "+r"(inputs));
       __m512 sum[kRows][2];
 #pragma GCC unroll 16
       for (int row = 0; row < kRows; ++row) {
-        sum[row][0] = _mm512_load_ps(sums + row * kTileColumns + column);
-        sum[row][1] = _mm512_load_ps(sums + row * kTileColumns + column + 16);
+        sum[row][0] = _mm512_load_ps(sums + row * kSumStride + column);
+        sum[row][1] = _mm512_load_ps(sums + row * kSumStride + column + 16);
       }
 #pragma GCC unroll 4
       for (int pair = 0; pair < kDepth / 2; ++pair) {
@@ -212,15 +220,15 @@ BURNLIKE_BFLOAT16_512 void few_rows_bfloat16(const FewRows<BFloat16>& product, i
         const __m512bh high = __m512bh(_mm512_unpackhi_epi16(even, odd));
 #pragma GCC unroll 16
         for (int row = 0; row < kRows; ++row) {
-          const __m512bh x = __m512bh(_mm512_set1_epi32(static_cast<int>(xs[pair * kRows + row])));
+          const __m512bh x = __m512bh(_mm512_set1_epi32(static_cast<int>(inputs[pair * kRows + row])));
           sum[row][0] = _mm512_dpbf16_ps(sum[row][0], low, x);
           sum[row][1] = _mm512_dpbf16_ps(sum[row][1], high, x);
         }
       }
 #pragma GCC unroll 16
       for (int row = 0; row < kRows; ++row) {
-        _mm512_store_ps(sums + row * kTileColumns + column, sum[row][0]);
-        _mm512_store_ps(sums + row * kTileColumns + column + 16, sum[row][1]);
+        _mm512_store_ps(sums + row * kSumStride + column, sum[row][0]);
+        _mm512_store_ps(sums + row * kSumStride + column + 16, sum[row][1]);
       }
     }
   }
@@ -228,7 +236,7 @@ BURNLIKE_BFLOAT16_512 void few_rows_bfloat16(const FewRows<BFloat16>& product, i
   const __m512i back = _mm512_add_epi32(front, _mm512_set1_epi32(8));
   for (int row = 0; row < kRows; ++row) {
     const float* x = product.x + (first + row) * product.x_stride;
-    float* row_sums = sums + row * kTileColumns;
+    float* row_sums = sums + row * kSumStride;
     for (int64_t column = 0; column < whole; column += kColumns) {
       const __m512 low = _mm512_load_ps(row_sums + column);
       const __m512 high = _mm512_load_ps(row_sums + column + 16);
