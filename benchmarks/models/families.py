@@ -143,7 +143,8 @@ FAMILIES: dict[str, Callable[[], Made]] = {
 def made(name: str) -> Made:
     """The model in training, with the same weights at each call, and its arguments."""
     torch.manual_seed(0)
-    model, given = FAMILIES[name]()
+    made: tuple[Any, dict[str, Any]] = FAMILIES[name]()
+    model, given = made
     if hasattr(model.config, "use_cache"):
         model.config.use_cache = False
     return model.train(), given

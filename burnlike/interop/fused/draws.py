@@ -99,8 +99,9 @@ def attention(
 ) -> Tensor:
     """`F.scaled_dot_product_attention`, also with dropout."""
     if dropout_p and _takes_dropped(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
-        is_additive = attn_mask is not None and attn_mask.dtype != torch.bool
-        mask = for_products(attn_mask) if is_additive else attn_mask
+        mask = attn_mask
+        if mask is not None and mask.dtype != torch.bool:
+            mask = for_products(mask)
         query, key, value = for_products(query), for_products(key), for_products(value)
         with torch.autocast("cpu", enabled=False):
             return _dropped_attention(query, key, value, mask, dropout_p, is_causal, scale)
