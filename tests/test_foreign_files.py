@@ -8,6 +8,7 @@ import burnlike
 ROOT = Path(burnlike.__file__).parent
 METHODS = ("read_bytes", "read_text", "fromfile", "loadtxt")
 OWN = {
+    "_torch_compat/onednn.py": "/proc",
     "_atomic.py": "temporary files and directories with names of its own",
     "_env.py": "/proc",
     "_lazy.py": "burnlike's own stubs",
@@ -19,7 +20,6 @@ OWN = {
     "data/streams/cache.py": "the lock of a directory of its own",
     "data/streams/files.py": "looks at what it opened, by its size and time",
     "models/by_path/catalog.py": "the installed transformers' source",
-    "ops/linear.py": "/proc",
     "record/distributed/transfer.py": "files of a checkpoint, which processes have written themselves",
     "record/bytes/source.py": "looks at what it opened in the same way",
     "record/saving/shard_set.py": "descriptors and directories",

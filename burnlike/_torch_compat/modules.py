@@ -135,3 +135,11 @@ def moved_names(module: nn.Module) -> dict[str, str]:
 def is_compiled(module: Any) -> bool:
     """Whether calls of a module run through `torch.compile`, which wrapped it or its calls."""
     return type(module).__name__ == "OptimizedModule" or vars(module).get(COMPILED_CALL) is not None
+
+
+_CONVOLUTION_CODE = {(it.forward, it._conv_forward) for it in (nn.Conv1d, nn.Conv2d, nn.Conv3d)}
+
+
+def is_stock_convolution(module: nn.Module) -> bool:
+    """Whether a layer computes as torch's convolutions do: by their forward, and by what this calls."""
+    return (type(module).forward, getattr(type(module), "_conv_forward", None)) in _CONVOLUTION_CODE

@@ -378,7 +378,7 @@ class GatedWithDropout(Gated):
         (Gated(nn.ReLU()), OTHER),
         (Gated(F.relu), OTHER),
         (LimitedGated(), "its code reads `clamp`"),
-        (DroppedGated(nn.SiLU(), rate=0.0), "its code reads `dropout`"),
+        (DroppedGated(nn.SiLU(), rate=0.0), "its code reads `alpha_dropout`"),
         (OtherOrderGated(nn.SiLU()), OTHER),
         (WeightsGated(nn.SiLU()), "its code reads `linear`"),
         (Gated(lambda x: x * torch.sigmoid(LIMIT * x)), READS_MORE),

@@ -17,6 +17,7 @@ FLAGS = {
     "default": [],
     "avx2": ["-mavx2", "-mfma", "-mf16c"],
     "avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"],
+    "avx512_bf16": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512bf16", "-mfma"],
 }
 DTYPES = {torch.float32: np.float32, torch.float64: np.float64}
 # The largest distance from the exact value, in units of the last place.

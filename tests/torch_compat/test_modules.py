@@ -217,3 +217,17 @@ def test_dicts_of_names() -> None:
     assert module._non_persistent_buffers_set == {"a"}
     module._non_persistent_buffers_set.clear()
     assert list(module.state_dict()) == ["a"]
+
+
+def test_is_stock_convolution() -> None:
+    """`nn.Conv2d.forward` calls `_conv_forward`, which a class of someone else may have replaced."""
+
+    class Other(nn.Conv2d):
+        def _conv_forward(self, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+            return input
+
+    x = torch.ones(1, 2, 3, 3)
+    assert torch.equal(Other(2, 2, 1)(x), x)
+    assert not modules.is_stock_convolution(Other(2, 2, 1))
+    assert all(modules.is_stock_convolution(it(2, 2, 1)) for it in (nn.Conv1d, nn.Conv2d, nn.Conv3d))
+    assert not modules.is_stock_convolution(nn.Linear(2, 2))

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ... import ops
+from ..._torch_compat.modules import is_stock_convolution
 from ...ops.half_products import SLOW
 from ...ops.linear import machine_gains
 from .draws import draws_as_torch, dropped, takes_dropout
@@ -144,12 +145,8 @@ def _is_conv1d(module: Any) -> bool:
     return type(module).__name__ == "Conv1D" and names == {"weight", "bias"} and machine_gains(module.weight)
 
 
-_CONVOLUTION_CODE = {(it.forward, it._conv_forward) for it in (nn.Conv1d, nn.Conv2d, nn.Conv3d)}
-
-
 def _is_slow_convolution(module: Any) -> bool:
-    code = (type(module).forward, getattr(type(module), "_conv_forward", None))
-    return code in _CONVOLUTION_CODE and (torch.bfloat16 in SLOW or module.weight.dtype in SLOW)
+    return is_stock_convolution(module) and (torch.bfloat16 in SLOW or module.weight.dtype in SLOW)
 
 
 def _convolution(module: Any, x: Any) -> Tensor | None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake
+from ..._torch_compat.tensors import times_written
 from ...ops._arguments import autocast_dtype
 from ...ops._function import is_transformed
 from .functions import takes
@@ -113,7 +114,7 @@ def _has_pairs(table: Tensor, neighbours: bool) -> bool:
     """
     if torch.compiler.is_compiling() or is_fake(table) or not table.is_cpu or is_transformed():
         return False
-    version = -1 if table.is_inference() else table._version
+    version = -1 if table.is_inference() else times_written(table)
     known = vars(table).get("_burnlike_pairs")
     if version >= 0 and known is not None and known[:2] == (version, neighbours):
         return known[2]

