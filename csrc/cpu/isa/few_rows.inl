@@ -4,13 +4,18 @@
 namespace {
 
 constexpr int kDepth = 8;  // rows of the weight that are read side by side
-constexpr int kWide = kVector == 16 ? 2 : 1;
+// Vectors of columns that are in registers at a time, beside those of `rows` sums each: bytes come in whole lines.
+constexpr int few_rows_wide(int rows, int weight_size) {
+  if (kVector < 16) return 1;
+  return weight_size == 1 && rows <= 4 ? 4 : 2;
+}
 // Not a power of two, whose rows would share the same few lines of the first cache.
 constexpr int64_t kSumStride = kTileColumns + 16;
 
 // Adds the products with `kDepth` rows of the weight to the sums `[kRows][kSumStride]`.
 template <int kRows, int kDepthNow, class Weight>
 BURNLIKE_INLINE void add_depth(const Weight* weight, int64_t stride, int64_t columns, const float* xs, float* sums) {
+  constexpr int kWide = few_rows_wide(kRows, sizeof(Weight));
   int64_t column = 0;
   for (; column + kWide * kVector <= columns; column += kWide * kVector) {
     const float* inputs = xs;
@@ -18,7 +23,7 @@ BURNLIKE_INLINE void add_depth(const Weight* weight, int64_t stride, int64_t col
     FloatVector sum[kRows][kWide];
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int part = 0; part < kWide; ++part) {
         sum[row][part] = load_vector(sums + row * kSumStride + column + part * kVector);
       }
@@ -27,21 +32,23 @@ BURNLIKE_INLINE void add_depth(const Weight* weight, int64_t stride, int64_t col
     for (int depth = 0; depth < kDepthNow; ++depth) {
       const Weight* here = weight + depth * stride + column;
       FloatVector weights[kWide];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int part = 0; part < kWide; ++part) {
-        __builtin_prefetch(here + kDepthNow * stride + part * kVector, 0, 2);
+        if (part * kVector * sizeof(Weight) % 64 == 0) {
+          __builtin_prefetch(here + kDepthNow * stride + part * kVector, 0, 2);
+        }
         weights[part] = load_vector(here + part * kVector);
       }
 #pragma GCC unroll 16
       for (int row = 0; row < kRows; ++row) {
         const FloatVector x = all_of(inputs[depth * kRows + row]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int part = 0; part < kWide; ++part) sum[row][part] = multiply_add(weights[part], x, sum[row][part]);
       }
     }
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int part = 0; part < kWide; ++part) {
         store_vector(sums + row * kSumStride + column + part * kVector, sum[row][part]);
       }

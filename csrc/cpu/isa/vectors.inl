@@ -41,10 +41,26 @@ BURNLIKE_INLINE FloatVector load_vector(const BFloat16* values) {
   return FloatVector(__builtin_convertvector(halves, BitsVector) << 16);
 }
 
+// Not a conversion of vectors, of which GCC 12 makes one of each number by itself.
 BURNLIKE_INLINE FloatVector load_vector(const int8_t* values) {
+#if defined(BURNLIKE_FMA_512)
+  return __builtin_convertvector(
+      IntVector(_mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(values)))),
+      FloatVector);
+#elif defined(BURNLIKE_FMA_256)
+  return FloatVector(
+      _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(values)))));
+#elif defined(__x86_64__)
+  int32_t bytes;
+  __builtin_memcpy(&bytes, values, sizeof(bytes));
+  const __m128i none = _mm_setzero_si128();
+  const __m128i halves = _mm_unpacklo_epi8(none, _mm_cvtsi32_si128(bytes));
+  return FloatVector(_mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(none, halves), 24)));
+#else
   ByteVector bytes;
   __builtin_memcpy(&bytes, values, sizeof(bytes));
   return __builtin_convertvector(__builtin_convertvector(bytes, IntVector), FloatVector);
+#endif
 }
 
 BURNLIKE_INLINE void store_vector(float* values, FloatVector vector) {
