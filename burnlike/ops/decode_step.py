@@ -1,4 +1,4 @@
-"""One token more for each sequence, through all blocks of a decoder in one call on the CPU, with a cache."""
+"""The next tokens of each sequence, through all blocks of a decoder in one call on the CPU, with a cache."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +13,13 @@ _decode_step = op("decode_step")
 
 MOST_ROWS = 8
 """Rows up to which one step reads each weight once; torch's products of more rows are as fast."""
+
+MOST_TOKENS = 128
+"""Rows times tokens that one step takes."""
+
+MOST_READ = {torch.float32: 64, torch.bfloat16: 64, torch.int8: 512}
+"""Rows times tokens of a prompt up to which steps read it as fast as torch's products, by the dtype of the weights. Those
+in int8 would have to be made floats first."""
 
 ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
 """In the order of DecodeActivation of csrc/cpu/isa/decode_step.h."""
@@ -72,13 +79,13 @@ def decode_step(
     epsilon: float,
     soft_cap: float | None = None,
 ) -> Tensor:
-    """The logits of the tokens after those whose vectors are x; keys and values are written into the caches.
+    """The logits after the last of each row's tokens; keys and values of all are written into the caches.
 
     Arithmetic is in float32 whatever the weights are in, but products with weights in bfloat16 where the processor has
     them: these round what they multiply. The bits are the same for any number of threads, not on all instruction sets.
 
     Args:
-        x: float32 `[batch, d_model]`; it is written over.
+        x: vectors of the tokens, float32 `[batch * new, d_model]`, row by row, up to `MOST_TOKENS`; it is written over.
         weights: in float32 or bfloat16, read where they lie. Of each block: norm, query, key, value, output, norms of
             queries and keys, norm, feed-forward part; then norm and head. A linear layer's is `[d_input, d_output]`
             in rows or in columns, with its bias behind it; in int8 with its scales `[d_input, 1]` between the two.
@@ -112,7 +119,7 @@ def _(
     numbers: Sequence[float],
 ) -> Tensor:
     head = weights[-1] if weights[-1].ndim == 2 and weights[-1].shape[1] > 1 else weights[-2]  # int8 has scales behind
-    return x.new_empty(x.shape[0], head.shape[0 if DecodeForm._make(form).is_tied else 1])
+    return x.new_empty(starts.shape[0], head.shape[0 if DecodeForm._make(form).is_tied else 1])
 
 
 @flops("decode_step")
@@ -120,7 +127,7 @@ def _(
     x: Sequence[int],
     weights: Sequence[Sequence[int]],
     caches: Sequence[Sequence[int]],
-    starts: object,
+    starts: Sequence[int],
     cosine: object,
     sine: object,
     filled: int,
@@ -129,6 +136,6 @@ def _(
     **__: object,
 ) -> int:
     sizes = DecodeForm._make(form)
-    products = sum(shape[0] * shape[1] for shape in weights if len(shape) == 2 and shape[1] > 1)
-    attended = len(caches) * sizes.n_heads * sizes.d_head * (filled + 1)
-    return 2 * x[0] * (products + attended)
+    *products, head = (shape[0] * shape[1] for shape in weights if len(shape) == 2 and shape[1] > 1)
+    attended = len(caches) * sizes.n_heads * sizes.d_head * (2 * filled + x[0] // starts[0] + 1)  # twice the mean
+    return x[0] * (2 * sum(products) + attended) + 2 * starts[0] * head

@@ -1,4 +1,4 @@
-// One token more for each row of a batch, through all blocks of a decoder in one call: a token has hundreds of small
+// The next tokens of each row of a batch, through all blocks of a decoder in one call: a token has hundreds of small
 // operations, whose calls take longer than the operations. Weights are read where they lie.
 #include <torch/csrc/stable/library.h>
 
@@ -16,13 +16,14 @@ namespace {
 
 CallCounter calls{"decode_step"};
 
-constexpr int64_t kMostRows = 64;
+constexpr int64_t kMostRows = 128;
 // Weights below which a second thread costs more than it saves.
 constexpr int64_t kWeightsOfThread = 1 << 15;
 
 struct Rows {
   float* data;
   int64_t stride;
+  int64_t count;
 };
 
 class Step {
@@ -37,9 +38,12 @@ class Step {
     STD_TORCH_CHECK(
         x.dim() == 2 && element_kind(x) == ElementKind::kFloat32 && x.is_contiguous() && 0 < x.size(0) &&
             x.size(0) <= kMostRows && x.size(1) > 0,
-        "decode_step: x: expected float32 [batch up to ", kMostRows, ", d_model] in one piece");
-    batch_ = x.size(0), d_model_ = x.size(1);
-    x_ = {mutable_data_of<float>(x), d_model_};
+        "decode_step: x: expected float32 [rows up to ", kMostRows, ", d_model] in one piece");
+    rows_ = x.size(0), d_model_ = x.size(1);
+    batch_ = starts.dim() == 1 ? starts.size(0) : 0;
+    STD_TORCH_CHECK(batch_ > 0 && rows_ % batch_ == 0, "decode_step: starts: expected one of each row of tokens in x");
+    new_ = rows_ / batch_;
+    x_ = {mutable_data_of<float>(x), d_model_, rows_};
     STD_TORCH_CHECK(
         !caches.empty() && caches.size() % 2 == 0, "decode_step: caches: expected keys and values of blocks");
     STD_TORCH_CHECK(caches[0].dim == 4, "decode_step: a cache has another shape, type or device");
@@ -48,11 +52,11 @@ class Step {
         cache_kind_ == ElementKind::kFloat32 || cache_kind_ == ElementKind::kBFloat16,
         "decode_step: expected caches in float32 or bfloat16");
     const int64_t length = caches[0].sizes[2];
-    STD_TORCH_CHECK(0 <= filled && filled < length, "decode_step: no slot is left in the caches");
+    STD_TORCH_CHECK(0 <= filled && filled <= length - new_, "decode_step: no slot is left in the caches");
     for (size_t index = 0; index < caches.size(); ++index) {
       caches_.push_back(decode_cache(caches[index], cache_kind_, batch_, form, length));
     }
-    read_starts(starts);
+    starts_ = decode_starts(starts, length);
     read_tables(cosine, sine);
     for (size_t index = 0; index < caches.size() / 2; ++index) {
       blocks_.emplace_back(reader_, form, d_model_, numbers[0]);
@@ -65,14 +69,14 @@ class Step {
 
   Tensor run(const Tensor& like) {
     const Tensor logits = new_contiguous({batch_, head_.d_output}, ElementKind::kFloat32, like);
-    const Rows to_logits{mutable_data_of<float>(logits), head_.d_output};
+    const Rows to_logits{mutable_data_of<float>(logits), head_.d_output, batch_};
     const int64_t own = form_.heads * form_.width;
     const int64_t shared = form_.heads_kv * form_.width;
-    std::vector<float> memory(static_cast<size_t>(batch_ * (d_model_ + own + 2 * shared + 2 * widest_)));
+    std::vector<float> memory(static_cast<size_t>(rows_ * (d_model_ + own + 2 * shared + 2 * widest_)));
     float* free = memory.data();
     const auto rows_of = [&](int64_t width) {
-      const Rows rows{free, width};
-      free += batch_ * width;
+      const Rows rows{free, width, rows_};
+      free += rows_ * width;
       return rows;
     };
     normalized_ = rows_of(d_model_), query_ = rows_of(own), key_ = rows_of(shared), value_ = rows_of(shared);
@@ -83,7 +87,8 @@ class Step {
     Phases phases(5 * blocks_.size() + 1);
     phases.start(threads_, [&](Phases::Runner runner) {
       for (size_t index = 0; index < blocks_.size(); ++index) run_block(runner, index);
-      run_products(runner, {{&head_}}, normalized_, {{to_logits}}, false, [] {});
+      const Rows last{normalized_.data + (new_ - 1) * normalized_.stride, new_ * normalized_.stride, batch_};
+      run_products(runner, {{&head_}}, last, {{to_logits}}, false, [] {});
     });
     return logits;
   }
@@ -127,7 +132,7 @@ class Step {
       const int64_t width = tile_width(block.inner);
       const int64_t begin = tile * width;
       const int64_t count = std::min(width, block.inner.d_output - begin);
-      for (int64_t row = 0; row < batch_; ++row) {
+      for (int64_t row = 0; row < rows_; ++row) {
         const float* factors = form_.is_gated ? outer_.data + row * outer_.stride + begin : nullptr;
         decode_step_kernels().activate(activation, inner_.data + row * inner_.stride + begin, factors, count);
       }
@@ -172,7 +177,7 @@ class Step {
         .bias = weight.bias == nullptr ? nullptr : weight.bias + begin,
         .y = y.data + begin,
         .y_stride = y.stride,
-        .rows = batch_,
+        .rows = x.count,
         .d_input = weight.d_input,
         .columns = std::min(width, weight.d_output - begin),
         .adds = adds,
@@ -183,19 +188,21 @@ class Step {
   }
 
   void normalize(const DecodeNorm& norm) const {
-    for (int64_t row = 0; row < batch_; ++row) {
+    for (int64_t row = 0; row < rows_; ++row) {
       decode_step_kernels().normalize(
           norm, x_.data + row * x_.stride, normalized_.data + row * normalized_.stride, d_model_);
     }
   }
 
   void attend(size_t block, int64_t row, int64_t head) const {
-    if (cache_kind_ == ElementKind::kFloat32) return attend_as<float>(block, row, head);
-    attend_as<BFloat16>(block, row, head);
+    for (int64_t token = 0; token < new_; ++token) {
+      const bool is_float = cache_kind_ == ElementKind::kFloat32;
+      is_float ? attend_as<float>(block, row, token, head) : attend_as<BFloat16>(block, row, token, head);
+    }
   }
 
   template <class Element>
-  void attend_as(size_t index, int64_t row, int64_t head) const {
+  void attend_as(size_t index, int64_t row, int64_t token, int64_t head) const {
     const DecodeCache& keys = caches_[2 * index];
     const DecodeCache& values = caches_[2 * index + 1];
     const auto place = [&](const DecodeCache& cache) {
@@ -203,12 +210,18 @@ class Step {
     };
     const int64_t group = form_.heads / form_.heads_kv;
     const int64_t start = starts_[static_cast<size_t>(row)];
-    const int64_t from = form_.window == 0 ? 0 : std::max<int64_t>(0, filled_ + 1 - form_.window);
-    const int64_t turn = (filled_ - start) * half_;
+    const int64_t slot = filled_ + token;
+    float* query = query_.data + (row * new_ + token) * query_.stride + head * group * form_.width;
+    if (slot < start) {  // padding, which nothing sees
+      std::fill(query, query + group * form_.width, 0.0f);
+      return;
+    }
+    const int64_t from = form_.window == 0 ? 0 : std::max<int64_t>(0, slot + 1 - form_.window);
+    const int64_t turn = (slot - start) * half_;
     const DecodeHeads<Element> heads{
-        .query = query_.data + row * query_.stride + head * group * form_.width,
-        .key = key_.data + row * key_.stride + head * form_.width,
-        .value = value_.data + row * value_.stride + head * form_.width,
+        .query = query,
+        .key = key_.data + (row * new_ + token) * key_.stride + head * form_.width,
+        .value = value_.data + (row * new_ + token) * value_.stride + head * form_.width,
         .keys = place(keys),
         .values = place(values),
         .key_stride = keys.slot_stride,
@@ -216,7 +229,7 @@ class Step {
         .group = group,
         .width = form_.width,
         .first = std::max(start, from),
-        .last = filled_,
+        .last = slot,
         .cosine = cosine_ == nullptr ? nullptr : cosine_ + turn,
         .sine = cosine_ == nullptr ? nullptr : sine_ + turn,
         .half = half_,
@@ -229,26 +242,13 @@ class Step {
     decode_step_kernels()(Element{}).run(heads);
   }
 
-  void read_starts(const Tensor& starts) {
-    int32_t dtype = 0;
-    TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(starts.get(), &dtype));
-    STD_TORCH_CHECK(
-        dtype == aoti_torch_dtype_int64() && starts.dim() == 1 && starts.size(0) == batch_ && starts.is_contiguous(),
-        "decode_step: starts: expected int64 [batch] in one piece");
-    const int64_t* values = data_of<int64_t>(starts);
-    for (int64_t row = 0; row < batch_; ++row) {
-      STD_TORCH_CHECK(0 <= values[row] && values[row] <= filled_, "decode_step: starts: expected filled slots");
-      starts_.push_back(values[row]);
-    }
-  }
-
   void read_tables(const std::optional<Tensor>& cosine, const std::optional<Tensor>& sine) {
     STD_TORCH_CHECK(cosine.has_value() == sine.has_value(), "decode_step: expected both tables or none");
     if (!cosine) return;
     for (const Tensor* table : {&*cosine, &*sine}) {
       STD_TORCH_CHECK(
           table->dim() == 2 && element_kind(*table) == ElementKind::kFloat32 && table->is_contiguous() &&
-              table->size(0) > filled_ - *std::min_element(starts_.begin(), starts_.end()) &&
+              table->size(0) >= filled_ + new_ - *std::min_element(starts_.begin(), starts_.end()) &&
               table->size(1) == cosine->size(1) && 2 * table->size(1) <= form_.width,
           "decode_step: expected tables in float32 with a row for each position, of at most half a head");
     }
@@ -259,7 +259,7 @@ class Step {
   DecodeReader reader_;
   int64_t filled_;
   float soft_cap_ = 0;
-  int64_t batch_ = 0, d_model_ = 0, widest_ = 0, half_ = 0, threads_ = 1;
+  int64_t rows_ = 0, batch_ = 0, new_ = 0, d_model_ = 0, widest_ = 0, half_ = 0, threads_ = 1;
   ElementKind cache_kind_ = ElementKind::kFloat32;
   std::vector<DecodeCache> caches_;
   std::vector<int64_t> starts_;

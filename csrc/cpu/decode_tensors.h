@@ -172,4 +172,19 @@ inline DecodeCache decode_cache(
   return {static_cast<char*>(data), strides[0], strides[1], strides[2]};
 }
 
+// The first slot of each row that is no padding, of `length`.
+inline std::vector<int64_t> decode_starts(const Tensor& starts, int64_t length) {
+  int32_t dtype = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(starts.get(), &dtype));
+  STD_TORCH_CHECK(
+      dtype == aoti_torch_dtype_int64() && starts.is_contiguous(),
+      "decode_step: starts: expected int64 [batch] in one piece");
+  const auto* values = data_of<int64_t>(starts);
+  const std::vector<int64_t> found(values, values + starts.numel());
+  for (const int64_t start : found) {
+    STD_TORCH_CHECK(0 <= start && start < length, "decode_step: starts: expected slots of the caches");
+  }
+  return found;
+}
+
 }  // namespace burnlike::cpu

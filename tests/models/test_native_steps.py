@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from burnlike import models
 from burnlike.interop import quantize_
+from burnlike.models.decoder_lm import native_steps
 from burnlike.models.decoder_lm.configs import DecoderLmConfig
 from burnlike.module import LoraConfig
 from burnlike.nn import DynamicScaling, GeluConfig, ReluConfig, SiLUConfig
@@ -88,7 +89,7 @@ def test_logits_are_those_of_the_model(config: DecoderLmConfig, dtype: torch.dty
             with force_cpu_isa(isa):
                 before = steps()
                 found = logits_of(model, tokens, mask)
-                assert steps() - before == 6
+                assert steps() - before == 7
             assert_near(found, expected, TOLERANCES[dtype])
 
 
@@ -113,23 +114,48 @@ def test_tokens_are_those_of_the_model_and_changed_weights_count() -> None:
     for _ in range(2):
         before = steps()
         found = model.generate(prompt, 9)
-        assert steps() - before == 8
+        assert steps() - before == 9
         assert torch.equal(found, model.generate(prompt, 9, use_cache=False))
         assert [*models.stream(model, prompt[0], 9)] == found[0, 3:].tolist()
         model.blocks[0].linear.weight.data.mul_(-2)
 
 
-def test_weights_in_int8_are_read_as_they_are() -> None:
-    model = model_of(BASE, torch.float32)
-    assert len(quantize_(model, "int8")) == 15
+@pytest.mark.parametrize(("most", "calls"), [(128, 5), (6, 6)])
+@pytest.mark.parametrize("kind", ["wide", "gpt2"])
+def test_weights_in_int8_are_read_as_they_are(
+    kind: str, most: int, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_steps, "MOST_TOKENS", most)  # the prompt in one part or two, one of them padding alone
+    model, plain = model_of(KINDS[kind], torch.float32), model_of(KINDS[kind], torch.float32)
+    assert len(quantize_(model, "int8")) > 10
     tokens = torch.randint(37, (BATCH, 8))
-    plain = model_of(BASE, torch.float32)
     for name, own in model.named_modules():
         if type(own).__name__ == "Linear":
             plain.get_submodule(name).weight.data.copy_(own.weight)
-    before = steps()
-    assert_near(logits_of(model, tokens, PADDED), expected_of(plain, tokens, PADDED), TOLERANCES[torch.float32])
-    assert steps() - before == 4
+    expected = expected_of(plain, tokens, PADDED)
+    for isa in ISAS:
+        with force_cpu_isa(isa):
+            before = steps()
+            found = logits_of(model, tokens, PADDED)
+            assert steps() - before == calls
+        assert_near(found, expected, TOLERANCES[torch.float32])
+
+
+def test_a_long_prompt_is_read_by_the_model_whose_logits_are_of_the_last_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(native_steps, "MOST_READ", dict.fromkeys(native_steps.MOST_READ, BATCH * PROMPT - 1))
+    model, rows = model_of(BASE, torch.float32), []
+    model.head.register_forward_pre_hook(lambda module, given: rows.append(given[0].shape[1]))
+    tokens = torch.randint(37, (BATCH, 6))
+    assert_near(logits_of(model, tokens, PADDED), expected_of(model, tokens, PADDED), TOLERANCES[torch.float32])
+    assert rows == [1] * 3
+
+
+def test_a_model_elsewhere_takes_its_own_way() -> None:
+    model = BASE.init("meta").eval()
+    with torch.no_grad():
+        assert native_steps.native_steps(model, model.new_cache(2, 8)) is None
 
 
 def _hooked(model: Any) -> None:
@@ -183,7 +209,8 @@ def test_other_models_take_their_own_way(
     assert torch.equal(found, model.generate(prompt, 6, use_cache=False))
 
 
-def test_autocast_gradients_and_pieces_go_on_in_the_model() -> None:
+def test_autocast_gradients_and_pieces_go_on_in_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_steps, "MOST_READ", {torch.float32: 3})  # fewer tokens than pieces of 2 have
     model = model_of(BASE, torch.float32)
     tokens = torch.randint(37, (2, 12))
     reader, expected = model.reader(tokens[:, :3], 12), model_of(BASE, torch.float32)(tokens)

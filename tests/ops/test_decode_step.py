@@ -56,9 +56,12 @@ WRONG: dict[str, Any] = {
     "a cache without memory": lambda it: it | {"caches": [it["caches"][0], freed(torch.zeros(3, 1, 6, 4))]},
     "a full cache": lambda it: it | {"filled": 6},
     "a negative slot": lambda it: it | {"filled": -1},
-    "a start behind": lambda it: it | {"starts": torch.full((3,), 3)},
+    "more tokens than slots": lambda it: it | {"x": torch.randn(15, 8)},
+    "a start behind": lambda it: it | {"starts": torch.full((3,), 6)},
     "a negative start": lambda it: it | {"starts": torch.full((3,), -1)},
     "starts of another dtype": lambda it: it | {"starts": torch.zeros(3)},
+    "starts of other rows": lambda it: it | {"starts": torch.zeros(2, dtype=torch.int64)},
+    "no starts": lambda it: it | {"starts": torch.zeros(0, dtype=torch.int64)},
     "short tables": lambda it: it | {"tables": (torch.ones(2, 2), torch.ones(2, 2))},
     "wide tables": lambda it: it | {"tables": (torch.ones(6, 3), torch.ones(6, 3))},
     "unlike tables": lambda it: it | {"tables": (torch.ones(6, 2), torch.ones(6, 1))},
@@ -91,7 +94,8 @@ def test_a_fake_and_a_count_of_operations() -> None:
 
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         assert decode_step(**arguments()).shape == (3, 5)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        decode_step(**arguments())
-    # 64 + 32 + 32 + 64 + 3 * 96 + 40 products, and 2 of 4 values for each of 2 heads and 3 slots.
-    assert counter.get_total_flops() == 2 * 3 * (520 + 2 * 2 * 4 * 3)
+    # 64 + 32 + 32 + 64 + 3 * 96 products, 2 of 4 values for each of 2 heads and of the slots seen, 40 for the logits.
+    for new, seen in ((1, 3), (2, 3 + 4)):
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            decode_step(**arguments() | {"x": torch.randn(3 * new, 8)})
+        assert counter.get_total_flops() == 2 * 3 * (new * 480 + 2 * 2 * 4 * seen + 40)

@@ -123,7 +123,10 @@ class DecoderCache:
     Attributes:
         layers: of each block.
         padding: bool `[batch, length]`, True where a token is padding.
+        only_last: whether the model is to give the logits after the last of the new tokens alone.
     """
+
+    only_last = False
 
     def __init__(self, layers: Sequence[KeyValueCache], padding: Tensor) -> None:
         self.layers, self.padding = layers, padding

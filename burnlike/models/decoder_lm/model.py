@@ -23,7 +23,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, generate
 from .block import DecoderBlock, DecoderCache, documents_of, norm_config, positions_of
 from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
-from .native_steps import NativeSteps, native_steps
+from .native_steps import NativeSteps, native_prompt, native_steps
 
 EMBEDDING = Normal(std=0.02)
 
@@ -86,7 +86,8 @@ class DecoderLm(AnyLibrary, Module):
             with_balance: whether to give a DecoderLmOutput, with what a training adds to its loss for experts.
 
         Returns:
-            `[batch, sequence, vocab_size]`, without a head `[batch, sequence, d_model]`.
+            `[batch, sequence, vocab_size]`, without a head `[batch, sequence, d_model]`; of the last token alone, with
+            a sequence of 1, where the cache has `only_last`.
 
         Raises:
             ShapeError: the sequence is longer than `max_sequence_length` or than what the cache has room for.
@@ -158,17 +159,20 @@ class DecoderLm(AnyLibrary, Module):
 
     def reader(self, prompt: Tensor, length: int, mask_pad: Tensor | None = None) -> Reader:
         """What reads sequences piece by piece, with a cache for `length` positions; see `models.generation.Reader`."""
-        cache, mask = self.new_cache(len(prompt), length), mask_pad
+        cache, mask, is_first = self.new_cache(len(prompt), length), mask_pad, True
+        cache.only_last = True
         steps: NativeSteps | None = None
 
         def next_logits(new: Tensor) -> Tensor:
-            nonlocal mask, steps
+            nonlocal mask, steps, is_first
+            if is_first:
+                steps = native_prompt(self, cache, new, mask)
             found = None if steps is None else steps.next_logits(new)
             if found is None:
                 if steps is not None:
                     steps.hand_back()
-                found, mask = self(new, mask, cache=cache)[:, -1], None
-                steps = native_steps(self, cache)
+                found, steps = self(new, mask, cache=cache)[:, -1], native_steps(self, cache)
+            mask, is_first = None, False
             return found
 
         return Reader(prompt, next_logits, self.config.max_sequence_length)
@@ -211,6 +215,8 @@ class DecoderLm(AnyLibrary, Module):
                 x = block(x, mask_pad, positions, cache=caches, documents=documents)
         part = config.feed_forward
         balance = part.balance * torch.stack(balances).mean() if isinstance(part, ExpertsPart) else None
+        if cache is not None and cache.only_last and sequence is None:
+            x = x[:, -1:]
         return DecoderLmOutput(self._logits(self.norm(x)), balance)
 
     def _check_mask(self, mask_pad: Tensor, tokens: Tensor) -> None:

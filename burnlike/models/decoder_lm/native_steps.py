@@ -19,7 +19,7 @@ from ...nn.embedding.embedding import Embedding
 from ...nn.linear.linear import Linear
 from ...nn.norm.norm import LayerNorm, RmsNorm
 from ...nn.transformer.feed_forward import PositionWiseFeedForward
-from ...ops.decode_step import ACTIVATIONS, MOST_ROWS, DecodeForm, can_decode, decode_step
+from ...ops.decode_step import ACTIVATIONS, MOST_READ, MOST_ROWS, MOST_TOKENS, DecodeForm, can_decode, decode_step
 from .block import DecoderBlock, DecoderCache
 
 _KNOWN = (
@@ -44,21 +44,29 @@ class NativeSteps:
         self._starts = cache.padding.sum(-1)
         self._epsilon, self._soft_cap = model.norm.epsilon, attention.soft_cap
         rotary = attention.rotary
+        self._most = min((MOST_READ[it.dtype] for it in weights if it.ndim == 2 and it.shape[1] > 1), default=0)
         self._tables = None if rotary is None else (rotary.cosine.float(), rotary.sine.float())
 
     def next_logits(self, tokens: Tensor) -> Tensor | None:
         """The logits after `tokens` `[batch, new]`, float32 `[batch, vocab_size]`; None if it can't compute them."""
-        if tokens.shape != (len(self._starts), 1) or self._filled >= self._cache.layers[0].length or not can_decode():
+        rows, new = tokens.shape
+        fits = rows == len(self._starts) and 1 <= new <= self._cache.layers[0].length - self._filled
+        if not fits or (new > 1 and tokens.numel() > self._most) or not can_decode():
             return None
-        x = self._model.embedding(tokens[:, 0])
-        if hasattr(self._model, "position"):
-            x = x + self._model.position(self._filled - self._starts)
-        options: dict[str, Any] = {"epsilon": self._epsilon, "soft_cap": self._soft_cap}
-        tables, filled, form = self._tables, self._filled, self._form
-        logits = decode_step(x.float(), self._weights, self._caches, self._starts, tables, filled, form, **options)
-        self._filled += 1
+        *_, logits = (self._step(part) for part in tokens.split(MOST_TOKENS // rows, 1))
         cap = self._model.config.logit_soft_cap
         return logits if cap is None else (logits / cap).tanh_().mul_(cap)
+
+    def _step(self, tokens: Tensor) -> Tensor:
+        end = self._filled + tokens.shape[1]
+        x = self._model.embedding(tokens)
+        if hasattr(self._model, "position"):
+            x = x + self._model.position((torch.arange(self._filled, end) - self._starts[:, None]).clamp(min=0))
+        options: dict[str, Any] = {"epsilon": self._epsilon, "soft_cap": self._soft_cap}
+        tables, filled, form, x = self._tables, self._filled, self._form, x.float().flatten(0, 1)
+        logits = decode_step(x, self._weights, self._caches, self._starts, tables, filled, form, **options)
+        self._filled = end
+        return logits
 
     def hand_back(self) -> None:
         """Note in the cache how many of its slots are filled, for the model's own forward pass."""
@@ -66,15 +74,19 @@ class NativeSteps:
             layer.filled.fill_(self._filled)
 
 
-def native_steps(model: Any, cache: DecoderCache) -> NativeSteps | None:
-    """Of a model whose prompt is in the cache; None where its forward pass is to compute the tokens.
+def native_steps(model: Any, cache: DecoderCache, new: int = 0) -> NativeSteps | None:
+    """Of a model whose prompt, but for its last `new` tokens, is in the cache, and the padding of all of it.
+
+    None where its forward pass is to compute the tokens.
 
     The native call computes what the classes of burnlike's parts compute: any hook, adapter, other class, device or
     element type, processes that share the model, and a mixture of experts leave it to them.
     """
+    if cache.padding.device.type != "cpu":
+        return None
     batch, length = cache.padding.shape
-    filled = int(cache.layers[0].filled)
-    if not can_decode() or not 1 <= batch <= MOST_ROWS or not filled or not _is_plain(model):
+    filled = int(cache.layers[0].filled) + new
+    if not can_decode() or not 1 <= batch <= MOST_ROWS or not 0 < filled <= length or not _is_plain(model):
         return None
     starts = cache.padding.sum(-1, keepdim=True)
     if not torch.equal(cache.padding, torch.arange(length) < starts) or bool((starts >= filled).any()):
@@ -87,6 +99,19 @@ def native_steps(model: Any, cache: DecoderCache) -> NativeSteps | None:
     if any(it.device.type != "cpu" or it.layout != torch.strided or it.is_neg() for it in tensors):
         return None
     return NativeSteps(model, cache, form, weights)
+
+
+def native_prompt(model: Any, cache: DecoderCache, tokens: Tensor, mask_pad: Tensor | None) -> NativeSteps | None:
+    """Of a model with an empty cache, to read these tokens `[batch, new]` first; None as of `native_steps`."""
+    batch, length = cache.padding.shape
+    fits = tokens.ndim == 2 and len(tokens) == batch and tokens.shape[1] <= length
+    if not fits or tokens.numel() > max(MOST_READ.values()) or cache.padding.device != tokens.device:
+        return None
+    if mask_pad is not None:
+        if mask_pad.shape != tokens.shape or mask_pad.dtype != torch.bool:
+            return None  # the forward pass refuses it
+        cache.padding[:, : tokens.shape[1]] = mask_pad
+    return native_steps(model, cache, tokens.shape[1])
 
 
 class _OtherError(Exception):
