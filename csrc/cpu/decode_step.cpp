@@ -20,12 +20,6 @@ constexpr int64_t kMostRows = 128;
 // Weights below which a second thread costs more than it saves.
 constexpr int64_t kWeightsOfThread = 1 << 15;
 
-struct Rows {
-  float* data;
-  int64_t stride;
-  int64_t count;
-};
-
 class Step {
  public:
   Step(
@@ -43,7 +37,7 @@ class Step {
     batch_ = starts.dim() == 1 ? starts.size(0) : 0;
     STD_TORCH_CHECK(batch_ > 0 && rows_ % batch_ == 0, "decode_step: starts: expected one of each row of tokens in x");
     new_ = rows_ / batch_;
-    x_ = {mutable_data_of<float>(x), d_model_, rows_};
+    x_ = {mutable_data_of<float>(x), d_model_, rows_, nullptr};
     STD_TORCH_CHECK(
         !caches.empty() && caches.size() % 2 == 0, "decode_step: caches: expected keys and values of blocks");
     STD_TORCH_CHECK(caches[0].dim == 4, "decode_step: a cache has another shape, type or device");
@@ -69,26 +63,26 @@ class Step {
 
   Tensor run(const Tensor& like) {
     const Tensor logits = new_contiguous({batch_, head_.d_output}, ElementKind::kFloat32, like);
-    const Rows to_logits{mutable_data_of<float>(logits), head_.d_output, batch_};
+    const Rows to_logits{mutable_data_of<float>(logits), head_.d_output, batch_, nullptr};
     const int64_t own = form_.heads * form_.width;
     const int64_t shared = form_.heads_kv * form_.width;
-    std::vector<float> memory(static_cast<size_t>(rows_ * (d_model_ + own + 2 * shared + 2 * widest_)));
+    std::vector<float> memory(static_cast<size_t>(rows_ * (2 * d_model_ + 2 * own + 2 * shared + 3 * widest_)));
     float* free = memory.data();
-    const auto rows_of = [&](int64_t width) {
-      const Rows rows{free, width, rows_};
-      free += rows_ * width;
+    const auto rows_of = [&](int64_t width, bool is_packed) {
+      const Rows rows{free, width, rows_, is_packed ? free + rows_ * width : nullptr};
+      free += (is_packed ? 2 : 1) * rows_ * width;
       return rows;
     };
-    normalized_ = rows_of(d_model_), query_ = rows_of(own), key_ = rows_of(shared), value_ = rows_of(shared);
-    inner_ = rows_of(widest_), outer_ = rows_of(widest_);
+    normalized_ = rows_of(d_model_, true), query_ = rows_of(own, true), inner_ = rows_of(widest_, true);
+    key_ = rows_of(shared, false), value_ = rows_of(shared, false), outer_ = rows_of(widest_, false);
+    last_ = {normalized_.data + (new_ - 1) * d_model_, new_ * d_model_, batch_, normalized_.packed};
     const int64_t weights = d_model_ * (own + widest_);
     threads_ = std::min<int64_t>(torch::stable::get_num_threads(), std::max<int64_t>(1, weights / kWeightsOfThread));
-    normalize(blocks_[0].norm_attention);
+    normalize(blocks_[0].norm_attention, normalized_);
     Phases phases(5 * blocks_.size() + 1);
     phases.start(threads_, [&](Phases::Runner runner) {
       for (size_t index = 0; index < blocks_.size(); ++index) run_block(runner, index);
-      const Rows last{normalized_.data + (new_ - 1) * normalized_.stride, new_ * normalized_.stride, batch_};
-      run_products(runner, {{&head_}}, last, {{to_logits}}, false, [] {});
+      run_products(runner, {{&head_}}, last_, {{to_logits}}, false, [] {});
     });
     return logits;
   }
@@ -101,12 +95,14 @@ class Step {
         runner, {{&block.query, &block.key, &block.value}}, normalized_, {{query_, key_, value_}}, false, nothing);
     runner.run(
         batch_ * form_.heads_kv, [&](int64_t tile) { attend(index, tile / form_.heads_kv, tile % form_.heads_kv); },
-        nothing);
-    run_products(runner, {{&block.output}}, query_, {{x_}}, true, [&] { normalize(block.norm_feed_forward); });
+        [&] { query_.pack(query_.stride, 0, query_.stride); });
+    run_products(
+        runner, {{&block.output}}, query_, {{x_}}, true, [&] { normalize(block.norm_feed_forward, normalized_); });
     run_feed_forward(runner, block);
     const bool is_last = index + 1 == blocks_.size();
     const DecodeNorm& next = is_last ? norm_ : blocks_[index + 1].norm_attention;
-    run_products(runner, {{&block.last}}, inner_, {{x_}}, true, [&] { normalize(next); });
+    run_products(
+        runner, {{&block.last}}, inner_, {{x_}}, true, [&] { normalize(next, is_last ? last_ : normalized_); });
   }
 
   // Products of the same rows with weights of which those that are missing are null.
@@ -136,6 +132,7 @@ class Step {
         const float* factors = form_.is_gated ? outer_.data + row * outer_.stride + begin : nullptr;
         decode_step_kernels().activate(activation, inner_.data + row * inner_.stride + begin, factors, count);
       }
+      inner_.pack(block.inner.d_output, begin, begin + count);
     };
     runner.run(tiles_of(block.inner), run, [] {});
   }
@@ -171,6 +168,7 @@ class Step {
     const FewRows<Weight> product{
         .x = x.data,
         .x_stride = x.stride,
+        .packed = x.packed,
         .weight = static_cast<const Weight*>(weight.data) + begin * (weight.is_transposed ? weight.stride : 1),
         .stride = weight.stride,
         .input_scale = weight.input_scale,
@@ -187,11 +185,13 @@ class Step {
     (weight.is_transposed ? kernels.transposed : kernels.plain)(product);
   }
 
-  void normalize(const DecodeNorm& norm) const {
+  // Normalizes all rows and packs those that the next products take.
+  void normalize(const DecodeNorm& norm, const Rows& taken) const {
     for (int64_t row = 0; row < rows_; ++row) {
       decode_step_kernels().normalize(
           norm, x_.data + row * x_.stride, normalized_.data + row * normalized_.stride, d_model_);
     }
+    taken.pack(d_model_, 0, d_model_);
   }
 
   void attend(size_t block, int64_t row, int64_t head) const {
@@ -269,7 +269,7 @@ class Step {
   const float* cosine_ = nullptr;
   const float* sine_ = nullptr;
   bool has_bfloat16_products_ = isa() == Isa::kAvx512Bf16;
-  Rows x_{}, normalized_{}, query_{}, key_{}, value_{}, inner_{}, outer_{};
+  Rows x_{}, normalized_{}, last_{}, query_{}, key_{}, value_{}, inner_{}, outer_{};
 };
 
 Tensor decode_step(

@@ -1,6 +1,7 @@
 // What a step of decoding reads, checked: the parts of each block in the order in which the list of weights has them.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -32,6 +33,26 @@ struct DecodeForm {
     has_output_bias = size(7, 1) != 0, has_feed_forward_bias = size(8, 1) != 0, has_head_norms = size(9, 1) != 0;
     interleaved = size(10, 1) != 0, is_tied = size(11, 1) != 0, window = size(12, INT64_MAX);
     STD_TORCH_CHECK(heads > 0 && heads_kv > 0 && width > 0 && heads % heads_kv == 0, "decode_step: form: heads");
+  }
+};
+
+// Rows of numbers, and the same as the products take them.
+struct Rows {
+  float* data;
+  int64_t stride;
+  int64_t count;
+  float* packed;
+
+  // Packs the columns from `begin` to `end`, of `width` in all.
+  void pack(int64_t width, int64_t begin, int64_t end) const {
+    for (int64_t first = 0; first < count; first += kRowsAtATime) {
+      const int64_t rows = std::min(kRowsAtATime, count - first);
+      for (int64_t row = 0; row < rows; ++row) {
+        const float* from = data + (first + row) * stride;
+        float* to = packed + first * width + row;
+        for (int64_t column = begin; column < end; ++column) to[column * rows] = from[column];
+      }
+    }
   }
 };
 

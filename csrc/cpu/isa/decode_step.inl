@@ -86,6 +86,22 @@ BURNLIKE_INLINE float decode_dot(const float* query, const Element* key, int64_t
 }
 
 constexpr int64_t kDecodeBlock = 128;
+constexpr int64_t kDecodeAhead = 8;  // keys that are fetched before they are needed
+
+// result = result * fade + the values' sum by scores.
+template <int kParts, class Element>
+BURNLIKE_INLINE void decode_sums(
+    const float* scores, int64_t count, const Element* values, int64_t stride, float fade, float* result) {
+  FloatVector totals[kParts];
+  for (int part = 0; part < kParts; ++part) totals[part] = load_vector(result + part * kVector) * all_of(fade);
+  for (int64_t index = 0; index < count; ++index) {
+    const FloatVector score = all_of(scores[index]);
+    for (int part = 0; part < kParts; ++part) {
+      totals[part] = multiply_add(score, load_vector(values + index * stride + part * kVector), totals[part]);
+    }
+  }
+  for (int part = 0; part < kParts; ++part) store_vector(result + part * kVector, totals[part]);
+}
 
 // One head, block by block of keys, with the largest score so far (Milakov & Gimelshein 2018, algorithm 3).
 template <class Element>
@@ -99,7 +115,12 @@ void decode_head(const DecodeHeads<Element>& heads, float* query, float* result)
     const int64_t count = rest < kDecodeBlock ? rest : kDecodeBlock;
     float highest = largest;
     for (int64_t index = 0; index < count; ++index) {
-      float score = decode_dot(query, heads.keys + (begin + index) * heads.key_stride, heads.width) * heads.scale;
+      const int64_t slot = begin + index;
+      for (int64_t ahead = 0; ahead < heads.width; ahead += 64 / int64_t{sizeof(Element)}) {
+        __builtin_prefetch(heads.keys + (slot + kDecodeAhead) * heads.key_stride + ahead);
+        __builtin_prefetch(heads.values + slot * heads.value_stride + ahead);
+      }
+      float score = decode_dot(query, heads.keys + slot * heads.key_stride, heads.width) * heads.scale;
       if (heads.soft_cap != 0) score = heads.soft_cap * hyperbolic_tangent(score / heads.soft_cap);
       scores[index] = score;
       highest = score > highest ? score : highest;
@@ -109,14 +130,13 @@ void decode_head(const DecodeHeads<Element>& heads, float* query, float* result)
     sum *= fade;
     for (int64_t index = 0; index < count; ++index) scores[index] = exponential(scores[index] - largest);
     for (int64_t index = 0; index < count; ++index) sum += scores[index];
+    const Element* values = heads.values + begin * heads.value_stride;
     int64_t column = 0;
+    for (; column + 4 * kVector <= heads.width; column += 4 * kVector) {
+      decode_sums<4>(scores, count, values + column, heads.value_stride, fade, result + column);
+    }
     for (; column + kVector <= heads.width; column += kVector) {
-      FloatVector total = load_vector(result + column) * all_of(fade);
-      const Element* value = heads.values + begin * heads.value_stride + column;
-      for (int64_t index = 0; index < count; ++index) {
-        total = multiply_add(all_of(scores[index]), load_vector(value + index * heads.value_stride), total);
-      }
-      store_vector(result + column, total);
+      decode_sums<1>(scores, count, values + column, heads.value_stride, fade, result + column);
     }
     for (; column < heads.width; ++column) {
       float total = result[column] * fade;

@@ -9,6 +9,8 @@ namespace burnlike::cpu {
 
 // Columns of a tile: so many sums of 8 rows stay in a core's first cache.
 inline constexpr int64_t kTileColumns = 512;
+// Rows that have the same products at a time.
+inline constexpr int64_t kRowsAtATime = 8;
 
 // y = x W + bias for some columns of y, at most kTileColumns; `adds` adds it to what is in y. The weight begins at the
 // first of them: `stride` is from row to row of `[d_input, columns]`, or of its transpose `[columns, d_input]`.
@@ -16,6 +18,7 @@ template <class Weight>
 struct FewRows {
   const float* x;
   int64_t x_stride;
+  const float* packed;  // the same as `[rows / kRowsAtATime, d_input, kRowsAtATime]`, with fewer rows in the last part
   const Weight* weight;
   int64_t stride;
   const float* input_scale;  // of each row of `[d_input, columns]`, or null

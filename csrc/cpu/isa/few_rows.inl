@@ -62,10 +62,17 @@ BURNLIKE_INLINE void add_depth(const Weight* weight, int64_t stride, int64_t col
   }
 }
 
-template <class Weight>
-BURNLIKE_INLINE float scaled_input(const FewRows<Weight>& product, int64_t row, int64_t input) {
-  const float x = product.x[row * product.x_stride + input];
-  return product.input_scale == nullptr ? x : x * product.input_scale[input];
+// `count` inputs of each row from `input` on; those with scales are written into `xs`.
+template <int kRows, class Weight>
+BURNLIKE_INLINE const float* packed_inputs(
+    const FewRows<Weight>& product, int64_t first, int64_t input, int count, float* xs) {
+  const float* packed = product.packed + first * product.d_input + input * kRows;
+  if (product.input_scale == nullptr) return packed;
+  for (int depth = 0; depth < count; ++depth) {
+    const float scale = product.input_scale[input + depth];
+    for (int row = 0; row < kRows; ++row) xs[depth * kRows + row] = packed[depth * kRows + row] * scale;
+  }
+  return xs;
 }
 
 template <class Weight>
@@ -95,16 +102,14 @@ void few_rows_plain(const FewRows<Weight>& product, int64_t first) {
   for (int row = 0; row < kRows; ++row) {
     for (int64_t column = 0; column < product.columns; ++column) sums[row * kSumStride + column] = 0;
   }
-  float xs[kDepth * kRows];
+  float memory[kDepth * kRows];
   int64_t input = 0;
   for (; input + kDepth <= product.d_input; input += kDepth) {
-    for (int depth = 0; depth < kDepth; ++depth) {
-      for (int row = 0; row < kRows; ++row) xs[depth * kRows + row] = scaled_input(product, first + row, input + depth);
-    }
+    const float* xs = packed_inputs<kRows>(product, first, input, kDepth, memory);
     add_depth<kRows, kDepth>(product.weight + input * product.stride, product.stride, product.columns, xs, sums);
   }
   for (; input < product.d_input; ++input) {
-    for (int row = 0; row < kRows; ++row) xs[row] = scaled_input(product, first + row, input);
+    const float* xs = packed_inputs<kRows>(product, first, input, 1, memory);
     add_depth<kRows, 1>(product.weight + input * product.stride, product.stride, product.columns, xs, sums);
   }
   for (int row = 0; row < kRows; ++row) give_sums(product, first + row, sums + row * kSumStride);
@@ -170,7 +175,7 @@ BURNLIKE_INLINE void few_rows_any(
 
 template <class Weight>
 void few_rows_plain_any(const FewRows<Weight>& product) {
-  static constexpr void (*functions[])(const FewRows<Weight>&, int64_t) = {
+  static constexpr void (*functions[kRowsAtATime])(const FewRows<Weight>&, int64_t) = {
       few_rows_plain<1>, few_rows_plain<2>, few_rows_plain<3>, few_rows_plain<4>,
       few_rows_plain<5>, few_rows_plain<6>, few_rows_plain<7>, few_rows_plain<8>};
   few_rows_any(product, functions);
@@ -199,10 +204,10 @@ BURNLIKE_BFLOAT16_512 void few_rows_bfloat16(const FewRows<BFloat16>& product, i
   for (int64_t input = 0; input < deep; input += kDepth) {
     uint32_t xs[kDepth / 2 * kRows];
     for (int pair = 0; pair < kDepth / 2; ++pair) {
+      const float* x = product.packed + first * product.d_input + (input + 2 * pair) * kRows;
       for (int row = 0; row < kRows; ++row) {
-        const float* x = product.x + (first + row) * product.x_stride + input + 2 * pair;
-        const uint32_t high = store<BFloat16>(x[1]).bits;
-        xs[pair * kRows + row] = high << 16 | store<BFloat16>(x[0]).bits;
+        const uint32_t high = store<BFloat16>(x[kRows + row]).bits;
+        xs[pair * kRows + row] = high << 16 | store<BFloat16>(x[row]).bits;
       }
     }
     const BFloat16* weight = product.weight + input * product.stride;
