@@ -17,7 +17,7 @@ MOST_ROWS = 8
 MOST_TOKENS = 128
 """Rows times tokens that one step takes."""
 
-MOST_READ = {torch.float32: 64, torch.bfloat16: 64, torch.int8: 512}
+MOST_READ = {torch.float32: 128, torch.bfloat16: 64, torch.int8: 512}
 """Rows times tokens of a prompt up to which steps read it as fast as torch's products, by the dtype of weights: those
 in int8 would have to be made floats first."""
 

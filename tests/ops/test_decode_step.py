@@ -96,6 +96,8 @@ def test_a_fake_and_a_count_of_operations() -> None:
         assert decode_step(**arguments()).shape == (3, 5)
     # 64 + 32 + 32 + 64 + 3 * 96 products, 2 of 4 values for each of 2 heads and of the slots seen, 40 for the logits.
     for new, seen in ((1, 3), (2, 3 + 4)):
+        given = arguments()
+        given["x"] = torch.randn(3 * new, 8)
         with FlopCounterMode(display=False) as counter, torch.no_grad():
-            decode_step(**arguments() | {"x": torch.randn(3 * new, 8)})
+            decode_step(**given)
         assert counter.get_total_flops() == 2 * 3 * (new * 480 + 2 * 2 * 4 * seen + 40)
