@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike import models
+from burnlike.errors import ShapeError
 from burnlike.interop import quantize_
 from burnlike.models.decoder_lm import native_steps
 from burnlike.models.decoder_lm.configs import DecoderLmConfig
@@ -150,6 +151,15 @@ def test_a_long_prompt_is_read_by_the_model_whose_logits_are_of_the_last_positio
     tokens = torch.randint(37, (BATCH, 6))
     assert_near(logits_of(model, tokens, PADDED), expected_of(model, tokens, PADDED), TOLERANCES[torch.float32])
     assert rows == [1] * 3
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (2, 8)], ids=str)
+def test_tokens_that_do_not_fit_are_refused_by_the_model(shape: tuple[int, ...]) -> None:
+    reader = model_of(BASE, torch.float32).reader(torch.zeros(2, 1, dtype=torch.int64), 8)
+    with torch.no_grad():
+        reader.next_logits(reader.first)
+        with pytest.raises(ShapeError, match="expected tokens"):
+            reader.next_logits(torch.zeros(shape, dtype=torch.int64))
 
 
 def test_a_model_elsewhere_takes_its_own_way() -> None:

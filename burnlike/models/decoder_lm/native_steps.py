@@ -49,6 +49,8 @@ class NativeSteps:
 
     def next_logits(self, tokens: Tensor) -> Tensor | None:
         """The logits after `tokens` `[batch, new]`, float32 `[batch, vocab_size]`; None if it can't compute them."""
+        if tokens.ndim != 2:
+            return None
         rows, new = tokens.shape
         fits = rows == len(self._starts) and 1 <= new <= self._cache.layers[0].length - self._filled
         if not fits or (new > 1 and tokens.numel() > self._most) or not can_decode():
