@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
+from torch.utils._python_dispatch import _disable_current_modes
 
 __all__ = [
     "NEEDS_VALUES",
@@ -29,6 +30,7 @@ __all__ = [
     "memory_of",
     "new_mode",
     "unlogged",
+    "with_values",
 ]
 
 NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
@@ -37,6 +39,10 @@ NEEDS_VALUES = (DataDependentOutputException, DynamicOutputShapeException)
 
 READS_NUMBER: Any = torch.ops.aten._local_scalar_dense.default
 """The operator by which Python reads the number of a tensor, as `item()` does."""
+
+
+with_values = _disable_current_modes
+"""A `with` block in which new tensors have values, whatever modes the code around it has put on."""
 
 
 def active_mode() -> FakeTensorMode | None:

@@ -105,6 +105,11 @@ elif not CUDA.loaded and torch.version.cuda is not None and torch.cuda.is_availa
     _warn(CUDA, "on CUDA")
 
 
+def cpu_isa() -> str | None:
+    """The instruction set of the CPU kernels in use; None without the library."""
+    return torch.ops.burnlike.cpu_isa() if CPU.loaded else None
+
+
 def choose_cpu_isa(name: str | None) -> None:
     """Use the CPU kernels of one instruction set, or the best for None.
 

@@ -19,7 +19,7 @@ from ..errors import ArgumentError, ShapeError
 from ._arguments import check_shape, check_tensor, for_products
 from ._divided import are_divided, on_parts
 from ._function import call, is_recorded, second_derivative
-from ._library import autograd, fake, flops, op
+from ._library import autograd, cpu_isa, fake, flops, op
 
 _attention = op("attention")
 _attention_backward = op("attention_backward")
@@ -152,12 +152,15 @@ def _(
 ) -> tuple[Tensor, Tensor]:
     batch, heads, queries, _ = query.shape
     logsumexp = query.new_empty(batch, queries, heads, dtype=torch.promote_types(query.dtype, torch.float32))
-    return attention_reference(query, key, value, mask, causal, scale), logsumexp.transpose(1, 2)
+    # Torch's forward pass has an order of memory of its own.
+    is_own = query.dtype == torch.bfloat16 and cpu_isa() == "avx512_bf16"
+    output = _like_heads(query) if is_own else attention_reference(query, key, value, mask, causal, scale)
+    return output, logsumexp.transpose(1, 2)
 
 
 @fake("attention_backward")
 def _(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
-    return _grad_like(query), _grad_like(key), _grad_like(value)
+    return _like_heads(query), _like_heads(key), _like_heads(value)
 
 
 @flops("attention")
@@ -172,7 +175,8 @@ def _(
     return sdpa_backward_flop_count(grad, query, key, value)
 
 
-def _grad_like(x: Tensor) -> Tensor:
+def _like_heads(x: Tensor) -> Tensor:
+    """Of the shape of x, in memory `[batch, length, heads, width]`."""
     batch, heads, length, width = x.shape
     return x.new_empty(batch, length, heads, width).transpose(1, 2)
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import burnlike as bl
 from burnlike.interop import fuse, unfuse
@@ -345,6 +346,35 @@ class LimitedGated(Gated):
 class DroppedGated(Gated):
     def forward(self, x: Tensor) -> Tensor:
         return F.alpha_dropout(self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)), self.rate)
+
+
+class NewNorm(nn.Module):
+    """Of which nothing was proved before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(4)), 1e-6
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.to(torch.float32)
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(x.dtype)
+
+
+class NewRmsNorm(NewNorm):
+    pass
+
+
+def test_among_fake_tensors_is_proved_what_is_elsewhere() -> None:
+    """As a forecast of a training does it: what was proved is kept with the class."""
+
+    def ops() -> list[tuple[str, tuple[str, ...]]]:
+        found = fuse(nn.Sequential(NewRmsNorm(), Gated(nn.SiLU()))).fused
+        return [(it.path, it.ops) for it in found if "linear" not in it.ops]
+
+    with FakeTensorMode():
+        among_fakes = ops()
+    assert among_fakes == ops() == [("0", ("rms_norm",)), ("1", ("swiglu",))]
 
 
 class OtherOrderGated(Gated):

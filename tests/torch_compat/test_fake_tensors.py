@@ -87,3 +87,11 @@ def test_adopt() -> None:
     with torch.no_grad():
         assert copied.mul_(2) is copied
         assert copied.view(2, 1).untyped_storage()._cdata == copied.untyped_storage()._cdata
+
+
+def test_with_values() -> None:
+    mode = fake_tensors.new_mode()
+    with mode, fake_tensors.with_values():
+        assert not fake_tensors.is_fake(torch.zeros(2))
+    with mode:
+        assert fake_tensors.is_fake(torch.zeros(2))

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import ops
-from ..._torch_compat.fake_tensors import is_fake
+from ..._torch_compat.fake_tensors import is_fake, with_values
 from ...ops._arguments import for_products
 from ...ops._function import is_transformed
 from ...ops._library import WITHOUT_NATIVE
@@ -51,7 +51,7 @@ def _noise(x: Tensor, p: float) -> Tensor:
 
 @cache
 def _scale(dtype: torch.dtype, p: float) -> float:
-    with torch.inference_mode(False):
+    with with_values(), torch.inference_mode(False):
         return torch.ones(1, dtype=dtype, device="cpu").div_(1 - p).item()
 
 
@@ -63,7 +63,7 @@ def draws_as_torch() -> bool:
     generator = torch.default_generator
     before = generator.get_state()
     try:
-        with torch.device("cpu"), torch.inference_mode(False):
+        with with_values(), torch.device("cpu"), torch.inference_mode(False):
             return all(_is_same(seed, odd) for seed in (0, 12345) for odd in (0, 1, 3))
     finally:
         generator.set_state(before)

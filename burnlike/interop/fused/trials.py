@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..._torch_compat.fake_tensors import with_values
+
 Pair = tuple[torch.dtype, torch.dtype]
 """The dtypes of an input and of the weights."""
 
@@ -62,10 +64,13 @@ def numbers(*sizes: int) -> Tensor:
 
 @contextmanager
 def untouched_state() -> Iterator[None]:
-    """Run trials with torch's usual settings, and leave settings and generators of random numbers as they were."""
+    """Run trials with torch's usual settings, and leave settings and generators of random numbers as they were.
+
+    What is proved is kept with the class, so it may not depend on where it was proved first."""
     numpy: Any = sys.modules.get("numpy")
     python_state, numpy_state = random.getstate(), None if numpy is None else numpy.random.get_state()
     with (
+        with_values(),
         torch.random.fork_rng(devices=[]),
         torch.device("cpu"),
         torch.autocast("cpu", enabled=False),

@@ -154,15 +154,16 @@ def test_the_best_weights_are_measured_and_written_by_all(
         (tmp_path / "node-1").rmdir()
         (tmp_path / "node-1").symlink_to(tmp_path / "node-0")
     config = write_config(tmp_path)
-    worse = ["lr_scheduler.lr=0.9", "training.validation_steps=null"]
+    rising = "lr_scheduler={type: LinearLr, initial_lr: 0.01, final_lr: 1.0, num_iters: 12}"
     best = ["training.keep_best={}", "training.ema={decay: 0.5, warmup: false}", "output.precision=float32"]
-    command = arguments(config, Path("run"), World(strategy, 2, 4), 4, *worse, *best)
+    command = arguments(config, Path("run"), World(strategy, 2, 4), 4, "training.validation_steps=null", *best)
+    command = [rising if it.startswith("lr_scheduler=") else it for it in command]
     statuses, texts = run_on_nodes(command, tmp_path)
     assert statuses == [0, 0], texts
     run = tmp_path / "node-0" / "run"
     losses = {line["step"]: line["loss"] for line in lines_of(run) if line["split"] == "valid"}
     step = min(losses, key=losses.__getitem__)
-    assert step < max(losses)
+    assert step < max(losses), losses
     result = json.loads((run / "results.json").read_text())
     assert (result["step"], result["weights"]) == (step, "best")
     assert result["values"]["valid"]["loss"] == pytest.approx(losses[step], rel=1e-12)
