@@ -79,6 +79,7 @@ MODELS: dict[str, Made] = {
 @pytest.fixture(autouse=True)
 def _machine_without_faster_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LINEAR, "_MACHINE_GAINS", False)
+    monkeypatch.setattr(LINEAR.half_products, "SLOW", frozenset())
 
 
 @pytest.fixture(params=MODELS)

@@ -26,6 +26,7 @@ HERE = sys.modules[__name__]
 @pytest.fixture(autouse=True)
 def _machine_without_faster_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LINEAR, "_MACHINE_GAINS", False)
+    monkeypatch.setattr(LINEAR.half_products, "SLOW", frozenset())
 
 
 class NanoNorm(nn.Module):

@@ -23,7 +23,6 @@ HALVES = (torch.bfloat16, torch.float16)
 @pytest.fixture(autouse=True)
 def _slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "SLOW", frozenset(HALVES))
-    monkeypatch.setattr(importlib.import_module("burnlike.interop.fused.layers"), "SLOW", frozenset(HALVES))
     monkeypatch.setattr(MODULE, "_SIDE", 16)  # of several parts along each side
 
 

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def _machine_that_gains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "_MACHINE_GAINS", True)
+    monkeypatch.setattr(MODULE.half_products, "SLOW", frozenset())
 
 
 def made(*sizes: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:

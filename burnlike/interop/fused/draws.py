@@ -14,10 +14,10 @@ from torch import Tensor
 
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake, with_values
+from ...ops import half_products
 from ...ops._arguments import for_products
 from ...ops._function import is_transformed
 from ...ops._library import WITHOUT_NATIVE
-from ...ops.half_products import SLOW
 from . import functions
 from .functions import takes, takes_attention
 
@@ -151,7 +151,7 @@ def _dropped_attention(
     are rounded to these before products, as in torch's attention without dropout.
     """
     dtype = query.dtype
-    product_dtype = torch.float32 if dtype in SLOW else dtype
+    product_dtype = torch.float32 if dtype in half_products.SLOW else dtype
     query, key, value = (_in_order(it, product_dtype) for it in (query, key, value))
     if (repeats := query.shape[1] // key.shape[1]) > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ... import ops
 from ..._torch_compat.modules import is_stock_convolution
-from ...ops.half_products import SLOW
+from ...ops import half_products
 from ...ops.linear import machine_gains
 from .draws import draws_as_torch, dropped, takes_dropout
 from .experts import experts_forward, is_experts, prove_experts
@@ -146,7 +146,8 @@ def _is_conv1d(module: Any) -> bool:
 
 
 def _is_slow_convolution(module: Any) -> bool:
-    return is_stock_convolution(module) and (torch.bfloat16 in SLOW or module.weight.dtype in SLOW)
+    slow = half_products.SLOW
+    return is_stock_convolution(module) and (torch.bfloat16 in slow or module.weight.dtype in slow)
 
 
 def _convolution(module: Any, x: Any) -> Tensor | None:
