@@ -10,7 +10,7 @@ from benchmarks import device, record_load, record_many_tensors, record_save
 from benchmarks._harness import main
 from benchmarks._results import FOLDER, Comparison
 from benchmarks.data import loader, streams
-from benchmarks.models import generate, models, step
+from benchmarks.models import experts, families, generate, llama_logits, models, step
 from benchmarks.module import traversal
 from benchmarks.nn import layers
 from benchmarks.ops import (
@@ -73,6 +73,9 @@ BENCHMARKS = (
     models,
     step,
     generate,
+    families,
+    experts,
+    llama_logits,
     loader,
     streams,
     learner,

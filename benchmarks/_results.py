@@ -73,7 +73,11 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def by_key(self) -> dict[Key, Comparison]:
-        return {(benchmark, row.name, row.theirs): row for benchmark, rows in self.rows.items() for row in rows}
+        return by_key(self.rows)
+
+
+def by_key(rows: Mapping[str, Sequence[Comparison]]) -> dict[Key, Comparison]:
+    return {(benchmark, row.name, row.theirs): row for benchmark, found in rows.items() for row in found}
 
 
 def machine() -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import _results
 from .__main__ import NAMES, run
-from ._results import Comparison, Key, Run
+from ._results import Comparison, Key, Run, by_key
 
 LEAST = 0.95
 """Of its last value, a row that has not fallen."""
@@ -47,10 +47,6 @@ def report(found: dict[Key, Comparison], before: dict[Key, tuple[Comparison, Run
     return "\n".join(lines)
 
 
-def _by_key(rows: dict[str, list[Comparison]]) -> dict[Key, Comparison]:
-    return {(name, row.name, row.theirs): row for name, found in rows.items() for row in found}
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Compare; 1 if a row has fallen."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.check", description=__doc__)
@@ -69,10 +65,10 @@ def main(arguments: list[str] | None = None) -> int:
         failed = fallen(found, before)
     else:
         before = _results.last_values(runs, _results.machine())
-        found = _by_key(run(given.repeats, given.names))
+        found = by_key(run(given.repeats, given.names))
         if failed := fallen(found, before):
             print("\nOnce more, what has fallen:")
-            again = _by_key(run(given.repeats, sorted({name for name, _, _ in failed})))
+            again = by_key(run(given.repeats, sorted({name for name, _, _ in failed})))
             failed = [key for key in fallen(again, before) if key in failed]
             found |= {key: again[key] for key in failed}
     print(f"\n{report(found, before, failed)}")

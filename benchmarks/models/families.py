@@ -11,9 +11,7 @@ weights stay in float32. The note has the largest difference of a gradient, rela
 
 import argparse
 import copy
-import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from torch import Tensor, nn
 
 from burnlike.interop import fuse
 
+from .. import _results
 from .._harness import Comparison, compare
 
 BATCH, LENGTH, VOCAB = 4, 128, 4096
@@ -194,6 +193,11 @@ def measured(name: str, dtype: torch.dtype, repeats: int, *, autocast: bool, eva
     return compare(title, *steps, theirs_name="stock", bar=BARS[dtype], repeats=repeats, note=note)
 
 
+def run(repeats: int) -> list[Comparison]:
+    """Measure all, in training, in float32 and with the whole model in bfloat16."""
+    return [measured(name, dtype, repeats, autocast=False, evaluation=False) for name in FAMILIES for dtype in BARS]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*FAMILIES, []], help="only these families")
@@ -201,7 +205,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="only this dtype")
     parser.add_argument("--autocast", action="store_true", help="bfloat16 by autocast, the weights in float32")
     parser.add_argument("--evaluation", action="store_true", help="without dropout: model.eval()")
-    parser.add_argument("--json", type=Path, help="add the results to this file")
+    parser.add_argument("--results", type=Path, help="also write a file to this folder")
     arguments = parser.parse_args()
     print(f"torch {torch.__version__}, transformers {transformers.__version__}, {torch.get_num_threads()} threads")
     results = [
@@ -216,9 +220,8 @@ def main() -> None:
         for dtype in BARS
         if arguments.dtype in (None, str(dtype).removeprefix("torch."))
     ]
-    if arguments.json:
-        old = json.loads(arguments.json.read_text()) if arguments.json.exists() else []
-        arguments.json.write_text(json.dumps(old + [asdict(it) for it in results], indent=2) + "\n")
+    if arguments.results:
+        print(f"written to {_results.write(arguments.results, {'models.families': results})}")
 
 
 if __name__ == "__main__":

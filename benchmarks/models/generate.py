@@ -16,6 +16,8 @@ from benchmarks._harness import Comparison, compare, main
 from burnlike.interop import quantize_
 from burnlike.models import DecoderLmConfig, RotaryPositions, record_from, weight_tables
 
+from .twins import llama_sizes
+
 CONFIG = DecoderLmConfig(
     vocab_size=4096,
     max_sequence_length=256,
@@ -39,19 +41,8 @@ def models(dtype: torch.dtype) -> tuple[Any, Any]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    theirs: Any = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=CONFIG.vocab_size,
-            hidden_size=CONFIG.d_model,
-            intermediate_size=CONFIG.d_ff,
-            num_hidden_layers=CONFIG.n_layers,
-            num_attention_heads=CONFIG.n_heads,
-            max_position_embeddings=CONFIG.max_sequence_length,
-            rms_norm_eps=CONFIG.norm_epsilon,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-    )
+    ends: dict[str, Any] = {"bos_token_id": None, "eos_token_id": None}
+    theirs: Any = LlamaForCausalLM(LlamaConfig(**llama_sizes(CONFIG), rms_norm_eps=CONFIG.norm_epsilon, **ends))
     ours = CONFIG.init()
     record_from(weight_tables()["llama"], ours, theirs.state_dict()).load_into(ours)
     return ours.to(dtype).eval(), theirs.to(dtype).eval()

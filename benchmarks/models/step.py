@@ -24,7 +24,7 @@ from burnlike.models import DecoderLmConfig, RotaryPositions
 from burnlike.nn import CrossEntropyLossConfig
 
 from . import torch_decoder
-from .twins import take_weights
+from .twins import llama_sizes, take_weights
 
 CONFIG = DecoderLmConfig(
     vocab_size=256,
@@ -63,17 +63,7 @@ def _llamas() -> tuple[Side, Side]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    stock = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=CONFIG.vocab_size,
-            hidden_size=CONFIG.d_model,
-            intermediate_size=CONFIG.d_ff,
-            num_hidden_layers=CONFIG.n_layers,
-            num_attention_heads=CONFIG.n_heads,
-            max_position_embeddings=CONFIG.max_sequence_length,
-            use_cache=False,
-        )
-    )
+    stock = LlamaForCausalLM(LlamaConfig(**llama_sizes(CONFIG), use_cache=False))
     fused = deepcopy(stock)
     fuse(fused)
 

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from torch import nn
 
 from burnlike.interop import record_to_torch
+from burnlike.models import DecoderLmConfig
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
@@ -26,3 +28,15 @@ def take_weights(ours: nn.Module, theirs: nn.Module, names: Mapping[str, str]) -
     state = {renamed(name, names): it for name, it in record_to_torch(ours).tensors.items()}
     counters = {name: it for name, it in theirs.state_dict().items() if name.endswith("num_batches_tracked")}
     theirs.load_state_dict({**counters, **state})
+
+
+def llama_sizes(config: DecoderLmConfig) -> dict[str, Any]:
+    """What a config of transformers' Llama says of these sizes."""
+    return {
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.d_model,
+        "intermediate_size": config.d_ff,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "max_position_embeddings": config.max_sequence_length,
+    }

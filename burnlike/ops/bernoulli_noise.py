@@ -3,6 +3,10 @@
 import torch
 from torch import Tensor
 
+from ._library import op
+
+_bernoulli_noise = op("bernoulli_noise_")
+
 
 def bernoulli_noise_(noise: Tensor, probability: float, scale: float = 1.0) -> Tensor:
     """Set each value to `scale` with this probability, else to 0, by the next numbers of torch's generator.
@@ -21,6 +25,6 @@ def bernoulli_noise_(noise: Tensor, probability: float, scale: float = 1.0) -> T
     """
     generator = torch.default_generator
     state = generator.get_state()
-    torch.ops.burnlike.bernoulli_noise_(noise, state, probability, scale)
+    _bernoulli_noise(noise, state, probability, scale)
     generator.set_state(state)
     return noise

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch_compat import onednn
-from ._arguments import autocast_dtype
+from ._arguments import autocast_dtype, for_products
 from ._function import is_recorded, is_transformed, second_derivative
 from ._library import flops
 
@@ -124,9 +124,7 @@ _TRANSPOSED: dict[int, Any] = {
 
 
 def _for_products(*tensors: Any) -> tuple[Any, ...]:
-    """The tensors in the dtype of autocast, where it is on."""
-    dtype = autocast_dtype(tensors[0])
-    return tensors if dtype is None else tuple(None if it is None else it.to(dtype) for it in tensors)
+    return tuple(None if it is None else for_products(it) for it in tensors)
 
 
 _library = torch.library.Library("burnlike", "FRAGMENT")

@@ -21,7 +21,7 @@ from ._library import flops
 # Below, a call takes longer than the product; longer sums oneDNN splits among threads, with other bits for each number.
 _FEWEST_PRODUCTS = 2**23
 _SMALLEST_SIZE = 16
-_LONGEST_SUM = 2**14
+LONGEST_SUM = 2**14
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -87,7 +87,7 @@ def machine_gains(weight: Tensor) -> bool:
 def _gains(rows: int, columns: int, depth: int) -> bool:
     """Whether sizes are such that the product of `[rows, depth]` and `[depth, columns]` gains."""
     is_large = min(rows, columns, depth) >= _SMALLEST_SIZE and rows * columns * depth >= _FEWEST_PRODUCTS
-    return is_large and depth <= _LONGEST_SUM
+    return is_large and depth <= LONGEST_SUM
 
 
 # An op of its own, since compilers take oneDNN's with constant weights only (torch 2.13).
@@ -108,7 +108,7 @@ def _(x: Sequence[int], y: Sequence[int], *_: object, **__: object) -> int:
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
-    return functional.linear(x, y) if x.shape[1] > _LONGEST_SUM else _matrix_product(x, y, None)
+    return functional.linear(x, y) if x.shape[1] > LONGEST_SUM else _matrix_product(x, y, None)
 
 
 def _save(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor | None], output: Tensor) -> None:

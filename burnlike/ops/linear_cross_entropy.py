@@ -17,7 +17,7 @@ from ._divided import all_divided, are_divided
 from ._function import is_transformed
 from ._library import WITHOUT_NATIVE, flops, op
 from .cross_entropy import check_options, check_targets, cross_entropy, cross_entropy_reference
-from .linear import is_faster, linear
+from .linear import LONGEST_SUM, is_faster, linear
 
 _cross_entropy = op("cross_entropy")
 _cross_entropy_backward = op("cross_entropy_backward")
@@ -29,8 +29,6 @@ _MOST_ROWS = {"cpu": 512, "cuda": 4096}
 _FEWEST_ROWS = 32
 # Of a product that is added to a gradient of another dtype at a time.
 _CLASSES = 4096
-# Of `linear`'s faster products, the longest sums.
-_LONGEST_SUM = 2**14
 # The share of rows that count, below which those that don't are left out of the products.
 _MOST_COUNTED = 0.9
 
@@ -222,11 +220,11 @@ def _counted_rows(targets: Tensor, ignore_index: int) -> Tensor | None:
 
 def _product_over_classes(grads: Tensor, weight: Tensor) -> Tensor:
     """`grads @ weight`, in sums that are short enough for `linear`'s faster products."""
-    if not is_faster(grads[:, :_LONGEST_SUM], weight[:_LONGEST_SUM].mT):
+    if not is_faster(grads[:, :LONGEST_SUM], weight[:LONGEST_SUM].mT):
         return linear(grads, weight.mT)
     total, *others = (
-        linear(grads[:, start : start + _LONGEST_SUM], weight[start : start + _LONGEST_SUM].mT)
-        for start in range(0, len(weight), _LONGEST_SUM)
+        linear(grads[:, start : start + LONGEST_SUM], weight[start : start + LONGEST_SUM].mT)
+        for start in range(0, len(weight), LONGEST_SUM)
     )
     for other in others:
         total += other

@@ -58,7 +58,7 @@ def _scale(dtype: torch.dtype, p: float) -> float:
 @cache
 def draws_as_torch() -> bool:
     """Whether the op's numbers are those of torch's `bernoulli_` on this machine, and leave the same state."""
-    if "cpu" in WITHOUT_NATIVE or not hasattr(torch.ops.burnlike, "bernoulli_noise_"):
+    if "cpu" in WITHOUT_NATIVE:
         return False
     generator = torch.default_generator
     before = generator.get_state()

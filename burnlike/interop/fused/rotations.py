@@ -20,7 +20,7 @@ from ...ops._arguments import autocast_dtype
 from ...ops._function import is_transformed
 from .functions import takes
 from .rebinding import is_plain, uses_of_globals
-from .trials import numbers, same_rotation, untouched_state
+from .trials import numbers, same_rotation
 
 Turned = tuple[Tensor, Tensor]
 _ARGUMENTS = ("q", "k", "cos", "sin", "unsqueeze_dim")
@@ -134,15 +134,14 @@ def rotation_of(function: Any) -> Rotation | None:
     with_dim = "unsqueeze_dim" in parameters
     if with_dim and parameters["unsqueeze_dim"].default != 1:
         return None
-    with untouched_state():
-        return next((it for it in ROTATIONS if _is_same(function, it, with_dim)), None)
+    return next((it for it in ROTATIONS if _is_same(function, it, with_dim)), None)
 
 
 def _is_same(function: Callable[..., Any], rotation: Rotation, with_dim: bool) -> bool:
     def turned(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> Turned | None:
         return rotation.turned(q, k, cos, sin, unsqueeze_dim)
 
-    return same_rotation(function, turned, rotation.tables(), with_dim=with_dim)
+    return same_rotation(function, turned, rotation.tables, with_dim=with_dim)
 
 
 def rotating(stock: Any, rotation: Rotation) -> Callable[..., Any]:

@@ -66,7 +66,8 @@ def numbers(*sizes: int) -> Tensor:
 def untouched_state() -> Iterator[None]:
     """Run trials with torch's usual settings, and leave settings and generators of random numbers as they were.
 
-    What is proved is kept with the class, so it may not depend on where it was proved first."""
+    What is proved is kept with the class, so it may not depend on where it was proved first.
+    """
     numpy: Any = sys.modules.get("numpy")
     python_state, numpy_state = random.getstate(), None if numpy is None else numpy.random.get_state()
     with (
@@ -180,19 +181,25 @@ def _same_gradients(make: Callable[[], nn.Module], stock: Forward, other: Forwar
 
 
 def same_rotation(
-    stock: Callable[..., Any], other: Callable[..., Any], tables: Sequence[Tensor], *, with_dim: bool
+    stock: Callable[..., Any], other: Callable[..., Any], tables: Callable[[], Sequence[Tensor]], *, with_dim: bool
 ) -> bool:
-    """Whether a function turns queries and keys `[2, 4, 3, 8]` as another does, by the tables of cosines and sines."""
+    """Whether a function turns queries and keys `[2, 4, 3, 8]` as another does, by the tables of cosines and sines.
 
-    def is_same(dtype: torch.dtype, place: int, in_float: bool, dim: tuple[int, ...]) -> bool:
-        query, key, table = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8), tables[place]
+    `tables` gives them when it is called: where the trials run, new tensors have values.
+    """
+
+    def is_same_by(table: Tensor, dtype: torch.dtype, in_float: bool, dim: tuple[int, ...]) -> bool:
+        query, key = numbers(2, 4, 3, 8), numbers(2, 2, 3, 8)
         if dim == (2,):
             query, key = query.transpose(1, 2), key.transpose(1, 2)
         given = [query.to(dtype), key.to(dtype), *table.to(torch.float32 if in_float else dtype).unbind()]
         expected, actual, exact = stock(*given, *dim), other(*given, *dim), stock(*(it.double() for it in given), *dim)
         return all(a.dtype == b.dtype and _is_near(a, b, c) for a, b, c in zip(expected, actual, exact, strict=True))
 
-    return _holds(is_same, range(len(tables)), (False, True), ((1,), (2,)) if with_dim else ((),))
+    def is_same(*options: Any) -> bool:
+        return all(is_same_by(table, *options) for table in tables())
+
+    return _holds(is_same, (False, True), ((1,), (2,)) if with_dim else ((),))
 
 
 def same_loss(stock: Callable[..., Any], other: Callable[..., Any]) -> bool:

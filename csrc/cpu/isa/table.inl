@@ -1,8 +1,8 @@
 // Every kernel body and the tables of them, included once per instruction set between its target pragmas.
 //
 // Nothing here includes a standard header (those come before the pragma, or their functions would be compiled for this
-// instruction set), and the bodies are in unnamed namespaces (or the linker would keep one variant for all). There are
-// no lambdas: GCC does not give them the target of the function around them.
+// instruction set), and the bodies are in unnamed namespaces (or the linker would keep one variant for all).
+// Lambdas only call other functions: GCC does not give them the target of the function around them.
 
 namespace burnlike::cpu::BURNLIKE_ISA {
 

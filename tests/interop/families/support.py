@@ -1,22 +1,23 @@
 """Writes docs/fuse_support.md: what `fuse` does to a tiny model of every family of transformers, and what it changes.
 
-`python -m tests.interop.families.support [--speed FILE] [FAMILY ...]`, which is `make fuse-support`. With names it
-makes the rows of these alone and keeps the others; FILE is what `python -m benchmarks.models.families --json` wrote.
+`python -m tests.interop.families.support [--speed FOLDER] [FAMILY ...]`, which is `make fuse-support`. With names it
+makes the rows of these alone and keeps the others; FOLDER has what `benchmarks.models.families --results` wrote.
 """
 
 import argparse
-import json
 import re
 import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
 
+from benchmarks import _results
+from benchmarks._results import Run
 from burnlike.interop import FuseReport
 
 from .comparing import NOT_IN_BFLOAT16, compare
@@ -68,13 +69,13 @@ def row(family: str) -> str:
     return f"| `{family}` | {ops_of(report)} | {apart.float32:.0e} | {in_bfloat16} |"
 
 
-def speed_of(results: list[dict[str, Any]]) -> str:
-    """The table of the most used families, of what the benchmark wrote."""
+def speed_of(runs: Sequence[Run]) -> str:
+    """The table of the most used families, of the last that was measured of each."""
+    last = {row.name: row for run in runs for row in run.rows.get("models.families", ())}
     found: dict[str, list[str]] = {}
-    for it in results:
-        family = it["name"].partition(", ")[0]
-        times = f"{it['ours_ms']:.1f} ms", f"{it['theirs_ms']:.1f} ms", f"{it['ratio']:.2f}x"
-        found.setdefault(family, []).extend(times)
+    for name, it in last.items():
+        family = name.partition(", ")[0]
+        found.setdefault(family, []).extend((f"{it.ours_ms:.1f} ms", f"{it.theirs_ms:.1f} ms", f"{it.ratio:.2f}x"))
     lines = [f"| `{family}` | {' | '.join(cells)} |" for family, cells in found.items()]
     head = "| family | float32, fused | stock | ratio | bfloat16, fused | stock | ratio |"
     return "\n".join([head, "| --- | --- | --- | --- | --- | --- | --- |", *lines])
@@ -122,7 +123,7 @@ def main() -> int:
             failed += 1
             print(f"{family}: FAILED {type(error).__name__}: {str(error)[:400]}", flush=True)
     if arguments.speed:
-        speed = speed_of(json.loads(arguments.speed.read_text()))
+        speed = speed_of(_results.read_all(arguments.speed))
     PAGE.write_text(written(rows, speed))
     return 1 if failed else 0
 
