@@ -16,7 +16,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ except ImportError:  # with --no-build-isolation nobody else looks at what pypro
     )
 
 ROOT = Path(__file__).parent.resolve()
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+(VERSION,) = re.findall(r'^__version__ = "(.+)"$', (ROOT / "burnlike" / "__init__.py").read_text(), re.MULTILINE)
 CUDA_ARCHS = ["80", "90", "100"]
 # torch's names in TORCH_CUDA_ARCH_LIST, of the GPUs that it still supports.
 NAMED_ARCHS = {

@@ -4,6 +4,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,17 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="module 'burnlike' has no attribute 'tensr'"):
         _ = burnlike.tensr
+
+
+def test_the_version_is_written_in_one_place() -> None:
+    import burnlike
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "version" not in project
+    assert metadata.version("burnlike") == burnlike.__version__  # of the build, which read it there
+    released = re.search(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert released is not None
+    assert released[1] == burnlike.__version__
 
 
 def test_the_readme_has_programs() -> None:
