@@ -43,8 +43,9 @@ def train(model: nn.Module, optimizer: Any, first: int, count: int) -> None:
         optimizer.step()
 
 
-def resumed_weights(folder: Path, make: Any, with_ids: bool) -> tuple[nn.Module, nn.Module]:
-    """The model that trained on, and the one with other source that was resumed from its files half way."""
+def resumed_weights(folder: Path, make: Any, files: str) -> tuple[nn.Module, nn.Module]:
+    """The model that trained on, and the one with other source that was resumed half way: `files` are those of torch,
+    one of them a record, or both."""
     seed_param_ids(1)
     torch.manual_seed(1)
     model = Before()
@@ -52,27 +53,32 @@ def resumed_weights(folder: Path, make: Any, with_ids: bool) -> tuple[nn.Module,
     train(model, optimizer, 0, 3)
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, folder / "half.pt")
     save(model, folder / "half.safetensors")
+    if files == "records":
+        save(optimizer, folder / "optimizer.safetensors")
     train(model, optimizer, 3, 3)
     seed_param_ids(1)  # as a new process of the same program does
     other = After()
     saved = torch.load(folder / "half.pt", weights_only=True)
-    if with_ids:
-        load(other, folder / "half.safetensors")
-    else:
+    if files == "torch":
         other.load_state_dict(saved["model"])
+    else:
+        load(other, folder / "half.safetensors")
     resumed = make(other)
-    resumed.load_state_dict(saved["optimizer"])
+    if files == "records":
+        load(resumed, folder / "optimizer.safetensors")
+    else:
+        resumed.load_state_dict(saved["optimizer"])
     train(other, resumed, 3, 3)
     return model, other
 
 
-@pytest.mark.parametrize("with_ids", [False, True])
-def test_the_state_follows(tmp_path: Path, with_ids: bool) -> None:
-    model, other = resumed_weights(tmp_path, lambda it: optimizer_of(it, CONFIG), with_ids)
+@pytest.mark.parametrize("files", ["torch", "a record of the model", "records"])
+def test_the_state_follows(tmp_path: Path, files: str) -> None:
+    model, other = resumed_weights(tmp_path, lambda it: optimizer_of(it, CONFIG), files)
     assert_equal_weights(other.key, model.key)
     assert_equal_weights(other.value, model.value)
 
 
 def test_the_index_of_torch_swaps_the_states_without_a_word(tmp_path: Path) -> None:
-    model, other = resumed_weights(tmp_path, theirs_of, False)
+    model, other = resumed_weights(tmp_path, theirs_of, "torch")
     assert not torch.allclose(other.key.weight, model.key.weight, rtol=1e-3)

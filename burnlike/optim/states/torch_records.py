@@ -66,8 +66,8 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
 
 
 def _options(group: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a group, without its parameters."""
-    return {name: value for name, value in group.items() if name not in ("params", "param_names")}
+    """The options of a group, without its parameters: an optimizer that loads them has its own, in its order."""
+    return {name: value for name, value in group.items() if name not in ("params", "param_names", "param_ids")}
 
 
 def load_torch_record(
