@@ -1,6 +1,11 @@
-"""The programs of the guides run as they stand, each guide's one after the other."""
+"""The programs and commands of the guides run as they stand, each guide's one after the other.
+
+A block without a language, or `text`, directly after a program or command is its output, and is compared. In it `...`
+stands for any text. A command is run if its output is shown.
+"""
 
 import re
+import shlex
 import textwrap
 from pathlib import Path
 
@@ -83,6 +88,34 @@ scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cp
 }
 """What the programs of some guides have beside what they say."""
 
+BLOCK = re.compile(r"^ *```(python|bash)\n(.*?)^ *```\n(?:\n? *```(?:text)?\n(.*?)^ *```$)?", re.DOTALL | re.MULTILINE)
+"""A program or commands, and the output if it follows."""
+_START = """import sys as _sys
+_sys.stdout = open("printed", "w")  # without what torch and others log
+"""
+_COMMANDS = """import contextlib as _contextlib
+from burnlike.cli.main import main as _main
+with _contextlib.redirect_stderr(_sys.stdout):"""
+END = "\x1e"
+"""Printed after each block."""
+
+
+def commands(text: str) -> str:
+    """A program that runs commands of burnlike; one that ends with an error may be shown, too."""
+    lines = [shlex.split(it, comments=True) for it in text.replace("\\\n", " ").splitlines()]
+    assert {it[0] for it in lines if it} == {"burnlike"}, text
+    return "\n".join([_COMMANDS, *(f"    _main({it[1:]})" for it in lines if it)])
+
+
+def assert_shown(shown: str, output: str) -> None:
+    """Whether an output is as a guide shows it: `...` is any text, as a line any lines; spaces at ends don't count."""
+    found = "".join(f"{it.rstrip()}\n" for it in output.strip("\n").splitlines())
+    pattern = "".join(
+        r"(?:.*\n)*?" if it == "..." else ".*?".join(map(re.escape, it.rstrip().split("..."))) + r"\n"
+        for it in shown.strip("\n").splitlines()
+    )
+    assert re.fullmatch(pattern, found), f"the guide shows\n{shown}\nnot\n{found}"
+
 
 ALLOWED: dict[str, type[Warning]] = {
     "Guards may run slower on Python 3.13.0": RuntimeWarning,  # of torch.compile
@@ -101,11 +134,27 @@ def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path, fork_server: Fo
     text = (DOCS / f"{guide}.md").read_text()
     for file, name in re.findall(r"^```yaml\n(# (\S+\.yaml)\n.*?)^```", text, re.DOTALL | re.MULTILINE):
         (tmp_path / name).write_text(file)
-    found = re.findall(r"^ *```python\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
-    assert found
-    programs = [GIVEN.get(guide, ""), *map(textwrap.dedent, found)]
-    status, output = fork_server.run_program("\n".join(programs), tmp_path, ALLOWED)
-    assert status == 0, output
+    found = [(kind, textwrap.dedent(it), output) for kind, it, output in BLOCK.findall(text)]
+    blocks = [
+        (it if kind == "python" else commands(it), textwrap.dedent(output))
+        for kind, it, output in found
+        if kind == "python" or output
+    ]
+    assert blocks
+    program = "".join(f"{it}\nprint({END!r})\n" for it in (_START + GIVEN.get(guide, ""), *(it for it, _ in blocks)))
+    status, said = fork_server.run_program(program, tmp_path, ALLOWED)
+    assert status == 0, said
+    _, *outputs = (tmp_path / "printed").read_text().split(f"{END}\n")
+    for (_, shown), output in zip(blocks, outputs, strict=False):
+        if shown:
+            assert_shown(shown, output)
+
+
+def test_a_shown_output_is_compared() -> None:
+    assert_shown("1\n...\nlast of ... lines\n", "1\n2\n3\nlast of 4 lines \n")
+    assert_shown("1\n...\n2", "1\n2\n")
+    with pytest.raises(AssertionError):
+        assert_shown("1\n...\n", "2\n3\n")
 
 
 def test_the_models_of_the_guide_to_models_can_be_built() -> None:
