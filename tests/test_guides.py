@@ -1,7 +1,8 @@
 """The programs and commands of the guides run as they stand, each guide's one after the other.
 
 A block without a language, or `text`, directly after a program or command is its output, and is compared. In it `...`
-stands for any text. A command is run if its output is shown.
+stands for any text. A command is run if its output is shown. A block that begins with a comment such as `# job.yaml` or
+`# my_layers.py` is that file, which is there before the first program runs.
 """
 
 import re
@@ -43,7 +44,19 @@ GUIDES = [
     "guide/lora",
     "guide/custom_loop",
     "guide/gan",
+    *(
+        f"{folder}/{it.stem}"
+        for folder in ("start", "concepts", "how_to")
+        for it in sorted((DOCS / folder).glob("*.md"))
+        if "```python" in it.read_text()
+    ),
 ]
+SLOW = {
+    "mlax": "compiled code",
+    "how_to/prove_that_a_run_resumes": "processes that are killed",
+    "how_to/resume_lightning_and_trainer": "imports of both",
+    "how_to/lora_on_a_laptop": "transformers and peft",
+}
 _MODEL = """
 import torch
 import burnlike as bl
@@ -83,11 +96,13 @@ linear, head, states = torch.nn.Linear(2, 3), torch.nn.Linear(2, 2), torch.zeros
 numpy_array = numpy.zeros((3, 2), dtype=numpy.float32)
 optimizer = AdamWConfig().init()
 optimizer.save("optimizer")
+bl.record.save(model, "model")
 scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cpu"), {"epoch": 0}, {"tokens": 7}
 """,
 }
 """What the programs of some guides have beside what they say."""
 
+FILE = re.compile(r"^```(?:yaml|python)\n(# (\S+\.(?:yaml|py))\n.*?)^```", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^ *```(python|bash)\n(.*?)^ *```\n(?:\n? *```(?:text)?\n(.*?)^ *```$)?", re.DOTALL | re.MULTILINE)
 """A program or commands, and the output if it follows."""
 _START = """import sys as _sys
@@ -120,21 +135,22 @@ def assert_shown(shown: str, output: str) -> None:
 ALLOWED: dict[str, type[Warning]] = {
     "Guards may run slower on Python 3.13.0": RuntimeWarning,  # of torch.compile
     "The given buffer is not writable": UserWarning,  # of torch.export.load, torch 2.11
+    "torch.distributed is disabled, unavailable or uninitialized": UserWarning,  # of its checkpoints, without processes
 }
 
 
 @pytest.mark.parametrize(
     "guide",
     [
-        pytest.param(guide, marks=[copies_in_compiled_code, pytest.mark.slow]) if guide == "mlax" else guide
+        pytest.param(guide, marks=[pytest.mark.slow] * (guide in SLOW) + [copies_in_compiled_code] * (guide == "mlax"))
         for guide in GUIDES
     ],
 )
 def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path, fork_server: ForkServer) -> None:
     text = (DOCS / f"{guide}.md").read_text()
-    for file, name in re.findall(r"^```yaml\n(# (\S+\.yaml)\n.*?)^```", text, re.DOTALL | re.MULTILINE):
+    for file, name in FILE.findall(text):
         (tmp_path / name).write_text(file)
-    found = [(kind, textwrap.dedent(it), output) for kind, it, output in BLOCK.findall(text)]
+    found = [(kind, textwrap.dedent(it), output) for kind, it, output in BLOCK.findall(FILE.sub("", text))]
     blocks = [
         (it if kind == "python" else commands(it), textwrap.dedent(output))
         for kind, it, output in found
