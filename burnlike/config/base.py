@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.util import resolve_name
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
@@ -117,6 +117,12 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
 
     inlined: ClassVar[str] = ""
     """The field, a config, whose keys stand in YAML beside those of this class, in place of its own name."""
+
+    former_tags: ClassVar[tuple[str, ...]] = ()
+    """What `type:` called this class in earlier releases; files may still."""
+
+    former_fields: ClassVar[Mapping[str, str]] = {}
+    """What fields were called in earlier releases, and what they are now; files may use either name."""
 
     def __class_getitem__(cls, built: Any) -> Any:
         # Checkers know a role as a generic class. One that runs would have msgspec bind its variable in every field.

@@ -119,7 +119,7 @@ class NodeReader:
     def _values(self, node: Node, role: ConfigType, cls: ConfigType, path: str) -> dict[str, Any]:
         """The fields that a mapping gives, by attribute name; reports unknown and missing keys."""
         fields = fields_of(cls)
-        node = _outlined(node, cls)
+        node = _outlined(_with_names_of_today(node, cls), cls)
         absent = {key for key in fields if key not in node.value}
         values, meant = {}, set()
         for key, entry in node.value.items():
@@ -244,6 +244,16 @@ class NodeReader:
         near = near_option(node.value[:LONGEST], options) if isinstance(node.value, str) and options else ""
         remedy = near or hint(wanted, node)
         return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
+
+
+def _with_names_of_today(node: Node, cls: ConfigType) -> Node:
+    """The mapping with fields that earlier releases called otherwise under the names that they have now."""
+    former = getattr(cls, "former_fields", {})
+    if not former.keys() & node.value.keys():
+        return node
+    named = {key: former.get(key, key) for key in node.value}
+    moved = {old: new for old, new in named.items() if old == new or new not in node.value}  # else both are given
+    return replace(node, value=Entries({moved.get(key, key): entry for key, entry in node.value.items()}))
 
 
 def _outlined(node: Node, cls: ConfigType) -> Node:

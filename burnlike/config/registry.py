@@ -126,15 +126,16 @@ def imported(role: ConfigType) -> dict[str, ConfigType]:
 
 
 def lookup(role: ConfigType, tag: str) -> ConfigType | None:
-    """The class that `type: <tag>` means where a `role` is due, None where there is none.
+    """The class that `type: <tag>` means, or meant in an earlier release, where a `role` is due; None for none.
 
     Entry points are loaded only where neither an imported nor a built-in class has the tag.
     """
     for load in (lambda: None, load_built_in, load_entry_points):
         load()
-        if found := imported(role).get(tag):
+        known = imported(role)
+        if found := known.get(tag):
             return found
-    return None
+    return next((cls for cls in known.values() if tag in getattr(cls, "former_tags", ())), None)
 
 
 def of_any_role(tag: str) -> ConfigType | None:

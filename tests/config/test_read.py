@@ -1,6 +1,6 @@
 import enum
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pytest
 
@@ -277,3 +277,20 @@ def test_element_types_have_two_names_everywhere():
     assert sorted(schema["precision"]["anyOf"][0]["enum"]) == sorted(
         ["bfloat16", "bf16", "float16", "f16", "float32", "f32", "auto"]
     )
+
+
+class Fruit(Config):
+    """A role."""
+
+
+class Renamed(Fruit, tag="NowCalled"):
+    width: int
+    former_tags = ("OnceCalled",)
+    former_fields: ClassVar = {"breadth": "width"}
+
+
+def test_types_and_fields_are_read_by_the_names_that_earlier_releases_gave_them() -> None:
+    assert Fruit.from_yaml("type: OnceCalled\nbreadth: 3") == Renamed(width=3)
+    assert Renamed(width=3).to_yaml() == "type: NowCalled\nwidth: 3\n"
+    with pytest.raises(ConfigError, match="3:1: breadth: unknown key 'breadth'"):
+        Fruit.from_yaml("type: OnceCalled\nwidth: 3\nbreadth: 3")
