@@ -3,7 +3,7 @@
 softmax(scale q k^T + mask) v (Vaswani et al. 2017, eq. 1). In bfloat16 on CPUs that multiply it (AVX-512 BF16) both
 passes are made of blocks of scores in float32 that never leave the cache (Dao 2023, "FlashAttention-2"). Elsewhere the
 forward pass is torch's, and the backward pass computes the weights again from the logarithms of their sums, in blocks
-that torch multiplies in float32 (algorithm 2).
+that torch multiplies in float32 (algorithm 2). With a soft cap or noise, elsewhere, it is made of torch's own steps.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
 
 from ..errors import ArgumentError, ShapeError
+from . import half_products
 from ._arguments import check_shape, check_tensor, for_products
 from ._divided import are_divided, on_parts
-from ._function import call, is_recorded, second_derivative
+from ._function import call, is_recorded, is_transformed, second_derivative
 from ._library import autograd, cpu_isa, fake, flops, op
+from .masked_softmax import masked_softmax
 
 _attention = op("attention")
 _attention_backward = op("attention_backward")
@@ -32,12 +34,15 @@ def attention(
     mask: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
+    soft_cap: float | None = None,
+    noise: Tensor | None = None,
 ) -> Tensor:
-    """Attend from each query to the keys, as `torch.nn.functional.scaled_dot_product_attention` without dropout.
+    """Attend from each query to the keys, as `torch.nn.functional.scaled_dot_product_attention`.
 
     The native op runs on CPUs in bfloat16, and where a derivative in float16 is asked for; it is differentiable any
     number of times, from the second derivative on in plain torch. Torch's attention runs elsewhere: on CUDA, in float32
-    and float64, for a mask with a derivative, and for tensors without values.
+    and float64, for a mask with a derivative, and for tensors without values. A soft cap and noise are native in
+    bfloat16 on CPUs that multiply it.
 
     Memory: for backward, the arguments, the output and a float32 for each query of each head are kept; a bool mask is
     kept in query's dtype. On processors that multiply bfloat16 each thread packs one head of keys with its queries
@@ -53,22 +58,28 @@ def attention(
             added to the scores.
         causal: whether a query sees only the keys up to its own place; not with a mask.
         scale: of the scores; None for `d_head ** -0.5`.
+        soft_cap: scaled scores s become soft_cap * tanh(s / soft_cap), before the mask (Gemma 2, Riviere et al. 2024,
+            section 2).
+        noise: `[batch, heads, queries, keys]`, float32 (float64 for float64): the weights are multiplied with it. For
+            dropout it is 0, or 1 / (1 - p).
 
     Returns:
         `[batch, heads, queries, d_head]`, in query's dtype.
 
     Raises:
-        ArgumentError: there are both a mask and `causal`.
+        ArgumentError: there are both a mask and `causal`, or the soft cap is not above 0.
     """
-    if are_divided(query, key, value, mask):
-        # A mask of each head is to be divided with them.
-        name = "attention" if mask is None or mask.dim() < 3 or mask.shape[-3] == 1 else ""
-        return on_parts(name, attention, (query, key, value, mask, causal, scale))
+    if are_divided(query, key, value, mask, noise):
+        # A mask of each head is to be divided with them, and so is noise.
+        name = "attention" if noise is None and (mask is None or mask.dim() < 3 or mask.shape[-3] == 1) else ""
+        return on_parts(name, attention, (query, key, value, mask, causal, scale, soft_cap, noise))
     query, key, value = for_products(query), for_products(key), for_products(value)
     mask = None if mask is None else for_products(mask)
-    _check(query, key, value, mask, causal)
-    function = attention_native if _is_faster(query, key, value, mask) else attention_reference
-    return function(query, key, value, mask, causal, scale)
+    _check(query, key, value, mask, noise, causal, soft_cap=soft_cap)
+    is_plain = noise is None and soft_cap is None
+    is_native = _is_faster(query, key, value, mask) and (is_plain or _takes_options(query, noise))
+    function = attention_native if is_native else attention_reference
+    return function(query, key, value, mask, causal, scale, soft_cap, noise)
 
 
 def attention_native(
@@ -78,6 +89,8 @@ def attention_native(
     mask: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
+    soft_cap: float | None = None,
+    noise: Tensor | None = None,
 ) -> Tensor:
     """The native op, whatever the dtype: on CPUs, of tensors that have values."""
     scale = query.shape[-1] ** -0.5 if scale is None else scale
@@ -85,7 +98,8 @@ def attention_native(
         if mask.dtype == torch.bool:
             mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, -torch.inf)
         mask = mask.expand(*query.shape[:3], key.shape[2])
-    return call("attention", _attention, _with_logsumexp, _check, query, key, value, mask, causal, scale)[0]
+    arguments = (query, key, value, mask, noise, causal, scale, soft_cap or 0.0)
+    return call("attention", _attention, _with_logsumexp, _check, *arguments)[0]
 
 
 def attention_reference(
@@ -95,10 +109,77 @@ def attention_reference(
     mask: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
+    soft_cap: float | None = None,
+    noise: Tensor | None = None,
 ) -> Tensor:
-    """The same as `attention` by torch's own function, on any device."""
+    """The same as `attention` by torch's own functions, on any device."""
+    if noise is not None or soft_cap is not None:
+        return _in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
     grouped = bool(query.shape[1] != key.shape[1])
     return F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
+
+
+class _Scores(torch.autograd.Function):
+    """Products of 16-bit queries and keys in float32, with gradients by products in 16 bits."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor) -> Tensor:
+        ctx.save_for_backward(query, key)
+        return _in_order(query, torch.float32) @ _in_order(key, torch.float32).mT
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        query, key = ctx.saved_tensors
+        gradient = gradients[0].to(query.dtype)
+        return gradient @ key, gradient.mT @ query
+
+
+def _in_order(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype, memory_format=torch.contiguous_format)
+
+
+def _in_steps(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float | None,
+    soft_cap: float | None,
+    noise: Tensor | None,
+) -> Tensor:
+    """As torch computes attention with dropout on CPUs: the weights in float32.
+
+    Of 16 bits torch takes the values to float32, too. Where the CPU has fast products of 16 bits, weights and gradients
+    are rounded to these before products, as in torch's attention without dropout.
+    """
+    dtype = query.dtype
+    product_dtype = torch.float32 if dtype in half_products.SLOW or is_transformed() else dtype
+    product_dtype = torch.promote_types(product_dtype, dtype)
+    query, key, value = (_in_order(it, product_dtype) for it in (query, key, value))
+    if (repeats := query.shape[1] // key.shape[1]) > 1:
+        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = _Scores.apply(query, key) if product_dtype.itemsize == 2 else query @ key.mT
+    assert isinstance(scores, Tensor)
+    if soft_cap is not None:
+        scores, factor = soft_cap * torch.tanh(scores * (factor / soft_cap)), 1.0
+    if causal and scores.shape[-2] != scores.shape[-1]:
+        mask, causal = torch.ones_like(scores[0, 0], dtype=torch.bool).tril(), False
+    if mask is None:
+        weights = masked_softmax(scores, None, factor, causal)
+    else:
+        scores = torch.where(mask, scores * factor, -torch.inf) if mask.dtype == torch.bool else scores * factor + mask
+        blind = (scores == -torch.inf).all(-1, keepdim=True)  # rows of which all is hidden have no weights
+        weights = scores.softmax(-1).masked_fill(blind, 0.0)
+    weights = weights if noise is None else weights * noise
+    return (weights.to(product_dtype) @ value).to(dtype)
+
+
+def _takes_options(query: Tensor, noise: Tensor | None) -> bool:
+    """Whether there are kernels with a soft cap and noise."""
+    is_fixed = noise is None or not noise.requires_grad
+    return is_fixed and query.dtype == torch.bfloat16 and cpu_isa() == "avx512_bf16"
 
 
 def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
@@ -114,11 +195,33 @@ def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -
     )
 
 
-def _with_logsumexp(*arguments: Any) -> tuple[Tensor, None]:
-    return attention_reference(*arguments), None
+def _with_logsumexp(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> tuple[Tensor, None]:
+    return _by_reference(query, key, value, *others), None
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float = 1.0) -> None:
+def _by_reference(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    noise: Tensor | None,
+    causal: bool,
+    scale: float,
+    soft_cap: float,
+) -> Tensor:
+    return attention_reference(query, key, value, mask, causal, scale, soft_cap or None, noise)
+
+
+def _check(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    noise: Tensor | None,
+    causal: bool,
+    scale: float = 1.0,
+    soft_cap: float | None = None,
+) -> None:
     check_tensor("attention", "query", query)
     if query.dim() != 4:
         raise ShapeError(f"attention: expected query of shape [batch, heads, queries, d_head], got {list(query.shape)}")
@@ -131,6 +234,12 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causa
         )
     check_shape("attention", "key", key, (batch, key.shape[1], key.shape[2], width))
     check_shape("attention", "value", value, key.shape)
+    if noise is not None:
+        weights_dtype = torch.promote_types(query.dtype, torch.float32)
+        check_tensor("attention", "noise", noise, (weights_dtype,), query.device)
+        check_shape("attention", "noise", noise, (batch, heads, queries, key.shape[2]))
+    if soft_cap is not None and not 0.0 <= soft_cap < float("inf"):
+        raise ArgumentError(f"attention: expected soft_cap above 0, got {soft_cap}")
     if mask is not None:
         _check_mask(query, mask, (batch, heads, queries, key.shape[2]))
         if causal:
@@ -148,7 +257,14 @@ def _check_mask(query: Tensor, mask: Tensor, scores: tuple[int, ...]) -> None:
 
 @fake("attention")
 def _(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    noise: Tensor | None,
+    causal: bool,
+    scale: float,
+    soft_cap: float,
 ) -> tuple[Tensor, Tensor]:
     batch, heads, queries, _ = query.shape
     logsumexp = query.new_empty(batch, queries, heads, dtype=torch.promote_types(query.dtype, torch.float32))
@@ -182,22 +298,24 @@ def _like_heads(x: Tensor) -> Tensor:
 
 
 def _save(
-    ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, Tensor | None, bool, float], output: tuple[Tensor, Tensor]
+    ctx: Any,
+    inputs: tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, bool, float, float],
+    output: tuple[Tensor, Tensor],
 ) -> None:
-    query, key, value, mask, ctx.causal, ctx.scale = inputs
+    query, key, value, mask, noise, *ctx.options = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(query, key, value, *output, mask)
+    ctx.save_for_backward(query, key, value, *output, mask, noise)
 
 
 def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
-    grads = _attention_backward(grad, *ctx.saved_tensors, ctx.causal, ctx.scale)
-    return *grads, None, None, None
+    grads = _attention_backward(grad, *ctx.saved_tensors, *ctx.options)
+    return *grads, None, None, None, None, None
 
 
 def _gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
     given, options = arguments[:3], arguments[5:]  # between them the output and the logarithms
     with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivative
-        result = attention_reference(*given, *options)
+        result = _by_reference(*given, *options)
     return torch.autograd.grad(result, given, grad, create_graph=True)
 
 

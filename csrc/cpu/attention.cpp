@@ -41,7 +41,7 @@ AttentionBias bias_of(const std::optional<Tensor>& mask) {
   if (!mask) return {};
   check_storage(*mask);
   STD_TORCH_CHECK(
-      is_aligned(mask->const_data_ptr(), element_size(element_kind(*mask))), "attention: mask is not aligned");
+      is_aligned(mask->const_data_ptr(), element_size(element_kind(*mask))), "attention: mask or noise is not aligned");
   return {
       mask->const_data_ptr(),
       element_kind(*mask),
@@ -67,15 +67,34 @@ Heads<Element> write_heads(const Tensor& tensor) {
   return heads_of(tensor, mutable_data_of<Element>(tensor));
 }
 
+Bf16Attention bf16_call(
+    const Tensor& query, const Tensor& key, const std::optional<Tensor>& mask, const std::optional<Tensor>& noise,
+    bool causal, double scale, double soft_cap) {
+  return {
+      .sizes = sizes_of(query, key),
+      .causal = causal,
+      .scale = static_cast<float>(scale),
+      .soft_cap = static_cast<float>(soft_cap),
+      .bias = bias_of(mask),
+      .noise = bias_of(noise)};
+}
+
+// Only the kernels of bfloat16 have them.
+void check_options(const Bf16AttentionKernels* kernels, const std::optional<Tensor>& noise, double soft_cap) {
+  STD_TORCH_CHECK(
+      kernels != nullptr || (!noise && soft_cap == 0.0),
+      "attention: noise and a soft cap need bfloat16 on a CPU that multiplies it");
+}
+
 std::tuple<Tensor, Tensor> bf16_forward(
     const Bf16AttentionKernels& kernels, const Tensor& query, const Tensor& key, const Tensor& value,
-    const std::optional<Tensor>& mask, bool causal, double scale) {
+    const std::optional<Tensor>& mask, const std::optional<Tensor>& noise, bool causal, double scale, double soft_cap) {
   const Tensor output = new_heads(query);
   const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2);
   const Tensor logsumexp =
       new_strided({batch, heads, queries}, {heads * queries, 1, heads}, ElementKind::kFloat32, query);
   const Bf16AttentionForward forward{
-      {.sizes = sizes_of(query, key), .causal = causal, .scale = static_cast<float>(scale), .bias = bias_of(mask)},
+      bf16_call(query, key, mask, noise, causal, scale, soft_cap),
       read_heads<BFloat16>(query),
       read_heads<BFloat16>(key),
       read_heads<BFloat16>(value),
@@ -87,15 +106,17 @@ std::tuple<Tensor, Tensor> bf16_forward(
 
 std::tuple<Tensor, Tensor> attention(
     const Tensor& query_any, const Tensor& key_any, const Tensor& value_any, const std::optional<Tensor>& mask,
-    bool causal, double scale) {
+    const std::optional<Tensor>& noise, bool causal, double scale, double soft_cap) {
   forward_calls.add();
-  check_attention_inputs(query_any, key_any, value_any, mask);
+  check_attention_inputs(query_any, key_any, value_any, mask, noise, soft_cap);
   for (const Tensor* tensor : {&query_any, &key_any, &value_any}) check_storage(*tensor);
   if (mask) check_storage(*mask);
   const Tensor query = with_rows(query_any);
   const Tensor key = with_rows(key_any);
   const Tensor value = with_rows(value_any);
-  if (const auto* kernels = bf16_kernels(query)) return bf16_forward(*kernels, query, key, value, mask, causal, scale);
+  const auto* kernels = bf16_kernels(query);
+  check_options(kernels, noise, soft_cap);
+  if (kernels != nullptr) return bf16_forward(*kernels, query, key, value, mask, noise, causal, scale, soft_cap);
   AtenTensorHandle mask_handle = nullptr;
   AtenTensorHandle output = nullptr;
   AtenTensorHandle logsumexp = nullptr;
@@ -106,9 +127,10 @@ std::tuple<Tensor, Tensor> attention(
 
 Gradients attention_backward(
     const Tensor& grad_any, const Tensor& query_any, const Tensor& key_any, const Tensor& value_any,
-    const Tensor& output_any, const Tensor& logsumexp, const std::optional<Tensor>& mask, bool causal, double scale) {
+    const Tensor& output_any, const Tensor& logsumexp, const std::optional<Tensor>& mask,
+    const std::optional<Tensor>& noise, bool causal, double scale, double soft_cap) {
   backward_calls.add();
-  check_attention_inputs(query_any, key_any, value_any, mask);
+  check_attention_inputs(query_any, key_any, value_any, mask, noise, soft_cap);
   check_attention_results(query_any, grad_any, output_any, logsumexp);
   const Tensor grad = with_rows(grad_any);
   const Tensor query = with_rows(query_any);
@@ -118,9 +140,11 @@ Gradients attention_backward(
   const Tensor grad_query = new_heads(query);
   const Tensor grad_key = new_heads(key);
   const Tensor grad_value = new_heads(value);
-  if (const auto* kernels = bf16_kernels(query)) {
+  const auto* kernels = bf16_kernels(query);
+  check_options(kernels, noise, soft_cap);
+  if (kernels != nullptr) {
     const Bf16AttentionBackward backward{
-        {.sizes = sizes_of(query, key), .causal = causal, .scale = static_cast<float>(scale), .bias = bias_of(mask)},
+        bf16_call(query, key, mask, noise, causal, scale, soft_cap),
         read_heads<BFloat16>(grad),
         read_heads<BFloat16>(query),
         read_heads<BFloat16>(key),
@@ -161,10 +185,11 @@ Gradients attention_backward(
 
 STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
   library.def(
-      "attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool causal, float scale) -> (Tensor, Tensor)");
+      "attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? noise, bool causal, float scale, "
+      "float soft_cap) -> (Tensor, Tensor)");
   library.def(
       "attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, "
-      "Tensor? mask, bool causal, float scale) -> (Tensor, Tensor, Tensor)");
+      "Tensor? mask, Tensor? noise, bool causal, float scale, float soft_cap) -> (Tensor, Tensor, Tensor)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {

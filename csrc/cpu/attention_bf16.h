@@ -16,7 +16,9 @@ struct Bf16Attention {
   AttentionSizes sizes;
   bool causal;
   float scale;
+  float soft_cap;  // 0 for none
   AttentionBias bias;
+  AttentionBias noise;  // float32
 
   static int64_t lanes(int64_t count) { return (count + kBf16Lanes - 1) / kBf16Lanes * kBf16Lanes; }
 
@@ -51,11 +53,28 @@ struct Bf16Attention {
     std::fill_n(matrix, (lanes(count) - count) * width(), BFloat16{});
   }
 
-  const float* read_block_bias(int64_t problem, int64_t key, int64_t rows, int64_t block, float* values) const {
-    if (bias.data == nullptr) return nullptr;
-    const int64_t column = block * kBf16Columns;
-    read_bias<float>(bias, sizes, problem, {key, key + rows}, {column, column + columns(block)}, kBf16Columns, values);
-    return values;
+  // Options of `rows` keys from `key` on, with the bias and noise of a block of queries in a thread's memory.
+  Bf16Scores options(
+      const Bf16AttentionKernels& kernels, int64_t problem, int64_t key, int64_t rows, int64_t block, float* biases,
+      float* noises) const {
+    const Range keys{key, key + rows}, queries{block * kBf16Columns, block * kBf16Columns + columns(block)};
+    if (bias.data != nullptr) read_bias<float>(bias, sizes, problem, keys, queries, kBf16Columns, biases);
+    if (noise.data != nullptr) read_noise(kernels, problem, keys, queries, noises);
+    return {bias.data == nullptr ? nullptr : biases, noise.data == nullptr ? nullptr : noises, scale, soft_cap};
+  }
+
+  void read_noise(
+      const Bf16AttentionKernels& kernels, int64_t problem, Range keys, Range queries, float* values) const {
+    if (noise.strides[3] != 1) {
+      read_bias<float>(noise, sizes, problem, keys, queries, kBf16Columns, values);
+      return;
+    }
+    const float* rows[kBf16Columns];
+    for_rows(sizes.heads, sizes, problem, queries, [&](int64_t batch, int64_t head, int64_t place, int64_t row) {
+      rows[row - queries.begin] = static_cast<const float*>(noise.data) + batch * noise.strides[0] +
+                                  head * noise.strides[1] + place * noise.strides[2] + keys.begin;
+    });
+    kernels.transpose(rows, queries.end - queries.begin, keys.end - keys.begin, values);
   }
 };
 
@@ -87,7 +106,7 @@ struct Bf16AttentionForward : Bf16Attention {
   struct Memory {
     Scratch<BFloat16> keys, rows;
     Scratch<uint32_t> values, queries, weights;
-    Scratch<float> scores, output, largest, sums, bias;
+    Scratch<float> scores, output, largest, sums, bias, noise;
 
     explicit Memory(const Bf16Attention& call)
         : keys(lanes(call.sizes.keys) * call.width()),
@@ -99,7 +118,8 @@ struct Bf16AttentionForward : Bf16Attention {
           output(kBf16Columns * call.width()),
           largest(kBf16Columns),
           sums(kBf16Columns),
-          bias(call.bias.data == nullptr ? 0 : kKeys * kBf16Columns) {}
+          bias(call.bias.data == nullptr ? 0 : kKeys * kBf16Columns),
+          noise(call.noise.data == nullptr ? 0 : kKeys * kBf16Columns) {}
   };
 
   void pack_keys(const Bf16AttentionKernels& kernels, const Memory& memory, int64_t problem) const {
@@ -124,13 +144,12 @@ struct Bf16AttentionForward : Bf16Attention {
           .keys = words(memory.keys + first * width()),
           .queries = memory.queries,
           .values = memory.values + first / 2 * width(),
-          .bias = read_block_bias(problem, first, rows, block, memory.bias),
+          .options = options(kernels, problem, first, rows, block, memory.bias, memory.noise),
           .scores = memory.scores,
           .weights = memory.weights,
           .largest = memory.largest,
           .sums = memory.sums,
           .output = memory.output,
-          .scale = scale,
           .width = width(),
           .seen = seen(block, first, rows),
           .is_first = first == 0,
@@ -191,12 +210,14 @@ struct Bf16AttentionBackward : Bf16Attention {
     const Bf16AttentionKernels& kernels;
     Scratch<BFloat16> rows, keys, values, weights;
     Scratch<uint32_t> queries, query_pairs, grads, grad_pairs, key_pairs, grad_score_pairs;
-    Scratch<float> logsumexp, deltas, scores, grad_key, grad_value, bias;
+    Scratch<float> logsumexp, deltas, scores, grad_key, grad_value, bias, noise;
 
     Memory(const Bf16Attention& call, const Bf16AttentionKernels& kernels)
-        : Memory(kernels, call.width(), call.blocks() * kBf16Columns, call.bias.data != nullptr) {}
+        : Memory(kernels, call.width(), call.blocks() * kBf16Columns, call.bias.data, call.noise.data) {}
 
-    Memory(const Bf16AttentionKernels& kernels, int64_t width, int64_t columns, bool has_bias)
+    Memory(
+        const Bf16AttentionKernels& kernels, int64_t width, int64_t columns, const void* has_bias,
+        const void* has_noise)
         : kernels(kernels),
           rows(kBf16Columns * width),
           keys(kKeys * width),
@@ -213,7 +234,8 @@ struct Bf16AttentionBackward : Bf16Attention {
           scores(2 * kBf16Lanes * kBf16Columns),
           grad_key(kKeys * width),
           grad_value(kKeys * width),
-          bias(has_bias ? kKeys * kBf16Columns : 0) {}
+          bias(has_bias == nullptr ? 0 : kKeys * kBf16Columns),
+          noise(has_noise == nullptr ? 0 : kKeys * kBf16Columns) {}
   };
 
   int64_t key_blocks() const { return (sizes.keys + kKeys - 1) / kKeys; }
@@ -266,7 +288,7 @@ struct Bf16AttentionBackward : Bf16Attention {
           .query_pairs = memory.query_pairs + offset,
           .grads = memory.grads + offset,
           .grad_pairs = memory.grad_pairs + offset,
-          .bias = read_block_bias(problem, begin, rows, block, memory.bias),
+          .options = options(memory.kernels, problem, begin, rows, block, memory.bias, memory.noise),
           .logsumexp = memory.logsumexp + column,
           .deltas = memory.deltas + column,
           .scores = memory.scores,
@@ -275,7 +297,6 @@ struct Bf16AttentionBackward : Bf16Attention {
           .grad_key = memory.grad_key,
           .grad_value = memory.grad_value,
           .grad_query = grads + column * width(),
-          .scale = scale,
           .width = width(),
           .seen = seen(block, begin, rows),
       });

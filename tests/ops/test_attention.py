@@ -1,10 +1,12 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.library import opcheck
 
 from burnlike.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 from burnlike.ops import attention, attention_reference, force_cpu_isa, native_status
@@ -70,6 +72,73 @@ def test_results_are_as_near_to_float64_as_those_of_torch(
         # Of one key all weights are 1, so that gradients of queries and keys are zero.
         least = 1e-5 * seed.double().norm()
         assert (our.double() - expected).norm() <= 1.15 * (their.double() - expected).norm() + least, name
+
+
+@pytest.mark.parametrize("isa", [ISAS[-1], ISAS[0]])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("soft_cap", "dropout"), [(1.5, 0.0), (None, 0.3), (1.5, 0.3)])
+@pytest.mark.parametrize(("queries", "keys", "heads_kv", "d_head"), [(150, 131, 2, 33), (64, 64, 4, 16)])
+def test_soft_cap_and_noise_are_as_near_to_float64_as_steps_of_torch(
+    isa: str, form: str, soft_cap: float | None, dropout: float, queries: int, keys: int, heads_kv: int, d_head: int
+) -> None:
+    torch.manual_seed(0)
+    dtype = torch.bfloat16
+    inputs = [heads(dtype, 2, queries, 4, d_head), *(heads(dtype, 2, keys, heads_kv, d_head) for _ in range(2))]
+    mask, causal = FORMS[form](queries, keys)
+    noise = (torch.rand(2, 4, queries, keys) >= dropout) / (1 - dropout) if dropout else None
+    seed = torch.randn(2, 4, queries, d_head).to(dtype)
+
+    def expected() -> tuple[Tensor, ...]:
+        query, key, value = (it.detach().double().requires_grad_() for it in inputs)
+        shared = [it.repeat_interleave(4 // heads_kv, 1) for it in (key, value)]
+        scores = query @ shared[0].mT * d_head**-0.5
+        scores = scores if soft_cap is None else soft_cap * (scores / soft_cap).tanh()
+        if mask is not None and mask.dtype != torch.bool:
+            scores = scores + mask.to(dtype)
+        hidden = ~mask if mask is not None and mask.dtype == torch.bool else torch.zeros(1, dtype=torch.bool)
+        hidden = torch.ones(queries, keys, dtype=torch.bool).triu(1) if causal else hidden
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+        output = (weights if noise is None else weights * noise) @ shared[1]
+        return output, *torch.autograd.grad(output, (query, key, value), seed.double())
+
+    def results(function: Callable[..., Tensor]) -> tuple[Tensor, ...]:
+        given = mask if mask is None or mask.dtype == torch.bool else mask.to(dtype)
+        output = function(*inputs, given, causal, None, soft_cap, noise)
+        return output, *torch.autograd.grad(output, inputs, seed)
+
+    with calls_of_the_op(int(isa == "avx512_bf16")), force_cpu_isa(isa):
+        ours = results(attention)
+    theirs = results(attention_reference)
+    for name, our, their, exact in zip(("output", "query", "key", "value"), ours, theirs, expected(), strict=True):
+        assert (our.double() - exact).norm() <= 1.2 * (their.double() - exact).norm(), name
+        assert (our.double() - exact).norm() <= 0.01 * exact.norm(), name
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"soft_cap": -1.0}, ArgumentError, "soft_cap above 0"),
+        ({"soft_cap": float("nan")}, ArgumentError, "soft_cap above 0"),
+        ({"noise": torch.ones(4, 4)}, ShapeError, "noise"),
+        ({"noise": torch.ones(1, 2, 4, 4).bfloat16()}, DTypeError, "noise"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    x = heads(torch.bfloat16, 1, 4, 2, 8)
+    with pytest.raises(error, match=text):
+        attention(x, x, x, **options)
+
+
+@pytest.mark.skipif(ISAS[-1] != "avx512_bf16", reason="needs a CPU that multiplies bfloat16")
+def test_opcheck_with_options() -> None:
+    x = heads(torch.bfloat16, 1, 9, 2, 8)
+    arguments = (x, x.detach(), x.detach(), None, torch.rand(1, 2, 9, 9), True, 0.3, 1.5)
+    opcheck(torch.ops.burnlike.attention.default, arguments)
+    output, logsumexp = torch.ops.burnlike.attention(*arguments)
+    opcheck(
+        torch.ops.burnlike.attention_backward.default,
+        (torch.ones_like(output), x, *arguments[1:3], output.detach(), logsumexp, *arguments[3:]),
+    )
 
 
 def test_known_values() -> None:

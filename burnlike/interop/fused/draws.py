@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake, with_values
-from ...ops import half_products
 from ...ops._arguments import for_products
 from ...ops._function import is_transformed
 from ...ops._library import WITHOUT_NATIVE
@@ -104,7 +103,10 @@ def attention(
             mask = for_products(mask)
         query, key, value = for_products(query), for_products(key), for_products(value)
         with torch.autocast("cpu", enabled=False):
-            return _dropped_attention(query, key, value, mask, dropout_p, is_causal, scale)
+            dtype = torch.promote_types(query.dtype, torch.float32)
+            weights = torch.empty(*query.shape[:-1], key.shape[-2], dtype=dtype)
+            noise = _noise(weights, dropout_p)
+            return ops.attention(query, key, value, mask, is_causal, scale, noise=noise)
     return functions.attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 
@@ -121,47 +123,3 @@ def _takes_dropped(
         return False
     is_wide = for_products(query).dtype.itemsize > 2 or not torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
     return is_wide and not is_transformed() and draws_as_torch()
-
-
-class _Scores(torch.autograd.Function):
-    """Products of 16-bit queries and keys in float32, with gradients by products in 16 bits."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor) -> Tensor:
-        ctx.save_for_backward(query, key)
-        return _in_order(query, torch.float32) @ _in_order(key, torch.float32).mT
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        query, key = ctx.saved_tensors
-        gradient = gradients[0].to(query.dtype)
-        return gradient @ key, gradient.mT @ query
-
-
-def _in_order(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x.to(dtype, memory_format=torch.contiguous_format)
-
-
-def _dropped_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, causal: bool, scale: float | None
-) -> Tensor:
-    """As torch computes it on CPUs: the weights in float32, and with draws for all of them in their order.
-
-    Of 16 bits torch takes the values to float32, too. Where the CPU has fast products of 16 bits, weights and gradients
-    are rounded to these before products, as in torch's attention without dropout.
-    """
-    dtype = query.dtype
-    product_dtype = torch.float32 if dtype in half_products.SLOW else dtype
-    query, key, value = (_in_order(it, product_dtype) for it in (query, key, value))
-    if (repeats := query.shape[1] // key.shape[1]) > 1:
-        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = _Scores.apply(query, key) if product_dtype.itemsize == 2 else query @ key.mT
-    assert isinstance(scores, Tensor)
-    if mask is None:
-        weights = ops.masked_softmax(scores, None, factor, causal)
-    else:
-        scores = torch.where(mask, scores * factor, -torch.inf) if mask.dtype == torch.bool else scores * factor + mask
-        blind = (scores == -torch.inf).all(-1, keepdim=True)  # rows of which all is hidden have no weights
-        weights = scores.softmax(-1).masked_fill(blind, 0.0)
-    return (dropped(weights, p).to(product_dtype) @ value).to(dtype)

@@ -30,18 +30,25 @@ struct Bf16Seen {
   int64_t step;  // 0 if no key is hidden
 };
 
+// What becomes of the scores of a block before and after their softmax.
+struct Bf16Scores {
+  const float* bias;   // `[rows, kBf16Columns]`, added to the scaled scores, or null
+  const float* noise;  // the same, multiplied with the weights, or null
+  float scale;
+  float soft_cap;  // scaled scores s become cap * tanh(s / cap), unless it is 0
+};
+
 // Some keys with up to kBf16Columns queries: weights, their sums and the weighted sums of values so far.
 struct Bf16ForwardBlock {
   const Word* keys;     // rows
   const Word* queries;  // lanes, `[width / 2, kBf16Columns]`
   const Word* values;   // pairs
-  const float* bias;    // `[rows, kBf16Columns]`, added to the scaled scores, or null
-  float* scores;        // `[rows, kBf16Columns]`
-  Word* weights;        // pairs, `[rows / 2, kBf16Columns]`
-  float* largest;       // of each column so far
-  float* sums;          // of the exponentials of each column so far
-  float* output;        // `[kBf16Columns, width]`, before it is divided by the sums
-  float scale;
+  Bf16Scores options;
+  float* scores;   // `[rows, kBf16Columns]`
+  Word* weights;   // pairs, `[rows / 2, kBf16Columns]`
+  float* largest;  // of each column so far
+  float* sums;     // of the exponentials of each column so far
+  float* output;   // `[kBf16Columns, width]`, before it is divided by the sums
   int64_t width;
   Bf16Seen seen;
   bool is_first;
@@ -49,14 +56,14 @@ struct Bf16ForwardBlock {
 
 // Some keys with up to kBf16Columns queries: adds to the gradients, of which those of keys and queries lack the scale.
 struct Bf16BackwardBlock {
-  const Word* keys;              // rows
-  const Word* key_pairs;         // pairs
-  const Word* values;            // rows
-  const Word* queries;           // lanes, `[width / 2, kBf16Columns]`
-  const Word* query_pairs;       // pairs
-  const Word* grads;             // lanes, of the output
-  const Word* grad_pairs;        // pairs
-  const float* bias;             // `[rows, kBf16Columns]`, or null
+  const Word* keys;         // rows
+  const Word* key_pairs;    // pairs
+  const Word* values;       // rows
+  const Word* queries;      // lanes, `[width / 2, kBf16Columns]`
+  const Word* query_pairs;  // pairs
+  const Word* grads;        // lanes, of the output
+  const Word* grad_pairs;   // pairs
+  Bf16Scores options;
   const float* logsumexp;        // of each column
   const float* deltas;           // of each column
   float* scores;                 // kBf16Lanes x kBf16Columns twice
@@ -64,7 +71,6 @@ struct Bf16BackwardBlock {
   Word* grad_score_pairs;        // pairs, `[rows / 2, kBf16Columns]`
   float *grad_key, *grad_value;  // `[rows, width]`
   float* grad_query;             // `[kBf16Columns, width]`
-  float scale;
   int64_t width;
   Bf16Seen seen;
 };
@@ -76,6 +82,9 @@ struct Bf16AttentionKernels {
   // Packs `rows` rows of `width` values; lanes are `[width / 2, kBf16Columns]`.
   void (*to_lanes)(const BFloat16* matrix, int64_t rows, int64_t width, Word* lanes);
   void (*to_pairs)(const BFloat16* matrix, int64_t rows, int64_t width, Word* pairs);
+
+  // `values[key, column]` of `columns` rows of floats, each of `count` keys; rows of values are kBf16Columns apart.
+  void (*transpose)(const float* const* rows, int64_t columns, int64_t count, float* values);
 
   float (*dot)(const BFloat16* x, const BFloat16* y, int64_t count);
 

@@ -24,6 +24,37 @@ inline Lanes exponentials(Lanes x) {
   return _mm512_scalef_ps(sum, n);
 }
 
+// tanh(x) = (1 - e) / (1 + e) with e = exp(-2 |x|) and the sign of x: its absolute error is 1e-7.
+inline Lanes tangents(Lanes x) {
+  const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
+  const Lanes one = _mm512_set1_ps(1.0f);
+  const Lanes e = exponentials(_mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(-2.0f)));
+  const Lanes size = _mm512_div_ps(_mm512_sub_ps(one, e), _mm512_add_ps(one, e));
+  return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(size), sign));
+}
+
+// What scores are made with; the first two are the usual ones, of which nothing is asked for each score.
+enum class Kind { kPlain, kBias, kAny };
+
+inline Kind kind_of(const Bf16Scores& options) {
+  if (options.noise != nullptr || options.soft_cap != 0.0f) return Kind::kAny;
+  return options.bias == nullptr ? Kind::kPlain : Kind::kBias;
+}
+
+// A vector of scores from products; `slope` becomes its derivative by the scaled product.
+template <Kind kKind>
+inline Lanes score_of(const Bf16Scores& options, Lanes product, int64_t place, Lanes& slope) {
+  Lanes score = _mm512_mul_ps(product, _mm512_set1_ps(options.scale));
+  if (kKind == Kind::kAny && options.soft_cap != 0.0f) {
+    const Lanes cap = _mm512_set1_ps(options.soft_cap);
+    const Lanes tangent = tangents(_mm512_div_ps(score, cap));
+    slope = _mm512_fnmadd_ps(tangent, tangent, _mm512_set1_ps(1.0f));
+    score = _mm512_mul_ps(tangent, cap);
+  }
+  const bool has_bias = kKind == Kind::kBias || (kKind == Kind::kAny && options.bias != nullptr);
+  return has_bias ? _mm512_add_ps(score, _mm512_loadu_ps(options.bias + place)) : score;
+}
+
 // The first column that sees a row.
 inline int64_t first_column(const Bf16Seen& seen, int64_t row) {
   if (row >= seen.rows) return seen.columns;
@@ -64,16 +95,15 @@ inline void multiply_keys(
 }
 
 // Scales the scores of a vector of columns in place, and returns the largest. Hidden ones become -inf.
-template <bool kMasked, bool kHasBias>
+template <Kind kKind, bool kMasked>
 Lanes scale_scores(const Bf16ForwardBlock& block, int64_t begin, int64_t rows) {
   const Lanes hidden = _mm512_set1_ps(-__builtin_inff());
-  const Lanes scale = _mm512_set1_ps(block.scale);
   Lanes largest[2] = {hidden, hidden};
   for (int64_t row = 0; row < rows; row += 2) {
     for (int part = 0; part < 2; ++part) {
       const int64_t place = (row + part) * kBf16Columns + begin;
-      Lanes score = _mm512_mul_ps(_mm512_loadu_ps(block.scores + place), scale);
-      if constexpr (kHasBias) score = _mm512_add_ps(score, _mm512_loadu_ps(block.bias + place));
+      Lanes slope;
+      Lanes score = score_of<kKind>(block.options, _mm512_loadu_ps(block.scores + place), place, slope);
       if constexpr (kMasked) score = _mm512_mask_mov_ps(hidden, seen_lanes(block.seen, row + part, begin), score);
       _mm512_storeu_ps(block.scores + place, score);
       largest[part] = _mm512_max_ps(score, largest[part]);  // NaN is passed over: it comes back with the exponentials
@@ -83,10 +113,10 @@ Lanes scale_scores(const Bf16ForwardBlock& block, int64_t begin, int64_t rows) {
 }
 
 // The weights of a vector of columns; returns by what earlier sums are multiplied.
+template <Kind kKind>
 Lanes softmax(const Bf16ForwardBlock& block, int64_t begin, int64_t pairs) {
   const bool masked = !see_all(block.seen, 2 * pairs, begin);
-  const auto scaled = block.bias != nullptr ? (masked ? scale_scores<true, true> : scale_scores<false, true>)
-                                            : (masked ? scale_scores<true, false> : scale_scores<false, false>);
+  const auto scaled = masked ? scale_scores<kKind, true> : scale_scores<kKind, false>;
   const Lanes before = _mm512_loadu_ps(block.largest + begin);
   const Lanes largest = _mm512_max_ps(scaled(block, begin, 2 * pairs), before);
   const __mmask16 blind = _mm512_cmp_ps_mask(largest, _mm512_set1_ps(-__builtin_inff()), _CMP_EQ_OQ);
@@ -96,9 +126,15 @@ Lanes softmax(const Bf16ForwardBlock& block, int64_t begin, int64_t pairs) {
   for (int64_t pair = 0; pair < pairs; ++pair) {
     Lanes weights[2];
     for (int part = 0; part < 2; ++part) {
-      const Lanes score = _mm512_loadu_ps(block.scores + (2 * pair + part) * kBf16Columns + begin);
-      weights[part] = exponentials(_mm512_sub_ps(score, shift));
+      const int64_t place = (2 * pair + part) * kBf16Columns + begin;
+      weights[part] = exponentials(_mm512_sub_ps(_mm512_loadu_ps(block.scores + place), shift));
       sums[part] = _mm512_add_ps(sums[part], weights[part]);
+      if (kKind == Kind::kAny && block.options.noise != nullptr) {
+        // Rows beyond the last have no weight, and no noise in memory.
+        const __mmask16 seen = _mm512_cmp_ps_mask(weights[part], _mm512_setzero_ps(), _CMP_NEQ_UQ);
+        const Lanes noise = _mm512_maskz_loadu_ps(seen, block.options.noise + place);
+        weights[part] = _mm512_maskz_mul_ps(seen, weights[part], noise);
+      }
     }
     _mm512_storeu_si512(block.weights + pair * kBf16Columns + begin, paired(rounded(weights[0], weights[1])));
   }
@@ -107,7 +143,8 @@ Lanes softmax(const Bf16ForwardBlock& block, int64_t begin, int64_t pairs) {
   return factor;
 }
 
-void attention_bf16_forward(const Bf16ForwardBlock& block) {
+template <Kind kKind>
+void forward_block(const Bf16ForwardBlock& block) {
   const Bf16Seen& seen = block.seen;
   for (int64_t row = 0; row < seen.rows; row += kBf16Lanes) {
     multiply_keys(seen, block.keys, block.queries, block.width, row, block.scores + row * kBf16Columns);
@@ -118,12 +155,12 @@ void attention_bf16_forward(const Bf16ForwardBlock& block) {
     const Words weights = {block.weights + begin, 1, kBf16Columns};
     const int64_t vectors = block.width / kBf16Lanes;
     if (block.is_first) {
-      softmax(block, begin, pairs);
+      softmax<kKind>(block, begin, pairs);
       multiply<false>(weights, block.values, block.width, pairs, output, block.width, kBf16Lanes, vectors);
       continue;
     }
     if (pairs == 0) continue;
-    const Lanes factor = softmax(block, begin, pairs);
+    const Lanes factor = softmax<kKind>(block, begin, pairs);
     if (_mm512_cmp_ps_mask(factor, _mm512_set1_ps(1.0f), _CMP_NEQ_UQ) != 0) {
       float factors[kBf16Lanes];
       _mm512_storeu_ps(factors, factor);
@@ -134,6 +171,12 @@ void attention_bf16_forward(const Bf16ForwardBlock& block) {
     }
     multiply<true>(weights, block.values, block.width, pairs, output, block.width, kBf16Lanes, vectors);
   }
+}
+
+void attention_bf16_forward(const Bf16ForwardBlock& block) {
+  constexpr decltype(&forward_block<Kind::kPlain>) functions[] = {
+      forward_block<Kind::kPlain>, forward_block<Kind::kBias>, forward_block<Kind::kAny>};
+  functions[static_cast<int>(kind_of(block.options))](block);
 }
 
 void attention_bf16_finish(const float* largest, const float* sums, float* factors, float* logsumexp) {
@@ -147,23 +190,29 @@ void attention_bf16_finish(const float* largest, const float* sums, float* facto
 
 // Of sixteen keys from `row` on and a vector of columns: scores and the gradients of weights become weights and the
 // gradients of scores, both as rows, the latter as words too.
-template <bool kMasked, bool kHasBias>
+template <Kind kKind, bool kMasked>
 void differentiate(const Bf16BackwardBlock& block, int64_t row, int64_t begin) {
   constexpr int64_t values = kBf16Lanes * kBf16Columns;
-  const Lanes scale = _mm512_set1_ps(block.scale);
   const Lanes logsumexp = _mm512_loadu_ps(block.logsumexp + begin);
   const Lanes deltas = _mm512_loadu_ps(block.deltas + begin);
   for (int64_t index = 0; index < kBf16Lanes; index += 2) {
     Lanes weights[2], grads[2];
     for (int part = 0; part < 2; ++part) {
       const int64_t place = (index + part) * kBf16Columns + begin;
-      Lanes score = _mm512_mul_ps(_mm512_loadu_ps(block.scores + place), scale);
-      if constexpr (kHasBias) {
-        score = _mm512_add_ps(score, _mm512_loadu_ps(block.bias + row * kBf16Columns + place));
-      }
+      const int64_t in_block = row * kBf16Columns + place;
+      Lanes slope;
+      const Lanes score = score_of<kKind>(block.options, _mm512_loadu_ps(block.scores + place), in_block, slope);
       weights[part] = exponentials(_mm512_sub_ps(score, logsumexp));
-      const Lanes grad = _mm512_sub_ps(_mm512_loadu_ps(block.scores + values + place), deltas);
-      grads[part] = _mm512_mul_ps(weights[part], grad);
+      Lanes grad = _mm512_loadu_ps(block.scores + values + place);
+      Lanes dropped = weights[part];
+      if (kKind == Kind::kAny && block.options.noise != nullptr) {
+        const Lanes noise = _mm512_loadu_ps(block.options.noise + in_block);
+        grad = _mm512_mul_ps(grad, noise);
+        dropped = _mm512_mul_ps(dropped, noise);
+      }
+      grads[part] = _mm512_mul_ps(weights[part], _mm512_sub_ps(grad, deltas));
+      if (kKind == Kind::kAny && block.options.soft_cap != 0.0f) grads[part] = _mm512_mul_ps(grads[part], slope);
+      weights[part] = dropped;
       if constexpr (kMasked) {
         const __mmask16 mask = seen_lanes(block.seen, row + index + part, begin);
         weights[part] = _mm512_maskz_mov_ps(mask, weights[part]);
@@ -182,7 +231,8 @@ void differentiate(const Bf16BackwardBlock& block, int64_t row, int64_t begin) {
   }
 }
 
-void attention_bf16_backward(const Bf16BackwardBlock& block) {
+template <Kind kKind>
+void backward_block(const Bf16BackwardBlock& block) {
   constexpr int64_t values = kBf16Lanes * kBf16Columns;
   const Bf16Seen& seen = block.seen;
   const int64_t width = block.width;
@@ -194,11 +244,7 @@ void attention_bf16_backward(const Bf16BackwardBlock& block) {
     const int64_t first = first_column(seen, row) / kBf16Lanes * kBf16Lanes;
     for (int64_t begin = first; begin < seen.columns; begin += kBf16Lanes) {
       const bool masked = !see_all(seen, row + kBf16Lanes, begin);
-      if (block.bias != nullptr) {
-        masked ? differentiate<true, true>(block, row, begin) : differentiate<false, true>(block, row, begin);
-      } else {
-        masked ? differentiate<true, false>(block, row, begin) : differentiate<false, false>(block, row, begin);
-      }
+      masked ? differentiate<kKind, true>(block, row, begin) : differentiate<kKind, false>(block, row, begin);
     }
     const Word* weights = words(block.weights) + first / 2;
     const Words weight_words = {weights, kBf16Columns / 2, 1};
@@ -218,7 +264,20 @@ void attention_bf16_backward(const Bf16BackwardBlock& block) {
   }
 }
 
+void attention_bf16_backward(const Bf16BackwardBlock& block) {
+  constexpr decltype(&backward_block<Kind::kPlain>) functions[] = {
+      backward_block<Kind::kPlain>, backward_block<Kind::kBias>, backward_block<Kind::kAny>};
+  functions[static_cast<int>(kind_of(block.options))](block);
+}
+
 }  // namespace
 
 constinit const Bf16AttentionKernels attention_bf16_kernels = {
-    attention_bf16_forward, attention_bf16_backward, to_lanes, to_pairs, dot, attention_bf16_finish, round_values};
+    attention_bf16_forward,
+    attention_bf16_backward,
+    to_lanes,
+    to_pairs,
+    transpose_floats,
+    dot,
+    attention_bf16_finish,
+    round_values};

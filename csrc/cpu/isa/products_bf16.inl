@@ -117,6 +117,23 @@ void to_pairs(const BFloat16* matrix, int64_t rows, int64_t width, Word* pairs) 
   }
 }
 
+void transpose_floats(const float* const* rows, int64_t columns, int64_t count, float* values) {
+  for (int64_t column = 0; column < columns; column += kBf16Lanes) {
+    for (int64_t begin = 0; begin < count; begin += kBf16Lanes) {
+      const int64_t width = count - begin < kBf16Lanes ? count - begin : kBf16Lanes;
+      const __mmask16 mask = static_cast<__mmask16>((1u << width) - 1);
+      __m512i words[16];
+      for (int index = 0; index < 16; ++index) {
+        const bool is_row = column + index < columns;
+        words[index] = is_row ? _mm512_maskz_loadu_epi32(mask, rows[column + index] + begin) : _mm512_setzero_si512();
+      }
+      transpose_words(words);
+      float* target = values + begin * kBf16Columns + column;
+      for (int64_t index = 0; index < width; ++index) _mm512_storeu_si512(target + index * kBf16Columns, words[index]);
+    }
+  }
+}
+
 // Two rows of 16 values: the first in the lower half of the bits of all, the second in the upper.
 inline __m512i rounded(Lanes even, Lanes odd) { return (__m512i)_mm512_cvtne2ps_pbh(odd, even); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -15,7 +16,9 @@ inline bool has_sizes(const Tensor& tensor, std::initializer_list<int64_t> expec
 }
 
 inline void check_attention_inputs(
-    const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask) {
+    const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask,
+    const std::optional<Tensor>& noise, double soft_cap) {
+  STD_TORCH_CHECK(soft_cap >= 0.0 && std::isfinite(soft_cap), "attention: expected a soft cap of at least 0");
   for (const Tensor* tensor : {&key, &value}) {
     STD_TORCH_CHECK(tensor->is_cpu(), "attention: tensors on different devices");
     STD_TORCH_CHECK(element_kind(*tensor) == element_kind(query), "attention: tensors of different dtypes");
@@ -29,13 +32,16 @@ inline void check_attention_inputs(
   STD_TORCH_CHECK(
       has_sizes(value, {key.size(0), key.size(1), key.size(2), key.size(3)}),
       "attention: value does not have the shape of key");
-  if (mask) {
-    STD_TORCH_CHECK(mask->is_cpu(), "attention: mask is on another device");
-    STD_TORCH_CHECK(element_kind(*mask) == element_kind(query), "attention: mask does not have the dtype of query");
+  const auto check_each_score = [&](const std::optional<Tensor>& tensor, ElementKind kind) {
+    if (!tensor) return;
+    STD_TORCH_CHECK(tensor->is_cpu(), "attention: mask or noise is on another device");
+    STD_TORCH_CHECK(element_kind(*tensor) == kind, "attention: mask is not of query's dtype, or noise not of float32");
     STD_TORCH_CHECK(
-        has_sizes(*mask, {query.size(0), query.size(1), query.size(2), key.size(2)}),
-        "attention: expected mask [batch, heads, queries, keys]");
-  }
+        has_sizes(*tensor, {query.size(0), query.size(1), query.size(2), key.size(2)}),
+        "attention: expected mask and noise [batch, heads, queries, keys]");
+  };
+  check_each_score(mask, element_kind(query));
+  check_each_score(noise, ElementKind::kFloat32);
 }
 
 // What the forward pass gave, and the gradient of its output.

@@ -47,7 +47,7 @@ def _attention_case(
         native=lambda *it: [attention_native(*it, made_mask(it[0]), causal, SCALE)],
         reference=lambda *it: [attention_reference(*it, made_mask(it[0]), causal, SCALE)],
         inputs=made_inputs,
-        raw_arguments=lambda it: (*it, None, causal, SCALE),
+        raw_arguments=lambda it: (*it, None, None, causal, SCALE, 0.0),
         differentiable=True,
         dtype=dtype,
         distance=8.0,
