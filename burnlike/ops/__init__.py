@@ -22,6 +22,8 @@ from .dropout_add import dropout_add, dropout_add_reference
 from .geglu import geglu, geglu_reference
 from .gradient_squares import gradient_squares_, gradient_squares_reference
 from .half_products import convolution, matmul
+from .int8_linear import int8_linear, int8_linear_reference
+from .join_gates import join_gates
 from .layer_norm import layer_norm, layer_norm_reference
 from .linear import linear
 from .linear_cross_entropy import linear_cross_entropy, linear_cross_entropy_reference
@@ -66,6 +68,9 @@ __all__ = [
     "geglu_reference",
     "gradient_squares_",
     "gradient_squares_reference",
+    "int8_linear",
+    "int8_linear_reference",
+    "join_gates",
     "layer_norm",
     "layer_norm_reference",
     "linear",

@@ -14,11 +14,13 @@ from torch.nn import functional
 from ..._torch_compat.transforms import transforming
 from ...config import ModuleConfig
 from ...module import Content
+from ...ops import join_gates
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Initializer
 from ..layer import Layer, expect_shape, exports_to_onnx, shape_error
 from ..linear.configs import LinearConfig
 from ..linear.linear import Linear
+from . import gru_sequence
 from .onnx_layers import ONNX_NAMES, onnx_layer
 
 States = tuple[Tensor, ...]
@@ -190,9 +192,21 @@ def _by_kernel(
         time_first = x.transpose(0, 1) if batch_first else x
         output, *last = onnx_layer(kernel, time_first, states, weights, count)
         return output.transpose(0, 1) if batch_first else output, *last
+    if kernel is torch.gru and gru_sequence.gains(x, state, weights):
+        return _by_gru_sequence(x, state, weights, batch_first)
     output, *last = kernel(x, state, weights, has_bias, 1, 0.0, first.training, count > 1, batch_first)
     # Traced without data, torch 2.11 gives the states of `torch.lstm` a dimension more.
     return output, *(state.reshape(count, *state.shape[-2:]) for state in last)
+
+
+def _by_gru_sequence(x: Tensor, state: Tensor, weights: list[Tensor], batch_first: bool) -> tuple[Tensor, ...]:
+    time_first, size = x.transpose(0, 1) if batch_first else x, len(weights) // len(state)
+    runs = [
+        gru_sequence.gru_sequence(time_first, one, weights[index * size : (index + 1) * size], index == 1)
+        for index, one in enumerate(state)
+    ]
+    output = runs[0][0] if len(runs) == 1 else torch.cat([it for it, _ in runs], -1)
+    return output.transpose(0, 1) if batch_first else output, torch.stack([last for _, last in runs])
 
 
 def _by_steps(layer: Direction, x: Tensor, states: States | None, time: int, reverse: bool) -> tuple[Tensor, States]:
@@ -212,14 +226,10 @@ def _by_steps(layer: Direction, x: Tensor, states: States | None, time: int, rev
 def packed(gates: Sequence[GateController]) -> list[Tensor]:
     """The gates' weights as torch has them: for the input, the hidden state, and both biases if there are any."""
     inputs, hiddens = [gate.input_transform for gate in gates], [gate.hidden_transform for gate in gates]
-    found = [_joined([it.weight.mT for it in transforms]) for transforms in (inputs, hiddens)]
+    tensors: list[Any] = [it.weight for transforms in (inputs, hiddens) for it in transforms]
     if inputs[0].bias is not None:
-        found += [_joined([it.bias for it in transforms]) for transforms in (inputs, hiddens)]  # pyright: ignore[reportArgumentType]
-    return found
-
-
-def _joined(tensors: list[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+        tensors += [it.bias for transforms in (inputs, hiddens) for it in transforms]
+    return join_gates(tensors, len(gates))
 
 
 def clipped(state: Tensor, clip: float | None) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from burnlike import nn
 from burnlike.module import params
-from burnlike.nn.recurrent import recurrence
+from burnlike.nn.recurrent import gru_sequence, recurrence
 from tests.nn.cases import tensors_of
 
 SIZES: dict[str, Any] = {"d_input": 3, "d_hidden": 4, "bias": True}
@@ -128,3 +128,43 @@ def test_gate_product_is_the_gate_before_its_activation() -> None:
     outputs, _ = layer(x)
     step = torch.tanh(layer.gate.gate_product(x[:, 1], outputs[:, 0]))
     torch.testing.assert_close(step, outputs[:, 1], rtol=1e-12, atol=1e-12)
+
+
+GRUS = [nn.GruConfig(**SIZES), nn.GruConfig(d_input=3, d_hidden=4, bias=False), nn.BiGruConfig(**SIZES)]
+
+
+@pytest.mark.parametrize("config", GRUS, ids=repr)
+@pytest.mark.parametrize("frozen", [(), (0,), (1,), (2, 3, 4)])
+def test_gradients_of_a_gru_are_those_of_torch(
+    config: Any, frozen: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used, found = [], []
+    original = gru_sequence.gru_sequence
+    monkeypatch.setattr(gru_sequence, "gru_sequence", lambda *given: used.append(1) or original(*given))
+    for gains in (gru_sequence.gains, lambda *_: False):
+        monkeypatch.setattr(gru_sequence, "gains", gains)
+        layer, x = made(config), drawn()
+        state = torch.linspace(-1, 1, 16, dtype=torch.float64).reshape(2, 2, 4).requires_grad_()
+        given = [x, state, *(it.tensor for it in params(layer))]
+        for place in frozen:
+            given[place].requires_grad_(False)
+        wanted = [it for it in given if it.requires_grad]
+        outputs = tensors_of(layer(x, state if isinstance(layer, nn.BiGru) else state[0]))
+        outputs[0].add_(1)  # what is returned may be changed in place
+        loss = sum((it * torch.arange(it.numel()).sin().view_as(it)).sum() for it in outputs)
+        first = torch.autograd.grad(loss, wanted, retain_graph=True)  # pyright: ignore[reportArgumentType]
+        recorded = torch.autograd.grad(loss, wanted, create_graph=True)  # pyright: ignore[reportArgumentType]
+        torch.testing.assert_close(recorded, first, rtol=1e-12, atol=1e-12)
+        second = torch.autograd.grad(sum(it.square().sum() for it in recorded), wanted)  # pyright: ignore
+        found.append([outputs, first, second])
+    assert used
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
+
+
+def test_a_gru_without_gradients_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gru_sequence, "gru_sequence", None)
+    layer = made(GRUS[0])
+    with torch.no_grad():
+        layer(drawn())
+    with torch.autocast("cpu", torch.bfloat16):
+        layer.float()(drawn(torch.float32))

@@ -1,0 +1,83 @@
+"""The weights of gates put together as torch's recurrent kernels take them, in one call, and their gradients apart."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch_compat.dispatch import below_autograd
+from ._function import is_recorded, is_transformed
+from ._library import WITHOUT_NATIVE, fake, op
+
+_join = op("join_gates")
+_part = op("join_gates_backward")
+_TYPES = (Tensor, torch.nn.Parameter)
+_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+def join_gates(tensors: Sequence[Tensor], gates: int) -> list[Tensor]:
+    """The transposes of the gates' matrices one below the other, and their vectors one behind the other.
+
+    On the CPU one native call, as its derivative is; copies of torch's elsewhere, and for tensors that are not
+    contiguous. Differentiable any number of times.
+
+    Args:
+        tensors: for each result its `gates` tensors of one shape, `[rows, columns]` or `[rows]`.
+        gates: how many a result is made of.
+
+    Returns:
+        `[gates * columns, rows]` or `[gates * rows]` each.
+    """
+    if gates == 1 or not _is_native(tensors):
+        return join_gates_reference(tensors, gates)
+    return [*_JoinGates.apply(gates, *tensors)]
+
+
+def join_gates_reference(tensors: Sequence[Tensor], gates: int) -> list[Tensor]:
+    """The same as `join_gates` in plain torch."""
+    found: list[Tensor] = []
+    for begin in range(0, len(tensors), gates):
+        parts = [it.mT if it.dim() == 2 else it for it in tensors[begin : begin + gates]]
+        found.append(torch.cat(parts) if gates > 1 else parts[0])
+    return found
+
+
+def _is_native(tensors: Sequence[Tensor]) -> bool:
+    if "cpu" in WITHOUT_NATIVE or is_transformed() or is_recorded():
+        return False
+    if torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
+        return False
+    dtype = tensors[0].dtype
+    return dtype in _DTYPES and all(
+        type(it) in _TYPES and it.device.type == "cpu" and it.dtype == dtype and it.is_contiguous() and not it.is_neg()
+        for it in tensors
+    )
+
+
+class _JoinGates(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gates: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.gates = gates
+        with below_autograd():
+            return tuple(_join([*tensors], gates))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        gates: int = ctx.gates
+        if torch.is_grad_enabled() or not _is_native(grads):
+            parts = [[part.mT if part.dim() == 2 else part for part in grad.chunk(gates)] for grad in grads]
+        else:
+            with below_autograd():
+                parts = [it.unbind() for it in _part([*grads], gates)]
+        return None, *(it for group in parts for it in group)
+
+
+@fake("join_gates")
+def _(tensors: list[Tensor], gates: int) -> list[Tensor]:
+    return join_gates_reference(tensors, gates)
+
+
+@fake("join_gates_backward")
+def _(grads: list[Tensor], gates: int) -> list[Tensor]:
+    return [it.new_empty(gates, *reversed(it.shape[1:]), it.shape[0] // gates) for it in grads]
