@@ -102,6 +102,10 @@ class AutodiffError(BurnlikeError, RuntimeError):
     """A derivative that does not exist was asked for, or a write would make autograd lose track of a tensor."""
 
 
+class TorchVersionError(BurnlikeError, ImportError):
+    """The installed torch is older than burnlike needs."""
+
+
 class NativeError(BurnlikeError, RuntimeError):
     """The native library is missing, stale, or was asked for something that this machine lacks."""
 

@@ -47,7 +47,8 @@ def _load(name: str, version_op: str) -> LibraryStatus:
         torch.ops.load_library(path)
         version = getattr(torch.ops.burnlike, version_op)()
     except (OSError, RuntimeError, AttributeError) as error:
-        return LibraryStatus(path, True, False, f"it can't be loaded: {error}")
+        # torch's own message names the file only; the linker's says which symbol or library is missing.
+        return LibraryStatus(path, True, False, f"it can't be loaded: {error.__cause__ or error}")
     if version != __version__:
         return LibraryStatus(path, True, False, f"it was built for version {version}, this is {__version__}")
     return LibraryStatus(path, True, True, "")
@@ -62,9 +63,11 @@ def _load_cuda() -> LibraryStatus:
 
 
 def _warn(library: LibraryStatus, what: str) -> None:
+    has_wheel = "Install the wheel for this machine, or build with a C++ compiler:"
+    remedy = "Wheels have no CUDA kernels; build them with nvcc:" if "CUDA" in what else has_wheel
     warnings.warn(
         f"burnlike runs {what} without native ops, which is slower: {library.reason}. "
-        "Build them with `pip install --no-build-isolation -e .`; `burnlike doctor` shows what is native.",
+        f"{remedy} `pip install --no-build-isolation .` in the sources; `burnlike doctor` shows what is native.",
         RuntimeWarning,
         stacklevel=2,
     )
