@@ -15,7 +15,7 @@ from ..errors import TorchVersionError
 
 OLDEST = (2, 11)
 
-if torch.__version__ < OLDEST:
+if tuple(map(int, torch.__version__.split(".")[:2])) < OLDEST:
     raise TorchVersionError(
         f"burnlike needs torch 2.11 or newer, this is torch {torch.__version__}: pip install --upgrade torch"
     )
