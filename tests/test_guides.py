@@ -39,6 +39,7 @@ GUIDES = [
     "config",
     "data",
     "streaming",
+    "parallelism",
     "guide/classification",
     "fine_tuning",
     "guide/lora",
@@ -82,11 +83,6 @@ class StackConfig(bl.Config):
 model, config, device = Stack(), StackConfig(), "cpu"
 """
 GIVEN = {
-    "formats": _MODEL
-    + """
-for name in ("model.bin", "from_burn.bpk"):
-    bl.record.save(model, name)
-""",
     "records": _MODEL
     + """
 from dataclasses import dataclass
