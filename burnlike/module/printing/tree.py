@@ -57,14 +57,14 @@ def tree_lines(tree: Branch, depth: int | None = None) -> Iterator[str]:
 def _lines(tree: Branch, margin: str, depth: int | None) -> Iterator[str]:
     if depth is not None and depth <= 0:
         return
-    groups = _groups(tree.children)
+    groups = grouped(tree.children)
     for place, (name, child, times) in enumerate(groups):
         last = place == len(groups) - 1
         yield f"{margin}{'└─ ' if last else '├─ '}{_label(name, child, times)}"
         yield from _lines(child, f"{margin}{'   ' if last else '│  '}", None if depth is None else depth - 1)
 
 
-def _groups(children: tuple[tuple[str, Branch], ...]) -> list[tuple[str, Branch, int]]:
+def grouped(children: tuple[tuple[str, Branch], ...]) -> list[tuple[str, Branch, int]]:
     """The children, equal ones in a row that are numbered as one: the name, the branch, and how many there are."""
     groups: list[tuple[str, Branch, int]] = []
     for name, child in children:
