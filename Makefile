@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs cuda-compile arm-compile asan bench bench-check bench-page clean
+.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs docs-site cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -93,6 +93,13 @@ docs: build
 	$(python) -m tools.tensor_api
 	$(python) -m tools.nn_api
 
+# The site of the documents in .cache/site, from docs/ and from the code; a dead link, a wrong anchor, or a page or
+# public name without a place fails. Open .cache/site/index.html; it needs no server and no network.
+docs-site: .venv/.dev .cache/docs/.installed
+	@mkdir -p .cache/site-source
+	PYTHONPATH=.cache/docs $(python) -m sphinx -q -W --keep-going -j auto -c tools/site -d .cache/site-doctrees \
+	    -b html .cache/site-source .cache/site
+
 # Compile what this machine can't run: the CUDA sources by nvcc, and the CPU sources for aarch64.
 cuda-compile arm-compile: .venv/.packages
 	$(python) .ci/compile_check.py $(@:-compile=)
@@ -112,10 +119,6 @@ bench: build
 bench-check: build
 	$(python) -m benchmarks.check $(NAMES)
 
-# The history of all rows as one page.
-bench-page: build
-	$(python) -m tools.speed_page .cache/speed.html
-
 clean:
 	rm -rf .venv .cache build dist *.egg-info burnlike/*.so
 
@@ -134,6 +137,13 @@ clean:
 	@echo "Installing torchvision and timm into .cache/families"
 	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
 	    --target .cache/families --requirement $<
+	@touch $@
+
+.cache/docs/.installed: requirements-docs.lock | .venv/.packages
+	@rm -rf .cache/docs
+	@echo "Installing the packages of $< into .cache/docs"
+	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	    --target .cache/docs --requirement $<
 	@touch $@
 
 .venv/.native: .venv/.packages $(NATIVE_SOURCES)

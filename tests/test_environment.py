@@ -59,5 +59,5 @@ def test_what_training_needs_is_in_the_lock_of_training_and_nothing_else_is() ->
     if pinned_torch:  # another torch may need other packages
         assert of_training - {"torch"} == {*locked("requirements.lock")}
     of_development = {canonicalize_name(Requirement(it).name) for group in extras.values() for it in group}
-    files = ("requirements.lock", "requirements-dev.lock", "requirements-families.lock")
+    files = ("requirements.lock", "requirements-dev.lock", "requirements-docs.lock", "requirements-families.lock")
     assert of_development - {"burnlike"} <= {name for file in files for name in locked(file)}

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import _results, check
 from benchmarks._results import Comparison, Run
-from tools import speed_page
+from tools.site import figures
 
 ROW = Comparison("swiglu 8 x 8", 2.0, 4.0, "torch", 2.0, 1.5, 10, 2, "")
 OTHER = replace(ROW, name="swiglu <b>")
@@ -73,10 +73,14 @@ def test_a_fallen_row_is_measured_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_page_has_every_row_of_every_machine() -> None:
-    page = speed_page.page([run_of(ROW), run_of(replace(ROW, ratio=1.25), OTHER), run_of(ROW, machine="another")])
-    assert page.count('<svg viewBox="0 0 240 48"') == 3
-    assert page.count("<circle") == 4
-    assert "<h2>a CPU</h2>" in page
-    assert "<h2>another</h2>" in page
+    runs = [run_of(ROW), run_of(replace(ROW, ratio=1.25), OTHER), run_of(ROW, machine="another")]
+    pages = figures.pages(runs)
+    page = pages["figures/ops.swiglu.md"]
+    assert page.count("<figure") == 3
+    assert page.count('<svg viewBox="0 0 240 48"') == 1  # one row was measured twice
+    assert page.count("<circle") == 2
+    assert "## a CPU\n" in page
+    assert "## another\n" in page
     assert "swiglu &lt;b&gt;" in page
     assert '<b class="missed">1.25x</b><small>bar 1.5x, missed</small>' in page
+    assert "| [ops.swiglu](ops.swiglu.md) | 2 | 1.62x | 1.25x to 2.00x | 1 of 2 |" in pages["figures/index.md"]

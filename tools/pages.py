@@ -24,8 +24,13 @@ def beside_torch(doc: str) -> tuple[str, str]:
 
 
 def table(heading: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A heading and a table; the first item of a row is its name, which is not shown."""
-    lines = [heading, "", _line(columns), _line(["---"] * len(columns)), *(_line(row[1:]) for row in rows)]
+    """A heading, if there is one, and a table; the first item of a row is its name, which is not shown."""
+    lines = [
+        *([heading, ""] if heading else []),
+        _line(columns),
+        _line(["---"] * len(columns)),
+        *(_line(row[1:]) for row in rows),
+    ]
     return "\n" + "\n".join(lines) + "\n"
 
 

@@ -150,7 +150,7 @@ class _Definitions:
         return below if self.whole else [{"allOf": [it, {"required": [TAG_FIELD]}]} for it in below]
 
     def _role(self, cls: ConfigType) -> Schema:
-        schema = {"title": cls.__name__, "description": _documentation(cls)[0], "type": "object"}
+        schema = {"title": cls.__name__, "description": documentation(cls)[0], "type": "object"}
         choices = self._below(cls)
         return schema | ({"anyOf": choices} if choices else {})
 
@@ -177,7 +177,7 @@ class _Definitions:
         return {"title": own["title"], "anyOf": choices}
 
     def _own(self, cls: ConfigType) -> Schema:
-        about, notes = _documentation(cls)
+        about, notes = documentation(cls)
         tag = tag_of(cls)
         properties: dict[str, Schema] = {} if tag is None else {TAG_FIELD: {"const": tag}}
         required = []
@@ -271,7 +271,7 @@ def _given(values: Schema) -> Schema:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _documentation(cls: type) -> tuple[str, dict[str, str]]:
+def documentation(cls: type) -> tuple[str, dict[str, str]]:
     """The first paragraph of a class's docstring, and what `Attributes:` of it and its bases says of each field."""
     about = " ".join(inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0].split())
     notes: dict[str, str] = {}

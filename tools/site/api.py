@@ -1,0 +1,212 @@
+"""The public names, and the page of each: a name with its config or reference shares a page."""
+
+import importlib
+import inspect
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import burnlike
+from burnlike._lazy import _listed
+from burnlike.config import Config
+from tools.tensor_api import functions_of
+
+from .docstrings import inline, to_rst
+
+PACKAGES = (
+    *("config", "module", "nn", "models", "optim", "data", "train", "train.metrics", "record", "interop"),
+    *("func", "mlax", "tensor", "backend", "ops", "errors"),
+)
+"""Below `burnlike`, in the order of the site."""
+ENDINGS = ("Config", "_reference")
+"""What follows another public name on whose page this one is."""
+
+
+class Name(NamedTuple):
+    """A public name.
+
+    Attributes:
+        package: where it is public, without `burnlike.`; empty for the package itself.
+        name: in the package.
+        module: that defines it.
+        value: what it names.
+    """
+
+    package: str
+    name: str
+    module: str
+    value: Any
+
+    @property
+    def full(self) -> str:
+        return ".".join(filter(None, ("burnlike", self.package, self.name)))
+
+
+def _of_package(package: str) -> list[Name]:
+    path = f"burnlike.{package}".rstrip(".")
+    module = importlib.import_module(path)
+    stub = Path(module.__file__ or "").with_suffix(".pyi")
+    if stub.exists():
+        listed = {
+            name: path if it == "." else importlib.util.resolve_name(it, path) for name, it in _listed(stub).items()
+        }
+    elif hasattr(module, "__all__"):
+        listed = {name: getattr(vars(module)[name], "__module__", path) for name in module.__all__}
+    else:  # a module: what it defines
+        ours = {name: it for name, it in vars(module).items() if inspect.isclass(it) or inspect.isfunction(it)}
+        listed = {name: path for name, it in ours.items() if it.__module__ == path and not name.startswith("_")}
+    return [Name(package, name, defined, getattr(module, name)) for name, defined in sorted(listed.items())]
+
+
+@cache
+def names() -> dict[str, Name]:
+    """Every public name by its whole path; modules whose functions are public are packages here."""
+    found: dict[str, Name] = {}
+    for package in ("", *PACKAGES):
+        for it in _of_package(package):
+            if not inspect.ismodule(it.value):
+                found[it.full] = it
+            elif it.full.startswith("burnlike.tensor."):
+                where = it.full.removeprefix("burnlike.")
+                members = dict(functions_of(it.value)) or {
+                    name: value for name, value in vars(it.value).items()
+                    if inspect.isclass(value) and value.__module__.startswith(it.full) and name[0] != "_"
+                }  # fmt: skip
+                found |= {f"{it.full}.{n}": Name(where, n, v.__module__, v) for n, v in members.items()}
+    return found
+
+
+@cache
+def homes() -> dict[str, str]:
+    """Of each public name the one under which it is described: that of a package before that of `burnlike`."""
+    first: dict[tuple[str, int], str] = {}
+    for full, it in sorted(names().items(), key=lambda pair: (pair[1].package == "", pair[1].package == "models")):
+        first.setdefault((it.name, id(it.value)), full)
+    return {full: first[it.name, id(it.value)] for full, it in names().items()}
+
+
+@cache
+def pages() -> dict[str, list[Name]]:
+    """The pages by their document, `reference/api/nn.Linear`, and what is on each."""
+    found: dict[str, list[Name]] = {}
+    for full in sorted({*homes().values()}):
+        it = names()[full]
+        stem = full
+        for ending in ENDINGS:
+            if full.endswith(ending) and (shorter := full.removesuffix(ending)) in names():
+                stem = homes()[shorter]
+        if it.package.startswith("tensor.") or it.package == "errors":  # one page for the module
+            stem = f"burnlike.{it.package}"
+        found.setdefault("reference/api/" + stem.removeprefix("burnlike."), []).append(it)
+    return {
+        page: sorted(them, key=lambda it: (len(it.name), it.name) if len(them) < 4 else (0, it.name))
+        for page, them in found.items()
+    }
+
+
+def page_of(full: str) -> str:
+    """The document that describes a public name."""
+    home = homes()[full]
+    return next(page for page, them in pages().items() if any(it.full == home for it in them))
+
+
+def title(text: str, line: str = "=") -> str:
+    return f"{text}\n{line * len(text)}\n\n"
+
+
+def page(document: str) -> str:
+    """The text of a page of names."""
+    them = pages()[document]
+    whole = document.rpartition("/")[2]
+    parts = [f".. py:currentmodule:: burnlike.{them[0].package}\n\n", title(whole)]
+    if len({it.package for it in them} & {whole}):
+        parts.append(to_rst(inspect.getdoc(importlib.import_module(f"burnlike.{whole}")) or "") + "\n\n")
+    for it in them:
+        also = [full for full, home in homes().items() if home == it.full and full != it.full]
+        parts.append(_entry(it))
+        if also:
+            parts.append("Also " + ", ".join(f"``{full}``" for full in also) + ".\n\n")
+    return "".join(parts)
+
+
+def _entry(it: Name) -> str:
+    if inspect.isclass(it.value):
+        inherited = "   :inherited-members: object\n" if it.full == "burnlike.tensor.Tensor" else ""
+        return f".. autoclass:: {it.full}\n   :members:\n   :undoc-members:\n{inherited}\n"
+    if inspect.isroutine(it.value):
+        return f".. autofunction:: {it.full}\n\n"
+    shown = " ".join(str(it.value).replace("typing.", "").split())
+    text = "\n".join(f"   {line}" for line in to_rst(about(it)).splitlines())
+    return f".. py:data:: {it.full}\n   :value: {shown}\n\n{text}\n\n"
+
+
+def about(it: Name) -> str:
+    """The docstring of a name; of a constant the text below it in the source."""
+    if inspect.isclass(it.value) or inspect.isroutine(it.value):
+        return inspect.getdoc(it.value) or ""
+    from sphinx.pycode import ModuleAnalyzer
+
+    return "\n".join(ModuleAnalyzer.for_module(it.module).find_attr_docs().get(("", it.name), []))
+
+
+def summary(it: Name) -> str:
+    """The first sentence of its docstring."""
+    first = " ".join(about(it).split("\n\n")[0].split())
+    return first.split(". ")[0].rstrip(".") + "." if first else ""
+
+
+def package_page(package: str) -> str:
+    """The list of a package: each name with its first sentence, by the part of the package that defines it."""
+    path = f"burnlike.{package}".rstrip(".")
+    parts = [f".. py:module:: {path}\n\n", title(path)]
+    parts.append(to_rst(inspect.getdoc(importlib.import_module(path)) or "") + "\n\n")
+    here = [
+        it
+        for it in names().values()
+        if it.package == package or (package == "tensor" and it.package.startswith("tensor."))
+    ]
+    groups: dict[str, list[Name]] = {}
+    for it in here:
+        groups.setdefault(it.module.removeprefix(f"{path}.").split(".")[0], []).append(it)
+    for group, them in groups.items():
+        module = f"{path}.{group}"
+        if len(groups) > 1:
+            doc = inspect.getdoc(importlib.import_module(module)) if module in _modules(path) else ""
+            parts.append(title(group if not doc else inline(doc.splitlines()[0].split(". ")[0].rstrip(".")), "-"))
+        parts.append(".. list-table::\n   :widths: 30 70\n\n")
+        for it in them:
+            parts.append(f"   * - :py:obj:`{it.name} <{homes()[it.full]}>`\n     - {inline(summary(it)) or '..'}\n")
+        parts.append("\n")
+    documents = sorted({page_of(it.full) for it in here if homes()[it.full] == it.full})
+    parts.append(toctree(documents))
+    return "".join(parts)
+
+
+def _modules(path: str) -> set[str]:
+    import pkgutil
+
+    module = importlib.import_module(path)
+    return {f"{path}.{it.name}" for it in pkgutil.iter_modules(getattr(module, "__path__", []))}
+
+
+def toctree(documents: list[str]) -> str:
+    return ".. toctree::\n   :hidden:\n\n" + "".join(f"   /{it}\n" for it in documents) + "\n"
+
+
+def missing() -> list[str]:
+    """Public names that no page describes."""
+    described = {it.full for them in pages().values() for it in them}
+    return [full for full, home in homes().items() if home not in described]
+
+
+def is_config(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, Config)
+
+
+VERSION = burnlike.__version__
+
+
+def index(heading: str, about: str, documents: list[str]) -> str:
+    """A page that lists others."""
+    links = "".join(f"* :doc:`/{it}`\n" for it in documents)
+    return title(heading) + to_rst(about) + "\n\n" + links + "\n" + toctree(documents)

@@ -1,0 +1,172 @@
+"""Hooks of Sphinx: links out of docs, links from code spans to the API, docstrings, llms.txt."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
+from sphinx.util.nodes import make_refnode
+
+from tools.nn_api import signature_of
+
+from . import api, stage
+from .docstrings import to_rst
+
+_LOG = logging.getLogger(__name__)
+_LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+_FOLDER = re.compile(r"\[([^\]`]*)\]\(([^)#\s:]+)\)")
+_FENCE = re.compile(r"(^ *```.*?^ *```|``[^`]+``|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+_OF_TORCH = ("nn.", "optim.", "F.", "torch.")
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", source_read)
+    app.connect("autodoc-process-docstring", docstring, priority=400)
+    app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-skip-member", skip)
+    app.connect("missing-reference", missing_reference)
+    app.connect("build-finished", finished)
+    app.add_post_transform(CodeToApi)
+
+
+def source_read(app: Any, document: str, content: list[str]) -> None:
+    """Links to files outside of docs become those to pages of the site, or downloads; sections get their tables."""
+    if file := stage.linked().get(f"{document}.md"):
+        where = {file.resolve(): stage.SOURCE / name for name, file in stage.linked().items()}
+        text = _FOLDER.sub(lambda it: it[1] if (file.parent / it[2]).is_dir() else it[0], content[0])
+        parts = _FENCE.split(text)
+        content[0] = "".join(
+            part if number % 2 else _LINK.sub(lambda it: _link(it, document, file.parent, where), part)
+            for number, part in enumerate(parts)
+        )
+    documents = app.env.found_docs
+    if below := stage.section_pages(sorted(documents)).get(document):
+        listed = "\n".join(f"/{it}" for it in below)
+        content[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+
+
+def _link(found: re.Match[str], document: str, folder: Path, where: dict[Path, Path]) -> str:
+    """A link as it has to be in the site."""
+    start, target, anchor, end = found.groups(default="")
+    if re.match(r"[a-z]+:", target):
+        return found[0]
+    file, docs, source = Path(os.path.normpath(folder / target)), stage.ROOT / "docs", stage.SOURCE
+    place = where.get(file) or source / (os.path.relpath(file, docs) if file.is_relative_to(docs) else "none")
+    if not place.exists() and file.is_file():  # of the project: to be downloaded
+        place = source / "files" / file.relative_to(stage.ROOT)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
+    elif not place.exists():
+        _LOG.warning("a link to what is not there: %s", target, location=document)
+    return f"{start}{os.path.relpath(place, (source / document).parent)}{anchor}{end}"
+
+
+def docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = to_rst("\n".join(lines)).split("\n")
+
+
+def signature(app: Any, what: str, name: str, value: Any, options: Any, given: str, returned: str) -> Any:
+    """Configs as one writes them, without the bounds."""
+    if what == "class" and api.is_config(value):
+        return signature_of(value).removeprefix(value.__name__), None
+    return None
+
+
+def skip(app: Any, what: str, name: str, value: Any, skipped: bool, options: Any) -> bool | None:
+    """Fields are in the docstring of their class."""
+    is_method = callable(value) or isinstance(value, property | staticmethod | classmethod)
+    return True if not is_method or name.startswith("_") else None
+
+
+def missing_reference(app: Any, env: Any, node: Any, child: Any) -> Any:
+    """A class by where it is defined: the public name of it."""
+    if node.get("refdomain") == "py" and (full := _PRIVATE().get(node["reftarget"])):
+        return _reference(app, env, node["refdoc"], full, child)
+    return None
+
+
+def _PRIVATE() -> dict[str, str]:
+    if not _private:
+        for full, home in api.homes().items():
+            it = api.names()[full]
+            _private[f"{getattr(it.value, '__module__', it.module)}.{it.name}"] = home
+            _private.setdefault(it.name, home)
+    return _private
+
+
+_private: dict[str, str] = {}
+
+
+def _reference(app: Any, env: Any, document: str, full: str, child: Any) -> Any:
+    found = env.domains["py"].objects.get(full)
+    if found is None:
+        return None
+    return make_refnode(app.builder, document, found.docname, found.node_id, child, full)
+
+
+class CodeToApi(SphinxPostTransform):
+    """A code span that names something public becomes a link to it."""
+
+    default_priority = 400
+
+    def run(self, **_: Any) -> None:
+        """Go through the code spans of the document."""
+        objects = self.env.domains["py"].objects
+        for node in list(self.document.findall(nodes.literal)):
+            if isinstance(node.parent, nodes.reference | addnodes.pending_xref | nodes.title):
+                continue
+            full = self._meant(node.astext(), objects)
+            if full and (found := objects.get(full)) and found.docname != self.env.docname:
+                node.replace_self(
+                    make_refnode(
+                        self.app.builder, self.env.docname, found.docname, found.node_id, node.deepcopy(), full
+                    )
+                )
+
+    def _meant(self, text: str, objects: Any) -> str | None:
+        text = re.sub(r"\(.*\)$", "", text)
+        if not re.fullmatch(r"[\w.]+", text):
+            return None
+        if text.startswith("bl."):
+            text = f"burnlike.{text[3:]}"
+        if text.startswith("burnlike."):
+            return api.homes().get(text, text)
+        if self.env.docname.startswith("reference/api/") and not text.startswith(_OF_TORCH):
+            package = self.env.docname.rpartition("/")[2].rpartition(".")[0]
+            if (full := f"burnlike.{package}.{text}") in objects:
+                return full
+            if text[0].isupper() and (full := _PRIVATE().get(text)):
+                return full
+        return f"burnlike.{text}" if "." in text and not text.startswith(_OF_TORCH) else None
+
+
+def finished(app: Any, error: Exception | None) -> None:
+    """Every public name must have a place; llms.txt lists the pages for programs that read."""
+    if error or app.builder.name != "html":
+        return
+    objects = app.env.domains["py"].objects
+    if missing := [full for full, home in api.homes().items() if home not in objects]:
+        _LOG.warning("public names without a page: %s", ", ".join(missing))
+    titles = {it: node.astext() for it, node in app.env.titles.items()}
+    lines = [
+        "# burnlike",
+        "",
+        "> Burn's semantics on PyTorch: typed configs, stable parameter ids, records, native ops.",
+        "",
+    ]
+    whole = []
+    for section in stage.SECTIONS:
+        lines += [f"## {section.title}", ""]
+        for document in stage.section_pages(sorted(titles))[f"{section.folder}/index"]:
+            suffix = "md" if (stage.SOURCE / f"{document}.md").exists() else "rst"
+            lines.append(f"- [{titles[document]}](_sources/{document}.{suffix}.txt)")
+            whole.append((stage.SOURCE / f"{document}.{suffix}").read_text())
+        lines.append("")
+    out = Path(app.outdir)
+    (out / "llms.txt").write_text("\n".join(lines))
+    (out / "llms-full.txt").write_text("\n\n".join(whole))
