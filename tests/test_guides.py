@@ -95,6 +95,15 @@ optimizer.save("optimizer")
 bl.record.save(model, "model")
 scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cpu"), {"epoch": 0}, {"tokens": 7}
 """,
+    "how_to/lora_on_a_laptop": """
+import warnings
+from pathlib import Path
+from tests.data.chat.samples import conversations, tokenizer_in, write_lines
+from tests.models.by_path.directories import llama
+llama(Path("llama"), vocab_size=300, max_position_embeddings=256)
+tokenizer_in(Path("llama"))
+write_lines(Path("chat.jsonl"), [{"messages": it} for it in conversations(120)])
+""",
 }
 """What the programs of some guides have beside what they say."""
 
@@ -132,6 +141,7 @@ ALLOWED: dict[str, type[Warning]] = {
     "Guards may run slower on Python 3.13.0": RuntimeWarning,  # of torch.compile
     "The given buffer is not writable": UserWarning,  # of torch.export.load, torch 2.11
     "torch.distributed is disabled, unavailable or uninitialized": UserWarning,  # of its checkpoints, without processes
+    "`is_gradient_checkpointing` is deprecated": FutureWarning,  # of transformers, which peft asks for it
 }
 
 
