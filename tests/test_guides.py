@@ -38,6 +38,7 @@ GUIDES = [
     "burn",
     "config",
     "data",
+    "chat_data",
     "streaming",
     "parallelism",
     "guide/classification",
@@ -54,9 +55,11 @@ GUIDES = [
 ]
 SLOW = {
     "mlax": "compiled code",
+    "chat_data": "imports of transformers",
     "how_to/prove_that_a_run_resumes": "processes that are killed",
     "how_to/resume_lightning_and_trainer": "imports of both",
-    "how_to/lora_on_a_laptop": "transformers and peft",
+    "how_to/lora_on_a_laptop": "imports of transformers and peft",
+    "how_to/faster_model": "imports of transformers",
 }
 _MODEL = """
 import torch
@@ -83,20 +86,30 @@ class StackConfig(bl.Config):
 model, config, device = Stack(), StackConfig(), "cpu"
 """
 GIVEN = {
+    "chat_data": """
+from pathlib import Path
+from tests.data.chat.samples import conversations, tokenizer_in, write_lines
+tokenizer_in(Path("my_model"))
+write_lines(Path("chat.jsonl"), [{"messages": it} for it in conversations(60)])
+""",
     "records": _MODEL
     + """
-from dataclasses import dataclass
 import numpy
 from burnlike.optim import AdamWConfig
-linear, head, states = torch.nn.Linear(2, 3), torch.nn.Linear(2, 2), torch.zeros(3)
+linear, head = torch.nn.Linear(2, 3), torch.nn.Linear(2, 2)
 numpy_array = numpy.zeros((3, 2), dtype=numpy.float32)
 optimizer = AdamWConfig().init()
 optimizer.save("optimizer")
 bl.record.save(model, "model")
 scheduler, scaler, loader, counters = {"iteration": 1}, torch.amp.GradScaler("cpu"), {"epoch": 0}, {"tokens": 7}
 """,
+    "how_to/resume_lightning_and_trainer": """
+import warnings
+warnings.simplefilter("ignore")  # of these libraries about each other
+""",
     "how_to/lora_on_a_laptop": """
 import warnings
+warnings.simplefilter("ignore")
 from pathlib import Path
 from tests.data.chat.samples import conversations, tokenizer_in, write_lines
 from tests.models.by_path.directories import llama
@@ -141,7 +154,6 @@ ALLOWED: dict[str, type[Warning]] = {
     "Guards may run slower on Python 3.13.0": RuntimeWarning,  # of torch.compile
     "The given buffer is not writable": UserWarning,  # of torch.export.load, torch 2.11
     "torch.distributed is disabled, unavailable or uninitialized": UserWarning,  # of its checkpoints, without processes
-    "`is_gradient_checkpointing` is deprecated": FutureWarning,  # of transformers, which peft asks for it
 }
 
 
