@@ -2,7 +2,8 @@
 
 Ours beside transformers' `generate` with the same weights: eager, and compiled with a static cache. In float32 both
 give the same tokens, or the benchmark fails; in bfloat16 the note has how many are the same. In int8 ours is beside
-itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. Names choose some of them:
+itself in float32 (transformers multiplies no int8 on CPUs): weights of `interop.quantize_`. `stream` is that of
+transformers' own model, in one row, beside its `generate`. Names choose some of them:
 `python -m benchmarks.models.generate "eager float32"`.
 """
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from benchmarks._harness import Comparison, compare, main
 from burnlike.interop import quantize_
-from burnlike.models import DecoderLmConfig, RotaryPositions, record_from, weight_tables
+from burnlike.models import DecoderLmConfig, RotaryPositions, record_from, stream, weight_tables
 
 from .twins import llama_sizes
 
@@ -30,10 +31,10 @@ CONFIG = DecoderLmConfig(
 )
 PROMPT, NEW = 16, 64
 BATCHES = (1, 8)
-BARS = {"eager": 2.0, "compiled": 1.2, "int8": 1.0}
+BARS = {"eager": 2.0, "stream": 2.0, "compiled": 1.2, "int8": 1.0}
 ONE_ROW_BARS = BARS | {"int8": 1.5}
 """For one row, where time goes into reading the weights."""
-NAMES = ["eager float32", "eager bfloat16", "compiled float32", "compiled bfloat16", "int8"]
+NAMES = [*(f"{kind} {dtype}" for kind in ("eager", "stream", "compiled") for dtype in ("float32", "bfloat16")), "int8"]
 
 
 def models(dtype: torch.dtype) -> tuple[Any, Any]:
@@ -55,6 +56,10 @@ def ours_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
 def theirs_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
     options: dict[str, Any] = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "pad_token_id": 0}
     return lambda: model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+
+
+def stream_of(model: Any, prompt: Tensor) -> Callable[[], Tensor]:
+    return lambda: torch.cat((prompt, torch.tensor([[*stream(model, prompt[0], NEW)]])), 1)
 
 
 def compare_tokens(
@@ -79,7 +84,7 @@ def _measure(name: str, repeats: int) -> list[Comparison]:
         theirs.generation_config.cache_implementation = "static"
         theirs.forward = torch.compile(theirs.forward, dynamic=False)
     results = []
-    for batch in BATCHES:
+    for batch in BATCHES[:1] if kind == "stream" else BATCHES:
         torch.manual_seed(1)
         prompt = torch.randint(0, CONFIG.vocab_size, (batch, PROMPT))
         options: dict[str, Any] = {"bar": (ONE_ROW_BARS if batch == 1 else BARS)[kind], "is_equal": dtype == "float32"}
@@ -90,7 +95,8 @@ def _measure(name: str, repeats: int) -> list[Comparison]:
             sides = ours_of(rounded.eval(), prompt), ours_of(ours, prompt)
             options["theirs_name"] = "ours in float32"
         else:
-            sides = ours_of(ours, prompt), theirs_of(theirs, prompt)
+            side = stream_of(theirs, prompt) if kind == "stream" else ours_of(ours, prompt)
+            sides = side, theirs_of(theirs, prompt)
             options["theirs_name"] = "transformers"
         results.append(compare_tokens(f"generate {name}", *sides, batch, repeats, **options))
     return results

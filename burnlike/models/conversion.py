@@ -30,6 +30,13 @@ def record_from(table: WeightTable, module: nn.Module, state: Mapping[str, Any] 
 
 def converted(table: WeightTable, module: nn.Module, record: Record, unused: Collection[str] = ()) -> Record:
     """As `record_from`; tensors of theirs that are `unused` may be there."""
+    return record_from_torch(module, Record(tensors_for(table, module, record, unused), source=record.source))
+
+
+def tensors_for(
+    table: WeightTable, module: nn.Module, record: Record, unused: Collection[str] = ()
+) -> Mapping[str, Any]:
+    """The tensors of `converted` by their names in torch's layers; those that are whole, or one part, are views."""
     held = {**{name: name for name in record.tensors}, **record.aliases}
     form = TorchLayout(module)
     recipes = table.recipes(form.tensors)
@@ -44,12 +51,11 @@ def converted(table: WeightTable, module: nn.Module, record: Record, unused: Col
     copies = {name: known[source] for name, source in table.copied.items() if source in known}
     known = {**copies, **known}
     _check(table, module, record, form, recipes, {name: it for name, it in known.items() if name not in unused})
-    tensors = {
+    return {
         name: recipe.make({it.name: record.tensors[known[it.name]] for it in recipe.sources})
         for name, recipe in recipes.items()
         if all(it.name in known for it in recipe.sources)
     }
-    return record_from_torch(module, Record(tensors, source=record.source))
 
 
 def record_to(table: WeightTable, module: nn.Module, record: Record | None = None) -> Record:

@@ -4,7 +4,8 @@ A model that can go on from what it has read, by a cache or a state, has a metho
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 import torch
@@ -103,8 +104,13 @@ def generate(
     if longest is not None and tokens.shape[1] + max_new_tokens > longest:
         got = f"a prompt of {tokens.shape[1]} and max_new_tokens of {max_new_tokens}"
         raise ArgumentError(f"generate: expected at most {longest} tokens together (max_sequence_length), got {got}")
-    added = _added(model, next_logits, tokens, max_new_tokens, pad_token=pad_token, **options)
-    return torch.cat((tokens, *added), 1)
+    at_once = _at_once(tokens.device)
+    added = [*_added(model, next_logits, tokens, max_new_tokens, at_once, pad_token=pad_token, **options)]
+    whole, stops = torch.cat((tokens, *added), 1), options.get("stop_tokens")
+    if not stops or at_once == 1 or not added:
+        return whole
+    ended = torch.isin(whole[:, tokens.shape[1] :], _on_device(stops, tokens)).cumsum(1) > 0
+    return whole[:, : tokens.shape[1] + 1 + int((~ended.all(0)).sum())]
 
 
 def stream(
@@ -134,8 +140,13 @@ def stream(
     device = next((it.device for it in model.parameters()), prompt.device)
     tokens = prompt.to(device, torch.int64)[None]
     reader = _reader_of(model, tokens, max_new_tokens, context_length)
-    for added in _added(model, reader.next_logits, reader.first, max_new_tokens, **options):
-        yield int(added)
+    stops = options.get("stop_tokens") or ()
+    with closing(_added(model, reader.next_logits, reader.first, max_new_tokens, 0, **options)) as columns:
+        for added in columns:
+            token = int(added)
+            yield token
+            if token in stops:
+                return
 
 
 def _reader_of(model: nn.Module, tokens: Tensor, max_new_tokens: int, context_length: int | None) -> Reader:
@@ -168,7 +179,14 @@ def _own_reader(model: Any, tokens: Tensor, max_new_tokens: int, context_length:
     transformers = sys.modules.get("transformers")
     if transformers is None or not isinstance(model, transformers.PreTrainedModel):
         return None
-    return _transformers_reader(model, tokens)
+    from .decoder_lm.transformers_twin import twin_of  # most programs need no tables of weights
+
+    twin = None if model.config.is_encoder_decoder else twin_of(model)
+    return (
+        _transformers_reader(model, tokens)
+        if twin is None
+        else _own_reader(twin, tokens, max_new_tokens, context_length)
+    )
 
 
 def _transformers_reader(model: Any, tokens: Tensor) -> Reader:
@@ -206,6 +224,7 @@ def _added(
     next_logits: Callable[[Tensor], Tensor],
     tokens: Tensor,
     max_new_tokens: int,
+    at_once: int,
     *,
     temperature: float = 0.0,
     top_k: int | None = None,
@@ -213,18 +232,21 @@ def _added(
     stop_tokens: tuple[int, ...] = (),
     pad_token: int = 0,
     generator: torch.Generator | None = None,
-) -> Iterator[Tensor]:
-    """Each new column of tokens, `[batch, 1]`, with the model in evaluation; drawn on the generator's device."""
+) -> Generator[Tensor]:
+    """Each new column of tokens, `[batch, 1]`, with the model in evaluation; drawn on the generator's device.
+
+    After `at_once` tokens, and after so many more, it ends if all sequences have; 0 for never.
+    """
     if max_new_tokens < 0:
         raise ArgumentError(f"generate: max_new_tokens: expected 0 or more, got {max_new_tokens}")
     _check_drawing(temperature, top_k, top_p)
     finished = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
-    stops = torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
+    stops = _on_device(stop_tokens, tokens)
     last, modes = tokens, {part: part.training for part in model.modules()}
     drawing: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
     model.eval()
     try:
-        for _ in range(max_new_tokens):
+        for count in range(1, max_new_tokens + 1):
             logits = next_logits(last)
             drawn = next_tokens(logits.to(logits.device if generator is None else generator.device), **drawing)
             last = drawn.to(tokens.device)[:, None]
@@ -232,11 +254,20 @@ def _added(
                 last = last.masked_fill(finished[:, None], pad_token)
                 finished = finished | torch.isin(last[:, 0], stops)
             yield last
-            if stop_tokens and bool(finished.all()):
+            if stop_tokens and at_once and count % at_once == 0 and bool(finished.all()):
                 break
     finally:
         for part, training in modes.items():
             part.training = training
+
+
+def _at_once(device: torch.device) -> int:
+    """After how many tokens the host asks whether all sequences have ended: it waits for all that a GPU still runs."""
+    return 1 if device.type == "cpu" else 16
+
+
+def _on_device(stop_tokens: tuple[int, ...], tokens: Tensor) -> Tensor:
+    return torch.tensor(stop_tokens, dtype=torch.int64, device=tokens.device)
 
 
 def gathers_as_forward(model: nn.Module, *methods: str) -> None:

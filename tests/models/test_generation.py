@@ -8,7 +8,7 @@ from torch import Tensor
 
 from burnlike import models, nn
 from burnlike.errors import ArgumentError, DTypeError, ShapeError
-from burnlike.models import next_tokens
+from burnlike.models import generation, next_tokens
 
 from .cases import CASES, LM
 
@@ -98,6 +98,17 @@ def test_a_stop_token_ends_its_row_alone() -> None:
         ended = new.index(stop) + 1 if stop in new else 9
         width = found.shape[1] - 3
         assert found[row, 3:].tolist() == (new[:ended] + [6] * 9)[:width]
+
+
+@pytest.mark.parametrize("at_once", [2, 3, 8, 20])
+def test_a_host_that_asks_seldom_gives_the_same_tokens(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(LM)
+    free = model.generate(PROMPT, 9)
+    stops = [(), (63,), (int(free[0, 3]),), tuple({int(row[5]) for row in free}), tuple({int(row[3]) for row in free})]
+    expected = [model.generate(PROMPT, 9, stop_tokens=it) for it in stops]
+    monkeypatch.setattr(generation, "_at_once", lambda _: at_once)
+    assert [it.tolist() for it in expected] == [model.generate(PROMPT, 9, stop_tokens=it).tolist() for it in stops]
+    assert len({it.shape[1] for it in expected}) > 1
 
 
 def test_training_mode_comes_back() -> None:

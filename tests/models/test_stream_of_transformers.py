@@ -1,11 +1,17 @@
 """`stream` of models of transformers gives the tokens of their own `generate`."""
 
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
 
+from burnlike.interop import fuse
 from burnlike.models import stream
+from burnlike.models.decoder_lm.transformers_twin import twin_of
+from burnlike.module import LoraConfig, apply_lora
+from burnlike.ops import native_status
 
 SMALL = {
     "vocab_size": 64,
@@ -59,6 +65,72 @@ MODELS = {
     ),
 }
 
+NATIVE = ("Llama", "Mistral", "GPT-2") if native_status().cpu.loaded else ()
+
+
+def steps() -> int:
+    return native_status().calls.get("decode_step", 0)
+
+
+def llama(**fields: Any) -> Any:
+    import transformers
+
+    torch.manual_seed(0)
+    fields = {"max_position_embeddings": 32, **MODELS["Llama"][2], **fields}
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**fields)).eval()
+
+
+@pytest.mark.skipif(not NATIVE, reason="needs the native library")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_native_steps_compute_with_the_weights_of_a_llama(dtype: torch.dtype, tied: bool) -> None:
+    model = llama(tie_word_embeddings=tied).to(dtype)
+    twin = twin_of(model)
+    own = {it.untyped_storage().data_ptr() for it in model.parameters()}
+    assert {it.untyped_storage().data_ptr() for it in twin.parameters()} == own
+    tokens = torch.randint(3, 60, (1, 9))
+    with torch.no_grad():
+        expected = deepcopy(model).double()(tokens).logits[:, -1]
+        reader = twin.reader(tokens, 32)
+        before = steps()
+        reader.next_logits(tokens[:, :8])
+        found = reader.next_logits(tokens[:, 8:])
+    assert steps() == before + 2
+    tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance * float(expected.abs().max()))
+
+
+def hooked(model: Any) -> None:
+    model.model.layers[0].mlp.register_forward_hook(lambda *_: None)
+
+
+def patched(model: Any) -> None:
+    model.lm_head.forward = lambda x: x
+
+
+def of_another_class(model: Any) -> None:
+    model.model.norm.__class__ = type("Norm", (type(model.model.norm),), {"__module__": "program"})
+
+
+def with_lora(model: Any) -> None:
+    apply_lora(model, LoraConfig(rank=2, alpha=4.0))
+
+
+CHANGES: list[Callable[[Any], Any]] = [hooked, patched, of_another_class, with_lora, lambda model: model.double()]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_model_computes_its_tokens_itself(change: Callable[[Any], Any]) -> None:
+    model = llama()
+    assert not NATIVE or twin_of(model) is not None
+    change(model)
+    assert twin_of(model) is None
+    before = steps()
+    assert len([*stream(model, torch.tensor([5, 6]), 3)]) == 3
+    assert steps() == before
+
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
@@ -76,7 +148,13 @@ def test_the_likeliest_tokens_are_those_of_generate(name: str) -> None:
     expected = whole[1 if model.config.is_encoder_decoder else 5 :].tolist()
     end = model.generation_config.eos_token_id
     stops = (end,) if isinstance(end, int) else ()
+    before = steps()
     assert [*stream(model, prompt[0], 12, stop_tokens=stops)] == expected
+    assert (steps() > before) == (name in NATIVE)
+    if name in NATIVE:
+        fuse(model)
+        assert [*stream(model, prompt[0], 12, stop_tokens=stops)] == expected
+        assert steps() - before == 2 * len(expected)
     assert len({*expected}) > 1 or model.config.is_encoder_decoder
 
 

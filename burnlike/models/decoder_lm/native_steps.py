@@ -103,6 +103,14 @@ def native_steps(model: Any, cache: DecoderCache, new: int = 0) -> NativeSteps |
     return NativeSteps(model, cache, form, weights)
 
 
+def computes(model: Any) -> bool:
+    """Whether the native call computes what the parts of a model in evaluation are, whatever is in a cache."""
+    try:
+        return _is_plain(model) and bool(_form_of(model)) and len([*_weights_of(model)]) > 0
+    except _OtherError:
+        return False
+
+
 def native_prompt(model: Any, cache: DecoderCache, tokens: Tensor, mask_pad: Tensor | None) -> NativeSteps | None:
     """Of a model with an empty cache, to read these tokens `[batch, new]` first; None as of `native_steps`."""
     batch, length = cache.padding.shape
