@@ -195,9 +195,9 @@ def refuse(report: LoadReport, record: Record, module: nn.Module, options: LoadO
             f"Nothing was loaded{_below(report)}"
         )
     else:
-        remedy = "" if mismatched else "\nload with strict=False to leave out what is missing or unexpected"
+        remedy = "\nburnlike.record.load with strict=False leaves out what is missing or unexpected"
         details = str(report).partition("\n")[2]
-        message = f"{record.source} does not fit {name}; nothing was loaded\n{details}{remedy}"
+        message = f"{record.source} does not fit {name}; nothing was loaded\n{details}{'' if mismatched else remedy}"
     error = RecordMismatchError(message)
     error.report = report
     raise error

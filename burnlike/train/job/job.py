@@ -150,7 +150,8 @@ class Job:
         items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"
         if (whole := self.config.training.global_batch_size) is not None:
             items = f"{whole} items (at most {items} at a time)"
-        lines.append(f"training  {self.total_steps} steps of {items} in {training.epochs} epochs")
+        epochs = f"{training.epochs} epoch" + "s" * (training.epochs != 1)
+        lines.append(f"training  {self.total_steps} steps of {items} in {epochs}")
         return lines
 
     def _loader(self, dataset: Any, steps_per_epoch: int | None, **options: Any) -> DataLoader[Any, Any]:
