@@ -26,7 +26,7 @@ def test_each_command_is_taken(words: list[str], tmp_path: Path, monkeypatch: py
     command, *arguments = words[words.index("burnlike") + 1 :]
     parsers([command])[1][command].parse_args(arguments)
     if "--slurm" in arguments:
-        assert main([command, *arguments]) == 0
+        assert main([command, *arguments, "--out", "job.sh"]) == 0
         assert (tmp_path / "job.sh").exists()
 
 

@@ -41,6 +41,7 @@ GUIDES = [
     "chat_data",
     "streaming",
     "parallelism",
+    "clusters",
     "guide/classification",
     "fine_tuning",
     "guide/lora",
