@@ -75,11 +75,14 @@ def attention(
         return on_parts(name, attention, (query, key, value, mask, causal, scale, soft_cap, noise))
     query, key, value = for_products(query), for_products(key), for_products(value)
     mask = None if mask is None else for_products(mask)
-    _check(query, key, value, mask, noise, causal, soft_cap=soft_cap)
-    is_plain = noise is None and soft_cap is None
-    is_native = _is_faster(query, key, value, mask) and (is_plain or _takes_options(query, noise))
-    function = attention_native if is_native else attention_reference
-    return function(query, key, value, mask, causal, scale, soft_cap, noise)
+    is_plain = noise is None and soft_cap is None and mask is None and query.dim() == 4
+    if not is_plain:
+        _check(query, key, value, mask, noise, causal, soft_cap=soft_cap)
+    if _is_faster(query, key, value, mask) and _takes_options(query, soft_cap, noise):
+        return attention_native(query, key, value, mask, causal, scale, soft_cap, noise)  # it checks what is plain
+    if is_plain:
+        _check(query, key, value, mask, noise, causal)
+    return attention_reference(query, key, value, mask, causal, scale, soft_cap, noise)
 
 
 def attention_native(
@@ -176,8 +179,10 @@ def _in_steps(
     return (weights.to(product_dtype) @ value).to(dtype)
 
 
-def _takes_options(query: Tensor, noise: Tensor | None) -> bool:
-    """Whether there are kernels with a soft cap and noise."""
+def _takes_options(query: Tensor, soft_cap: float | None, noise: Tensor | None) -> bool:
+    """Whether there are kernels with these."""
+    if noise is None and soft_cap is None:
+        return True
     is_fixed = noise is None or not noise.requires_grad
     return is_fixed and query.dtype == torch.bfloat16 and cpu_isa() == "avx512_bf16"
 

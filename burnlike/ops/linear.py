@@ -84,6 +84,11 @@ def machine_gains(weight: Tensor) -> bool:
     return _MACHINE_GAINS or torch.bfloat16 in half_products.SLOW or weight.dtype in half_products.SLOW
 
 
+def multiplies_faster(dtype: torch.dtype) -> bool:
+    """Whether there may be faster products of weights of this dtype."""
+    return dtype == torch.float32 or dtype in half_products.SLOW
+
+
 def _gains(rows: int, columns: int, depth: int) -> bool:
     """Whether sizes are such that the product of `[rows, depth]` and `[depth, columns]` gains."""
     is_large = min(rows, columns, depth) >= _SMALLEST_SIZE and rows * columns * depth >= _FEWEST_PRODUCTS

@@ -220,9 +220,9 @@ def takes_attention(
     query, key, value = for_products(query), for_products(key), for_products(value)
     if (query.dtype.itemsize != 2 and not any_dtype) or not query.dtype == key.dtype == value.dtype:
         return False
-    batch, heads, queries, width = query.shape
-    has_heads = key.shape[1] == heads or (grouped and key.shape[1] > 0 and heads % key.shape[1] == 0)
-    if key.shape != value.shape or (key.shape[0], key.shape[3]) != (batch, width) or not has_heads:
+    (batch, heads, queries, width), of_keys = query.shape, key.shape
+    has_heads = of_keys[1] == heads or (grouped and of_keys[1] > 0 and heads % of_keys[1] == 0)
+    if of_keys != value.shape or (of_keys[0], of_keys[3]) != (batch, width) or not has_heads:
         return False
     if scale is not None and not 0.0 < scale < float("inf"):
         return False

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ... import ops
 from ..._torch_compat.modules import is_stock_convolution
 from ...ops import half_products
-from ...ops.linear import machine_gains
+from ...ops.linear import machine_gains, multiplies_faster
 from .draws import draws_as_torch, dropped, takes_dropout
 from .experts import experts_forward, is_experts, prove_experts
 from .forwards import FusedForward, fused_forward, stock_forward
@@ -113,6 +113,8 @@ def _with_op(stock: types.FunctionType, count: int, methods: Methods, compute: C
 
 
 def _linear(module: Any, x: Any) -> Tensor | None:
+    if not multiplies_faster(module.weight.dtype):
+        return None
     return ops.linear(x, module.weight, module.bias) if takes(x, module.weight, module.bias) else None
 
 

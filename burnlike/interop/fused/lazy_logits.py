@@ -102,8 +102,28 @@ class Recipe:
         return x
 
 
-class LazyLogits(Tensor):
-    """Logits of a `recipe`, of which nothing is computed yet, or all."""
+class LazyTensor(Tensor):
+    """A tensor of which nothing is computed yet, or all: every function gets what `recipe.read()` gives."""
+
+    recipe: Any
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        with as_plain():
+            return func(*_read(args), **_read(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Of code that is not Python's; autograd has the call in its graph already."""
+        return func(*_read(args, below=True), **_read(kwargs or {}, below=True))
+
+
+class LazyLogits(LazyTensor):
+    """Logits of a `recipe`, of which a few functions give others that are lazy."""
 
     recipe: Recipe
 
@@ -121,23 +141,15 @@ class LazyLogits(Tensor):
                 made = _deferred(first, func, args[1:], keywords)
                 if made is not None:
                     return made
-        with as_plain():
-            return func(*_read(args), **_read(keywords))
-
-    @classmethod
-    def __torch_dispatch__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Of code that is not Python's; autograd has the call in its graph already."""
-        return func(*_read(args, below=True), **_read(kwargs or {}, below=True))
+        return super().__torch_function__(func, types, args, kwargs)
 
 
 def _read(given: Any, *, below: bool = False) -> Any:
-    """The numbers in the place of lazy logits; `below` autograd they have no place in a graph of their own."""
-    if isinstance(given, LazyLogits):
+    """The numbers in the place of lazy tensors; `below` autograd they have no place in a graph of their own."""
+    if isinstance(given, LazyTensor):
         values = given.recipe.read()
         if below and not values.is_inference() and times_written(values):
-            raise AutodiffError("logits that were written to in place are read by code that autograd can't follow")
+            raise AutodiffError("lazy values that were written to in place are read by code that autograd can't follow")
         return values.detach() if below else values
     if isinstance(given, tuple | list):
         items = [_read(it, below=below) for it in given]

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from . import draws, functions
+from .eager_attention import with_soft_cap
 from .forwards import fuse_code
 from .rebinding import Use, instead_of, rebound
 from .rotations import rotating, rotation_of
@@ -58,16 +59,21 @@ class Namespace(types.ModuleType):
 
 
 class AttentionFunctions:
-    """transformers' table of attention functions: torch's has the native op, also where it is looked up later."""
+    """transformers' table of attention functions: torch's has the native op, also where it is looked up later.
 
-    def __init__(self, find: Callable[[], Any]) -> None:
+    So have the model's own steps (`eager`), with a soft cap.
+    """
+
+    def __init__(self, find: Callable[[], Any], eager: Any) -> None:
         self.find = find
-        self.stock = find()["sdpa"]
-        self.new, self.ops = rebound(self.stock, replacement)
+        new, self.ops = rebound(find()["sdpa"], replacement)
+        self.new: dict[Any, Callable[..., Any]] = {find()["sdpa"]: new}
+        if (capped := with_soft_cap(eager)) is not None:
+            self.new[eager] = capped
 
     def get_interface(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
         found = self.find().get_interface(*arguments, **keywords)
-        return self.new if found is self.stock else found
+        return self.new[found] if found in self.new else found
 
 
 def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tuple[Any, tuple[str, ...]]:
@@ -81,7 +87,7 @@ def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tup
         only_asked = all(use == Use(("get_interface",), called=True) for use in uses)
         if not (hasattr(value, "get_interface") and "sdpa" in value and only_asked):
             return None, ()
-        table = AttentionFunctions(lambda: namespace[name])
+        table = AttentionFunctions(lambda: namespace[name], namespace.get("eager_attention_forward"))
         return table, table.ops
     if any(use.attributes or not use.called for use in uses):
         return None, ()

@@ -202,6 +202,27 @@ def same_rotation(
     return _holds(is_same, (False, True), ((1,), (2,)) if with_dim else ((),))
 
 
+def same_attention(
+    stock: Callable[..., Any], other: Callable[..., Any], module: Any, inputs: Callable[[], Sequence[Tensor]]
+) -> bool:
+    """Whether a function attends as another does in bfloat16, from queries to keys and values, with a mask or without.
+
+    `inputs` gives queries, keys, values and a mask in float32. The stock function returns more than the other's tensor.
+    """
+
+    def is_same(dtype: torch.dtype, scale: float | None, cap: float, masked: bool, size: float) -> bool:
+        if dtype != torch.bfloat16:
+            return True
+        query, key, value, mask = (it.to(dtype) for it in inputs())
+        given = [query * size, key, value, mask if masked else None]
+        options = {"dropout": 0.0, "scaling": scale, "softcap": cap}
+        expected, actual = stock(module, *given, **options)[0], other(module, *given, **options)
+        exact = stock(module, *(None if it is None else it.double() for it in given), **options)[0]
+        return expected.shape == actual.shape and expected.dtype == actual.dtype and _is_near(expected, actual, exact)
+
+    return _holds(is_same, (None, 0.3), (1.0, 30.0), (False, True), _MAGNITUDES)
+
+
 def same_loss(stock: Callable[..., Any], other: Callable[..., Any]) -> bool:
     """Whether two losses of language models are the same, for each dtype of logits and way to divide."""
 
