@@ -25,6 +25,7 @@ OPS = [name for name in COUNTED if not name.endswith("_backward")]
 IN_NO_CASE = {
     "crc32": "of bytes, no floats",
     "decode_step": "of a whole model",
+    "int8_linear": "of 8 bits, which a result in float64 is far from",
     "join_gates": "of lists of gates",
     "read_values_": "of a file",
     "bernoulli_noise_": "of the state of torch's generator",

@@ -13,6 +13,8 @@
 #endif
 
 #define BURNLIKE_CARRYLESS
+// Not all processors with AVX2 have it: asked for in each call.
+#define BURNLIKE_VNNI_256 __attribute__((target("avx2,avxvnni")))
 #define BURNLIKE_FMA_256
 #define BURNLIKE_ISA isa_avx2
 #include "table.inl"

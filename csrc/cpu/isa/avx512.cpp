@@ -18,6 +18,7 @@
 // Not all processors with AVX-512 have it: asked for in each call.
 #define BURNLIKE_CARRYLESS_512 __attribute__((target("avx512f,vpclmulqdq")))
 #define BURNLIKE_BFLOAT16_512 __attribute__((target("avx512f,avx512bf16")))
+#define BURNLIKE_VNNI_512 __attribute__((target("avx512f,avx512vnni")))
 #define BURNLIKE_FMA_512
 #define BURNLIKE_ISA isa_avx512
 #include "table.inl"
