@@ -1,15 +1,16 @@
 """One training step of a decoder of 10.7 M parameters (d 384, 6 layers, 8 x 256 tokens): loss, gradients, AdamW.
 
 Ours beside the same model in plain torch, and transformers' Llama of that size with `fuse` beside itself without; eager
-and compiled, in float32 and under bfloat16 autocast. Both sides start from the same weights and take the same batch;
-the note has the losses of the first step. Memory is the peak of two steps, in a process of its own, over what it held
-before: activations, gradients and the optimizer's moments. Names choose some of them:
-`python -m benchmarks.models.step "eager bfloat16"`.
+and compiled, in float32 and under bfloat16 autocast. `int8` is ours with the layers of `precision: int8_mixed` beside
+ours in bfloat16. Both sides start from the same weights and take the same batch; the note has the losses of the first
+step. Memory is the peak of two steps, in a process of its own, over what it held before: activations, gradients and the
+optimizer's moments. Names choose some of them: `python -m benchmarks.models.step "eager bfloat16"`.
 """
 
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from benchmarks._memory import with_extra_bytes
 from burnlike.interop import fuse
 from burnlike.models import DecoderLmConfig, RotaryPositions
 from burnlike.nn import CrossEntropyLossConfig
+from burnlike.train.learner.int8_mixed import Int8Layers
 
 from . import torch_decoder
 from .twins import llama_sizes, take_weights
@@ -59,6 +61,17 @@ def _decoders() -> tuple[Side, Side]:
     return ours, theirs
 
 
+_ENTERED = ExitStack()
+
+
+def _in_int8() -> tuple[Side, Side]:
+    torch.manual_seed(0)
+    stock = _ours()
+    rounded = deepcopy(stock[0])
+    _ENTERED.enter_context(Int8Layers(rounded, torch.device("cpu")).computing())
+    return (rounded, stock[1]), stock
+
+
 def _llamas() -> tuple[Side, Side]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -94,9 +107,11 @@ MODES = {
     "compiled float32": Mode(True, False, 1.2),
     "compiled bfloat16": Mode(True, True, 1.2),
 }
+INT8_MODES = {"eager bfloat16": Mode(False, True, 1.3), "compiled bfloat16": Mode(True, True, 1.2)}
 LLAMA_MODES = {**MODES, "eager bfloat16": Mode(False, True, 1.45)}
 PAIRS: dict[str, tuple[Callable[[], tuple[Side, Side]], dict[str, Mode], str]] = {
     "decoder": (_decoders, MODES, "plain torch"),
+    "int8": (_in_int8, INT8_MODES, "bfloat16"),
     "llama": (_llamas, LLAMA_MODES, "transformers"),
 }
 NAMES = [f"{pair} {mode}" for pair, (_, modes, _) in PAIRS.items() for mode in modes] + ["memory"]
@@ -183,7 +198,9 @@ def run(repeats: int, names: Sequence[str] = ()) -> list[Comparison]:
     chosen = [name for name in NAMES if not names or any(name.endswith(it) for it in names)]
     results = [_measure(*name.split(" ", 1), min(repeats, 20)) for name in chosen if name != "memory"]
     if "memory" in chosen:
-        results += [_memory(pair, mode) for pair in PAIRS for mode in ("eager float32", "eager bfloat16")]
+        results += [
+            _memory(pair, mode) for pair in ("decoder", "llama") for mode in ("eager float32", "eager bfloat16")
+        ]
     return results
 
 

@@ -18,8 +18,8 @@ from .samples import STEPS, assert_same_run, metrics_of, write_config
 
 N_KILLS = {"quick": 4, "plain": 50, "all": 50}
 RECORDS = {"model", "optimizer", "training"}
-_ALL = "epochs: 2, accumulation_steps: 2, ema: {decay: 0.9}, keep_best: {}, precision: bfloat16"
-CONFIGS = {"quick": _ALL, "plain": "", "all": _ALL}
+_ALL = "epochs: 2, accumulation_steps: 2, ema: {decay: 0.9}, keep_best: {}, precision: "
+CONFIGS = {"quick": f"{_ALL}int8_mixed", "plain": "", "all": f"{_ALL}bfloat16"}
 """What `training` has beside what `write_config` writes."""
 
 

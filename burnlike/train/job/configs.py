@@ -29,7 +29,13 @@ from ..checkpoint.configs import CheckpointConfig
 from ..learner.configs import BEST, TrainingConfig
 from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
-from ..parallel.division_problems import context_problems, expert_problems, pipeline_problems, quantized_problems
+from ..parallel.division_problems import (
+    IN_INT8,
+    context_problems,
+    expert_problems,
+    pipeline_problems,
+    quantized_problems,
+)
 from ..parallel.pairs import CONTEXT_IN_FLOAT8
 from ..tasks.configs import AdversarialConfig, LanguageModelConfig
 from .record_paths import record_problem
@@ -153,6 +159,11 @@ class TrainConfig(Config):
                 yield "distributed.microbatches", f"expected at most training.batch_size, {most} items, got {count}"
         if not self.distributed.plan:  # which may leave attention whole
             yield from undivided_heads(self.model, self.distributed.tensor, "model")
+        if self.training.precision == "int8_mixed":
+            if not self.distributed.is_single:
+                yield "training.precision", IN_INT8
+            if self.device.startswith("cuda"):
+                yield "training.precision", "expected bfloat16 or float16 on CUDA, int8_mixed computes on a CPU"
         if not self.distributed.is_single:
             yield from quantized_problems(self.model, self.distributed)
         if self.distributed.context > 1:

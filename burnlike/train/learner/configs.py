@@ -16,7 +16,7 @@ Direction = Literal["lowest", "highest"]
 BEST = ("early_stopping", "keep_best")
 """The fields of a TrainingConfig that a metric decides."""
 
-AutocastDtype = Literal["float32", "bfloat16", "float16"]
+ComputePrecision = Literal["float32", "bfloat16", "float16", "int8_mixed"]
 
 
 def _direction(higher_is_better: bool) -> Direction:
@@ -161,7 +161,8 @@ class TrainingConfig(Config):
             does not depend on it.
         on_bad_item: `raise`: an item that can't be read ends the training. `skip`: it is left out and counted.
         precision: float32 computes in the types of the weights; bfloat16 and float16 by autocast. float16 scales the
-            loss, and skips steps whose gradients overflow.
+            loss, and skips steps whose gradients overflow. int8_mixed is bfloat16 but for the products of the blocks'
+            linear layers in training steps, which are of numbers in 8 bits, on a CPU; see `ops.int8_linear`.
         float8: compute the products of the blocks' linear layers in 8 bits, on GPUs that can; None doesn't.
         compile: run the model through `torch.compile`.
         activation_checkpointing: compute the activations of the model's blocks again in the backward pass, which takes
@@ -190,7 +191,7 @@ class TrainingConfig(Config):
     sampling: Literal["all", "balanced"] = "all"
     num_workers: Annotated[int, Meta(ge=0, le=256)] = 0
     on_bad_item: Literal["raise", "skip"] = "raise"
-    precision: AutocastDtype = "float32"
+    precision: ComputePrecision = "float32"
     float8: Float8Config | None = None
     compile: bool = False
     activation_checkpointing: bool | Literal["full"] | CheckpointingConfig = False
@@ -206,6 +207,8 @@ class TrainingConfig(Config):
     train_metrics: bool = False
 
     def validate(self) -> Iterable[tuple[str, str]]:
+        if self.precision == "int8_mixed" and self.float8 is not None:
+            yield "float8", "expected none with precision: int8_mixed, which computes the same layers in 8 bits"
         if self.global_batch_size is not None and self.accumulation_steps > 1:
             yield "accumulation_steps", "follows from global_batch_size and batch_size; leave it out"
         if self.early_stopping is not None and self.early_stopping.warmup_epochs >= self.epochs:

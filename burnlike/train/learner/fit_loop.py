@@ -96,6 +96,8 @@ class FitLoop:
             learner.total_steps = training.epochs * training.steps_of(len(train))
             stack.push(self._end)
             self._notes += stack.enter_context(computing(learner.model, training, learner.device))
+            if learner.int8_layers is not None:
+                self._notes.append(f"int8      {len(learner.int8_layers.paths)} linear layers, others in bfloat16")
             try:
                 self.callbacks.call("on_fit_start", learner)
                 for note in self._notes:

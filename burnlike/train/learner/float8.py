@@ -11,9 +11,7 @@ from torch.func import functional_call
 
 from ...errors import ConfigError
 from ...interop.quantize import import_torchao
-from ...module.torch_objects.wrappers import is_distributed, own_class
-from ...nn import Linear
-from ..parallel.fsdp2 import blocks_of
+from .block_layers import linear_layers
 from .configs import Float8Config
 
 _MULTIPLE = 16
@@ -53,7 +51,8 @@ def in_float8(model: nn.Module, config: Float8Config, device: torch.device) -> I
             f"training.float8: {device} has no matrix products in 8 bits, which need a GPU of compute capability 8.9;"
             " leave it out, or set training.float8: {emulate: true}, which rounds in the same way and saves nothing"
         )
-    layers = dict(_layers(model))
+    found = linear_layers(model)
+    layers = {path: layer for path, layer, sizes in found if not any(size % _MULTIPLE for size in sizes)}
     if not layers:
         raise ConfigError(
             "training.float8: the model's blocks have no linear layer whose sizes are multiples of 16; leave it out"
@@ -68,27 +67,3 @@ def in_float8(model: nn.Module, config: Float8Config, device: torch.device) -> I
     finally:
         for layer in layers.values():
             vars(layer).pop("forward", None)
-
-
-def _layers(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    of_blocks = {id(it) for block in blocks_of(model) for it in block.modules()}
-    for path, module in model.named_modules():
-        if id(module) not in of_blocks or own_class(module) not in (nn.Linear, Linear):
-            continue
-        layer: Any = module
-        fits = type(module).forward in (nn.Linear.forward, Linear.forward) and "forward" not in vars(module)
-        sizes = () if "parametrizations" in module._modules else _computed(layer.weight)
-        if fits and sizes and not any(size % _MULTIPLE for size in sizes):
-            yield path, layer
-
-
-def _computed(weight: Any) -> list[int]:
-    """The shape of the part of a weight that this process computes with: tensor parallelism divides a layer."""
-    shape = [*weight.shape]
-    if is_distributed(weight):
-        mesh = weight.device_mesh
-        for place, name in enumerate(mesh.mesh_dim_names or ()):
-            dim = getattr(weight.placements[place], "dim", None)
-            if name == "tensor" and dim is not None:
-                shape[dim] //= mesh.size(place)
-    return shape

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,10 +19,11 @@ from ..state.frozen_base import load_model
 from ..state.training_state import TrainingState
 from ..view.callback import Callback
 from ..view.renderers import Renderer
-from .configs import AutocastDtype, EmaConfig, TrainingConfig
+from .configs import ComputePrecision, EmaConfig, TrainingConfig
 from .ema import Ema
 from .fit_loop import FitLoop
 from .foreign_loader import as_loader, check_ranks
+from .int8_mixed import Int8Layers
 from .measuring import Metric, evaluate
 from .result import LearningResult
 from .saving import Counters
@@ -82,7 +84,7 @@ class Learner(Generic[Batch]):
         task: TrainStep | None = None,
         metrics: Mapping[str, Metric] | None = None,
         device: torch.device | str | None = None,
-        precision: AutocastDtype = "float32",
+        precision: ComputePrecision = "float32",
         grad_clipping: GradientClipping | None = None,
         ema: EmaConfig | None = None,
         parallel: SingleProcess | None = None,
@@ -99,7 +101,7 @@ class Learner(Generic[Batch]):
                 own `train_step(batch)` and `valid_step(batch)` are called.
             metrics: by name; any of torchmetrics works.
             device: where batches go; None is where the model's first parameter is.
-            precision: the type that autocast computes in; float16 scales the loss.
+            precision: the type that autocast computes in; float16 scales the loss; int8_mixed as in TrainingConfig.
             grad_clipping: for torch's optimizers; burnlike's have their own.
             ema: an average of the weights, which validation uses.
         """
@@ -116,7 +118,7 @@ class Learner(Generic[Batch]):
         self.metrics = dict(metrics or {})
         first = next(model.parameters(), None)
         self.device = torch.device(device or ("cpu" if first is None else first.device))
-        self.precision: AutocastDtype = precision
+        self.precision: ComputePrecision = precision
         self.ema = Ema(model, ema) if ema is not None else None
         self.scaler = torch.amp.GradScaler(self.device.type) if precision == "float16" else None
         self.step = self.total_steps = self.epoch = self.epochs = 0
@@ -192,7 +194,8 @@ class Learner(Generic[Batch]):
             loss = self._accumulation.weighed(output.loss, output.size)
             return loss if loss is None or self.scaler is None else self.scaler.scale(loss)
 
-        with self.parallel.accumulating(self.model, is_last, counts):
+        in_int8 = nullcontext() if self.int8_layers is None else self.int8_layers.computing()
+        with in_int8, self.parallel.accumulating(self.model, is_last, counts):
             output = self.parallel.backward(Pass(compute, weighed, self._accumulation.count), batch)
         self.window.add(output.loss, output.size, output.parts)
         return output
@@ -222,6 +225,11 @@ class Learner(Generic[Batch]):
         """The loss and all metrics over the loader's first epoch, or so many batches; the model is not changed."""
         check_ranks(loader, self.parallel.data_size)
         return evaluate(self, as_loader(loader, self.device, steps, ("the loader", "evaluate(loader, steps=...)")))
+
+    @cached_property
+    def int8_layers(self) -> Int8Layers | None:
+        """The layers that compute in 8 bits in training steps; None if none do."""
+        return Int8Layers(self.model, self.device) if self.precision == "int8_mixed" else None
 
     def autocast(self) -> AbstractContextManager[Any]:
         return autocast(self.device, self.precision)

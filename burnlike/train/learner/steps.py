@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..._torch_compat.pytree import tree_map
 from ...errors import AutodiffError, ConfigError, ShapeError, TableIndexError, TargetError
 from ..parallel.step_output import StepOutput as StepOutput, items_of
-from .configs import AutocastDtype
+from .configs import ComputePrecision
 
 
 class TrainStep(Protocol):
@@ -172,6 +172,8 @@ class LossWindow:
             self.parts[name].load_state_dict(part)
 
 
-def autocast(device: torch.device, precision: AutocastDtype) -> AbstractContextManager[Any]:
+def autocast(device: torch.device, precision: ComputePrecision) -> AbstractContextManager[Any]:
     """Within it, torch computes in a precision; in float32 in the types of the weights."""
-    return nullcontext() if precision == "float32" else torch.autocast(device.type, getattr(torch, precision))
+    if precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, torch.float16 if precision == "float16" else torch.bfloat16)

@@ -31,7 +31,7 @@ from ..view.callback import Callback
 from .checkpoint_files import CheckpointFiles
 from .configs import DistributedConfig
 from .context import divide_sequences
-from .division_problems import pipeline_problems
+from .division_problems import IN_INT8, pipeline_problems
 from .mesh import Mesh
 from .pairs import CONTEXT_IN_FLOAT8
 from .single_process import Pass, SingleProcess
@@ -133,6 +133,8 @@ class SeveralProcesses(SingleProcess):
             apply_tensor_plan(model, self.mesh, self.config.plan, self.pipeline)
 
     def check_computing(self, precision: str, *, compiles: bool, in_float8: bool = False) -> None:
+        if precision == "int8_mixed":
+            raise ConfigError(f"training.precision: {IN_INT8}")
         for path, problem in pipeline_problems(precision, compiles=compiles) if self.sizes.pipeline > 1 else ():
             raise ConfigError(f"{path}: {problem}")
         if in_float8 and self.sizes.context > 1:

@@ -67,6 +67,9 @@ def quantized_problems(model: Any, distributed: Any) -> Iterator[tuple[str, str]
 _WHOLE = "take `strategy: ddp` alone, with which each process has all of them"
 
 
+IN_INT8 = "expected bfloat16 or float32 with several processes, int8_mixed computes in a single one"
+
+
 def pipeline_problems(precision: str, *, compiles: bool) -> Iterator[tuple[str, str]]:
     """What of a training does not go together with a pipeline, and why: of a config, or of a program's Learner."""
     if precision == "float16":
