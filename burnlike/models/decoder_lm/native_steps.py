@@ -130,13 +130,13 @@ class _OtherError(Exception):
 
 def _is_plain(model: nn.Module) -> bool:
     """Whether a call of each part is its class's `forward`, of whole tensors of torch."""
-    if has_global_hooks() or _is_changed(model):
+    if is_changed(model) or model.training:
         return False
     for module in model.modules():
         if module is model or type(module) in (nn.ModuleDict, *_PARAMETRIZED):
             continue
         own = own_class(module) if parametrizations_of(module) else type(module)
-        if (own not in _KNOWN and type(module) is not Dequantized) or _is_changed(module):
+        if (own not in _KNOWN and type(module) is not Dequantized) or is_changed(module) or module.training:
             return False
     return True
 
@@ -144,10 +144,11 @@ def _is_plain(model: nn.Module) -> bool:
 _PARAMETRIZED = (torch.nn.utils.parametrize.ParametrizationList,)
 
 
-def _is_changed(module: nn.Module) -> bool:
+def is_changed(module: nn.Module) -> bool:
+    """Whether a call of this module is more, or something else, than its class's `forward`."""
     own = module.__dict__
-    hooks = any(own.get(name) for name in CALL_HOOKS)
-    return hooks or module.training or "forward" in own or DIVIDED in own or own.get(COMPILED_CALL) is not None
+    hooks = has_global_hooks() or any(own.get(name) for name in CALL_HOOKS)
+    return hooks or "forward" in own or DIVIDED in own or own.get(COMPILED_CALL) is not None
 
 
 def _form_of(model: Any) -> DecodeForm:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..._torch_compat.modules import CALL_HOOKS, COMPILED_CALL, has_global_hooks
 from ...errors import BurnlikeError
 from ...interop.fused.forwards import stock_forward
 from ...interop.torch_names import TorchLayout
@@ -17,7 +16,7 @@ from ...record.loading.meta_modules import compute_unsaved, registered
 from ..conversion import tensors_for
 from ..pretrained_description import described
 from .configs import DecoderLmConfig
-from .native_steps import computes
+from .native_steps import computes, is_changed
 
 
 def twin_of(model: Any) -> Any:
@@ -47,12 +46,10 @@ def twin_of(model: Any) -> Any:
 
 
 def _is_stock(model: nn.Module) -> bool:
-    if has_global_hooks():
-        return False
     for module in model.modules():
-        own, kind = module.__dict__, type(module)
-        changed = any(own.get(name) for name in CALL_HOOKS) or own.get(COMPILED_CALL) is not None or "forward" in own
-        if changed or parametrizations_of(module) or kind.__module__.split(".")[0] not in ("torch", "transformers"):
+        kind = type(module)
+        is_theirs = kind.__module__.split(".")[0] in ("torch", "transformers")
+        if not is_theirs or is_changed(module) or parametrizations_of(module):
             return False
         owner, stock = stock_forward(kind)
         if stock is not None and inspect.unwrap(stock).__module__ != owner.__module__:
