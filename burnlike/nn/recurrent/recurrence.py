@@ -25,8 +25,10 @@ from .onnx_layers import ONNX_NAMES, onnx_layer
 
 States = tuple[Tensor, ...]
 """In torch's order, the hidden state first: `[batch, d_hidden]`, or `[directions, batch, d_hidden]` for kernels."""
+
 Kernel = Callable[..., tuple[Tensor, ...]]
 """`torch.lstm`, `torch.gru`, `torch.rnn_tanh` or `torch.rnn_relu`."""
+_FEW_ROWS = 8
 
 
 class GateController(Layer):
@@ -50,6 +52,12 @@ class GateController(Layer):
         linear = LinearConfig(d_input=d_input, d_output=d_output, bias=bias, initializer=initializer)
         self.input_transform = linear.init(device)
         self.hidden_transform = linear.replace(d_input=d_output).init(device)
+
+    def product(self, x: Tensor, hidden: Tensor) -> Tensor:
+        """As `gate_product` of matrices, by the weights alone."""
+        parts = ((x, self.input_transform), (hidden, self.hidden_transform))
+        one, other = (it @ to.weight if to.bias is None else torch.addmm(to.bias, it, to.weight) for it, to in parts)
+        return one.add_(other)
 
     @lift
     def gate_product(self, x: Tensor, hidden: Tensor) -> Tensor:
@@ -78,6 +86,10 @@ class Direction(Layer):
         weight and bias are those of the hidden state, of all gates: `[n * d_hidden, d_hidden]` and `[n * d_hidden]`.
         """
         raise NotImplementedError
+
+    def one_step(self, x: Tensor, states: States) -> States | None:
+        """The states after one step of `[batch, d_input]`, by the weights of each gate as they are; None for `step`."""
+        return None
 
     def custom_content(self, content: Content) -> Content:
         return _add_sizes(content, self._first_gate)
@@ -130,6 +142,10 @@ def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, r
     batch, time = expect_sequence(layer, x, layer, batch_first)
     for state in states or ():
         expect_shape(layer, state, batch, layer.d_hidden, name="state")
+    if x.shape[time] == 1 and states is not None and _takes_one_step(x):
+        found = layer.one_step(x.squeeze(time), states)
+        if found is not None:
+            return found[0].unsqueeze(time), found
     kernel = layer.kernel()
     if kernel is None or not _usable(kernel):
         return _by_steps(layer, x, states, time, reverse)
@@ -176,6 +192,15 @@ def _usable(kernel: Kernel) -> bool:
         return False
     # `is_exporting()` is true in all compiled code of torch 2.11.
     return kernel is not torch.lstm or not torch.compiler.is_dynamo_compiling() or not torch.is_grad_enabled()
+
+
+def _takes_one_step(x: Tensor) -> bool:
+    """Whether a step is one of a few rows on the CPU, which takes less than to put the gates together."""
+    if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or transforming() or exports_to_onnx():
+        return False
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+        return False
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and x.shape[:2].numel() <= _FEW_ROWS
 
 
 def _by_kernel(

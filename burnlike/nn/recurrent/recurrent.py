@@ -1,5 +1,6 @@
 """Plain recurrent layers, long short-term memory and gated recurrent units, in one direction and in both."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -134,15 +135,16 @@ class Lstm(Direction):
         return torch.lstm if usual and self.clip is None and not self.input_forget else None
 
     def step(self, projected: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
-        hidden, cell = states
-        gates = projected + functional.linear(hidden, weight, bias)
-        if self.input_forget:
-            input_gate, cell_gate, output_gate = gates.chunk(3, -1)
-            input_gate = self.gate_activation(input_gate)
-            forget_gate = 1 - input_gate
-        else:
-            input_gate, forget_gate, cell_gate, output_gate = gates.chunk(4, -1)
-            input_gate, forget_gate = self.gate_activation(input_gate), self.gate_activation(forget_gate)
+        gates = projected + functional.linear(states[0], weight, bias)
+        return self._after(gates.chunk(3 if self.input_forget else 4, -1), states[1])
+
+    def one_step(self, x: Tensor, states: States) -> States:
+        return self._after([gate.product(x, states[0]) for gate in self.gates()], states[1])
+
+    def _after(self, gates: Sequence[Tensor], cell: Tensor) -> States:
+        input_gate, *forget, cell_gate, output_gate = gates
+        input_gate = self.gate_activation(input_gate)
+        forget_gate = self.gate_activation(forget[0]) if forget else 1 - input_gate
         cell = clipped(forget_gate * cell + input_gate * self.cell_activation(cell_gate), self.clip)
         return self.gate_activation(output_gate) * self.hidden_activation(cell), cell
 

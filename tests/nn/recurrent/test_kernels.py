@@ -168,3 +168,26 @@ def test_a_gru_without_gradients_is_torchs(monkeypatch: pytest.MonkeyPatch) -> N
         layer(drawn())
     with torch.autocast("cpu", torch.bfloat16):
         layer.float()(drawn(torch.float32))
+
+
+STEPS = [
+    nn.LstmConfig(**SIZES),
+    nn.LstmConfig(d_input=3, d_hidden=4, bias=False, batch_first=False, reverse=True),
+    nn.LstmConfig(**SIZES, input_forget=True, clip=0.1),
+    nn.LstmConfig(**SIZES, gate_activation=nn.TanhConfig(), hidden_activation=nn.ReluConfig()),
+]
+
+
+@pytest.mark.parametrize("config", STEPS, ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_step_by_the_weights_of_each_gate_is_that_of_the_kernel(
+    config: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, x = made(config, dtype), drawn(dtype).detach()
+    x = x[:, :1] if config.batch_first else x[:, :1].transpose(0, 1)
+    state = nn.LstmState(*torch.randn(2, 2, 4, dtype=dtype))
+    with torch.no_grad():
+        found = tensors_of(layer(x, state))
+        monkeypatch.setattr(recurrence, "_takes_one_step", lambda _: False)
+        torch.testing.assert_close(found, tensors_of(layer(x, state)))
+        assert len(found) == 3
