@@ -11,7 +11,7 @@ from burnlike.train.view.report.page import report_page
 from .recorded import RUN, facts, lines
 from .svg import Picture
 
-_WIDTH, _HEIGHT = 560, 720
+_WIDTH, _HEIGHT = 560, 780
 
 
 def draw() -> Picture:
