@@ -6,7 +6,7 @@ import fcntl
 import os
 import re
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from ..._regular_file import writable_regular
 from ...errors import CheckpointError, RunDirError
@@ -110,7 +110,14 @@ class RunDir:
                 leftover.unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Give up the lock: the run counts as ended. Leaving a `with` does it, too."""
         self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def open_or_create(path: str | os.PathLike[str]) -> RunDir:

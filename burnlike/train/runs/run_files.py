@@ -3,6 +3,7 @@
 import fcntl
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -70,10 +71,10 @@ class RunFiles(NamedTuple):
         return max([0, *(line["step"] for line in self.lines), *(it.step for it in self.checkpoints)])
 
 
-def find_runs(root: Path) -> list[Path]:
+def find_runs(root: str | os.PathLike[str]) -> list[Path]:
     """The directories of runs in `root`, and in the folders of sweeps below it, by name."""
     try:
-        folders = sorted(it for it in root.iterdir() if it.is_dir() and not it.name.startswith("."))
+        folders = sorted(it for it in Path(root).iterdir() if it.is_dir() and not it.name.startswith("."))
         found = []
         for folder in folders:
             below = [folder] if _is_run(folder) else sorted(it for it in folder.iterdir() if it.is_dir())
@@ -83,8 +84,9 @@ def find_runs(root: Path) -> list[Path]:
         raise RunDirError(f"{root}: {error.strerror}; expected a directory that holds runs") from error
 
 
-def read_run(path: Path) -> RunFiles:
+def read_run(path: str | os.PathLike[str]) -> RunFiles:
     """Read the files of a run; a RunDirError if there is none at `path`."""
+    path = Path(path)
     if not path.is_dir():
         raise RunDirError(f"there is no run at {path}; `burnlike runs` lists those in runs/")
     if not _is_run(path):

@@ -1,5 +1,6 @@
 """LearnerSummary: the metrics of a run over its epochs, as a table."""
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -86,11 +87,12 @@ class LearnerSummary(NamedTuple):
         return cls(metrics)
 
     @classmethod
-    def of_run(cls, path: Path) -> Self:
+    def of_run(cls, path: str | os.PathLike[str]) -> Self:
         """The summary of a run's `metrics.jsonl`; a RunDirError if it is missing or has no line that can be read."""
-        lines = read_metrics(path / "metrics.jsonl").lines
+        file = Path(path, "metrics.jsonl")
+        lines = read_metrics(file).lines
         if not lines:
-            raise RunDirError(f"{path / 'metrics.jsonl'} has no lines of metrics; expected the directory of a run")
+            raise RunDirError(f"{file} has no lines of metrics; expected the directory of a run")
         return cls.of(lines)
 
     def find(self, split: str, name: str) -> MetricSummary | None:
