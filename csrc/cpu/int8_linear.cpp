@@ -19,9 +19,9 @@ CallCounter calls{"int8_linear"};
 
 // 127 * 127 times as many fit into 32 bits.
 constexpr int64_t kLongestSum = int64_t{1} << 17;
-// Of a tile: rows whose packed values stay in a core's second cache, and columns.
-constexpr int64_t kTileRows = 16 * kInt8Rows;
-constexpr int64_t kTileColumns = 4 * kInt8Panel;
+// Of a tile: few rows, whose results lie on few pages; and columns whose packed values stay in a core's second cache.
+constexpr int64_t kTileRows = 4 * kInt8Rows;
+constexpr int64_t kTileBytes = int64_t{1} << 19;
 constexpr int64_t kLeastProducts = 1 << 18;  // below, a second thread costs more than it saves
 
 bool has_vnni() {
@@ -101,11 +101,12 @@ void multiply(const Side& left, const Side& right, const float* bias, const Tens
   const auto kernel = has_vnni() ? kernels.multiply_by_vnni : kernels.multiply;
   Element* data = mutable_data_of<Element>(product);
   const int64_t rows = left.lanes, columns = right.lanes, groups = left.groups;
-  const int64_t across = whole(columns, kTileColumns), tiles = whole(rows, kTileRows) * across;
+  const int64_t tile_columns = std::max<int64_t>(1, kTileBytes / (groups * kInt8Group + 1) / kInt8Panel) * kInt8Panel;
+  const int64_t down = whole(rows, kTileRows), tiles = down * whole(columns, tile_columns);
   const auto run_tile = [&](int64_t tile) {
-    const int64_t first_row = tile / across * kTileRows, first_column = tile % across * kTileColumns;
+    const int64_t first_row = tile % down * kTileRows, first_column = tile / down * tile_columns;
     const int64_t last_row = std::min(first_row + kTileRows, rows);
-    const int64_t last_column = std::min(first_column + kTileColumns, columns);
+    const int64_t last_column = std::min(first_column + tile_columns, columns);
     for (int64_t column = first_column; column < last_column; column += kInt8Panel) {
       for (int64_t row = first_row; row < last_row; row += kInt8Rows) {
         kernel({
