@@ -181,7 +181,7 @@ def _own_reader(model: Any, tokens: Tensor, max_new_tokens: int, context_length:
         return None
     from .decoder_lm.transformers_twin import twin_of  # most programs need no tables of weights
 
-    twin = None if model.config.is_encoder_decoder else twin_of(model)
+    twin = None if model.config.is_encoder_decoder else twin_of(model, tokens.shape[1] + max_new_tokens)
     return (
         _transformers_reader(model, tokens)
         if twin is None

@@ -86,7 +86,7 @@ def llama(**fields: Any) -> Any:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_native_steps_compute_with_the_weights_of_a_llama(dtype: torch.dtype, tied: bool) -> None:
     model = llama(tie_word_embeddings=tied).to(dtype)
-    twin = twin_of(model)
+    twin = twin_of(model, 32)
     own = {it.untyped_storage().data_ptr() for it in model.parameters()}
     assert {it.untyped_storage().data_ptr() for it in twin.parameters()} == own
     tokens = torch.randint(3, 60, (1, 9))
@@ -124,9 +124,9 @@ CHANGES: list[Callable[[Any], Any]] = [hooked, patched, of_another_class, with_l
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_model_computes_its_tokens_itself(change: Callable[[Any], Any]) -> None:
     model = llama()
-    assert not NATIVE or twin_of(model) is not None
+    assert not NATIVE or twin_of(model, 32) is not None
     change(model)
-    assert twin_of(model) is None
+    assert twin_of(model, 32) is None
     before = steps()
     assert len([*stream(model, torch.tensor([5, 6]), 3)]) == 3
     assert steps() == before

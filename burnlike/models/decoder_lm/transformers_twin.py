@@ -15,12 +15,14 @@ from ...record import Record
 from ...record.loading.meta_modules import compute_unsaved, registered
 from ..conversion import tensors_for
 from ..pretrained_description import described
-from .configs import DecoderLmConfig
+from .configs import DecoderLmConfig, RotaryPositions
 from .native_steps import computes, is_changed
 
 
-def twin_of(model: Any) -> Any:
+def twin_of(model: Any, length: int) -> Any:
     """A DecoderLm of the parameters of a model of transformers, which are not copied; None where there is none.
+
+    It is for sequences of up to `length` tokens, so that a model for long ones needs no table of all its positions.
 
     There is one for models on the CPU, in float32 or bfloat16, that a table of weights describes and whose tokens
     `native_steps` computes, if nothing of the model was changed: its classes are those of transformers and torch, with
@@ -33,7 +35,10 @@ def twin_of(model: Any) -> Any:
         found = described({**values, "architectures": [type(model).__name__], "dtype": None}, "config.json")
         if not isinstance(found.config, DecoderLmConfig):
             return None
-        twin = found.config.init("meta").eval()
+        longest = found.config.max_sequence_length
+        if isinstance(found.config.positions, RotaryPositions):
+            longest = min(longest, length)
+        twin = found.config.replace(max_sequence_length=longest).init("meta").eval()
         tensors = tensors_for(found.table, twin, Record(model.state_dict(), source="the model"))
     except (BurnlikeError, TypeError):
         return None
