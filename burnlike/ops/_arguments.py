@@ -122,6 +122,11 @@ def check_approximate(op: str, approximate: str) -> None:
         raise ArgumentError(f"{op}: expected approximate 'none' or 'tanh', got {approximate!r}")
 
 
+# Asked here: torch.compile of torch 2.11 can't trace the question.
+_DEVICES = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "xla")
+_WITH_AUTOCAST = frozenset(filter(torch.amp.autocast_mode.is_autocast_available, _DEVICES))
+
+
 def autocast_dtype(x: Tensor) -> torch.dtype | None:
     """The dtype to which torch's matrix products convert `x` within autocast; None where they don't.
 
@@ -132,7 +137,7 @@ def autocast_dtype(x: Tensor) -> torch.dtype | None:
     device = x.device.type
     if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         return None
-    if not torch.amp.autocast_mode.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+    if device not in _WITH_AUTOCAST or not torch.is_autocast_enabled(device):
         return None
     return torch.get_autocast_dtype(device)
 
