@@ -12,6 +12,7 @@ from ..errors import ArgumentError, ConfigError, RecordMismatchError
 from ..module.tree.walk import weights
 from ..optim import GradientsParams, Lbfgs, LbfgsConfig, ModuleLearningRate, OptimizerAdaptor
 from ..optim.schedules.learning_rates import checked_rate
+from ..optim.states.matching import GROUPS
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import Record
 from ..record.methods import RecordMethods
@@ -108,10 +109,22 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         """
         record = Record.of(record)
         if record.values.get("optimizer") == type(self).__name__:
-            read_torch_record(self, record, trained_by(self, [self._module])).apply(self)
+            loaded = read_torch_record(self, record, trained_by(self, [self._module]))
+            ids, paths = record.values[GROUPS][0]["params"], record.values["paths"]
+            self._refuse_another_order(ids, [paths.get(it) for it in ids], record.source)
+            loaded.apply(self)
         else:
             self._optimizer.load_record(record, self._module)
         return self
+
+    def _refuse_another_order(self, ids: Any, names: Any, source: str) -> None:
+        own = self.param_groups[0]
+        is_permuted = ids is not None and {*ids} == {*own["param_ids"]}
+        if ids != own["param_ids"] and (is_permuted or names != own["param_names"]):
+            raise RecordMismatchError(
+                f"{source} has neither the ids nor the names of this module's parameters in their order, and the state"
+                f" of {type(self._optimizer).__name__} is one, which fits no other order. The optimizer is as it was"
+            )
 
     def state_dict(self, *, form: Literal["burnlike", "torch"] = "burnlike") -> dict[str, Any]:
         """The state and the group in torch's layout; copies nothing.
@@ -142,11 +155,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
             case _:
                 raise RecordMismatchError(f"expected a state dict with one group and one state, got {given!r:.80}")
         own = self.param_groups[0]
-        if group.get("param_ids") != own["param_ids"] and group.get("param_names") != own["param_names"]:
-            raise RecordMismatchError(
-                f"{_SOURCE} has neither the ids nor the names of this module's parameters in their order, and the state"
-                f" of {type(self._optimizer).__name__} is one, which fits no other order. The optimizer is as it was"
-            )
+        self._refuse_another_order(group.get("param_ids"), group.get("param_names"), _SOURCE)
         checked_rate(group.get("lr", 0.0))
         tensors = {name: it.detach().clone() for name, it in fields.items() if isinstance(it, Tensor)}
         values = {name: it for name, it in fields.items() if name not in tensors}

@@ -92,6 +92,8 @@ def test_what_can_not_be_done_is_refused() -> None:
         TorchLbfgs(swapped(model_of()), CONFIG).load_state_dict(
             {**optimizer.state_dict(), "param_groups": [{"param_names": ["a"]}]}
         )
+    with pytest.raises(RecordMismatchError, match="fits no other order"):
+        TorchLbfgs(swapped(copy.deepcopy(model)), CONFIG).load_record(optimizer.into_record())
     other = optimizer_of(model)
     train(model, other, 1)
     before = repr(optimizer.state_dict())
