@@ -1,4 +1,4 @@
-"""Scaled dot product attention, fast on CPUs in bfloat16, and in float16 backward.
+"""Scaled dot product attention, fast on CPUs in 16 bits.
 
 softmax(scale q k^T + mask) v (Vaswani et al. 2017, eq. 1). In bfloat16 on CPUs that multiply it (AVX-512 BF16) both
 passes are made of blocks of scores in float32 that never leave the cache (Dao 2023, "FlashAttention-2"). Elsewhere the
@@ -19,9 +19,9 @@ from ..errors import ArgumentError, ShapeError
 from . import half_products
 from ._arguments import check_shape, check_tensor, for_products
 from ._divided import are_divided, on_parts
-from ._function import call, is_recorded, is_transformed, second_derivative
+from ._function import call, is_recorded, second_derivative
 from ._library import autograd, cpu_isa, fake, flops, op
-from .masked_softmax import masked_softmax
+from .attention_in_steps import attention_in_steps
 
 _attention = op("attention")
 _attention_backward = op("attention_backward")
@@ -42,7 +42,7 @@ def attention(
     The native op runs on CPUs in bfloat16, and where a derivative in float16 is asked for; it is differentiable any
     number of times, from the second derivative on in plain torch. Torch's attention runs elsewhere: on CUDA, in float32
     and float64, for a mask with a derivative, and for tensors without values. A soft cap and noise are native in
-    bfloat16 on CPUs that multiply it.
+    bfloat16 on CPUs that multiply it. Float16 that a CPU can't multiply is converted to float32, and attended in that.
 
     Memory: for backward, the arguments, the output and a float32 for each query of each head are kept; a bool mask is
     kept in query's dtype. On processors that multiply bfloat16 each thread packs one head of keys with its queries
@@ -75,9 +75,14 @@ def attention(
         return on_parts(name, attention, (query, key, value, mask, causal, scale, soft_cap, noise))
     query, key, value = for_products(query), for_products(key), for_products(value)
     mask = None if mask is None else for_products(mask)
-    is_plain = noise is None and soft_cap is None and mask is None and query.dim() == 4
+    by_float32 = _is_by_float32(query)
+    is_plain = noise is None and soft_cap is None and mask is None and query.dim() == 4 and not by_float32
     if not is_plain:
         _check(query, key, value, mask, noise, causal, soft_cap=soft_cap)
+    if by_float32:
+        query, key, value = (it.float() for it in (query, key, value))
+        mask = mask if mask is None or mask.dtype == torch.bool else mask.float()
+        return attention_reference(query, key, value, mask, causal, scale, soft_cap, noise).half()
     if _is_faster(query, key, value, mask) and _takes_options(query, soft_cap, noise):
         return attention_native(query, key, value, mask, causal, scale, soft_cap, noise)  # it checks what is plain
     if is_plain:
@@ -117,66 +122,14 @@ def attention_reference(
 ) -> Tensor:
     """The same as `attention` by torch's own functions, on any device."""
     if noise is not None or soft_cap is not None:
-        return _in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
+        return attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
     grouped = bool(query.shape[1] != key.shape[1])
     return F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
 
 
-class _Scores(torch.autograd.Function):
-    """Products of 16-bit queries and keys in float32, with gradients by products in 16 bits."""
-
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor) -> Tensor:
-        ctx.save_for_backward(query, key)
-        return _in_order(query, torch.float32) @ _in_order(key, torch.float32).mT
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        query, key = ctx.saved_tensors
-        gradient = gradients[0].to(query.dtype)
-        return gradient @ key, gradient.mT @ query
-
-
-def _in_order(x: Tensor, dtype: torch.dtype) -> Tensor:
-    return x.to(dtype, memory_format=torch.contiguous_format)
-
-
-def _in_steps(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float | None,
-    soft_cap: float | None,
-    noise: Tensor | None,
-) -> Tensor:
-    """As torch computes attention with dropout on CPUs: the weights in float32.
-
-    Of 16 bits torch takes the values to float32, too. Where the CPU has fast products of 16 bits, weights and gradients
-    are rounded to these before products, as in torch's attention without dropout.
-    """
-    dtype = query.dtype
-    product_dtype = torch.float32 if dtype in half_products.SLOW or is_transformed() else dtype
-    product_dtype = torch.promote_types(product_dtype, dtype)
-    query, key, value = (_in_order(it, product_dtype) for it in (query, key, value))
-    if (repeats := query.shape[1] // key.shape[1]) > 1:
-        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = _Scores.apply(query, key) if product_dtype.itemsize == 2 else query @ key.mT
-    assert isinstance(scores, Tensor)
-    if soft_cap is not None:
-        scores, factor = soft_cap * torch.tanh(scores * (factor / soft_cap)), 1.0
-    if causal and scores.shape[-2] != scores.shape[-1]:
-        mask, causal = torch.ones_like(scores[0, 0], dtype=torch.bool).tril(), False
-    if mask is None:
-        weights = masked_softmax(scores, None, factor, causal)
-    else:
-        scores = torch.where(mask, scores * factor, -torch.inf) if mask.dtype == torch.bool else scores * factor + mask
-        blind = (scores == -torch.inf).all(-1, keepdim=True)  # rows of which all is hidden have no weights
-        weights = scores.softmax(-1).masked_fill(blind, 0.0)
-    weights = weights if noise is None else weights * noise
-    return (weights.to(product_dtype) @ value).to(dtype)
+def _is_by_float32(query: Tensor) -> bool:
+    is_slow = query.dtype == torch.float16 and torch.float16 in half_products.SLOW
+    return is_slow and query.device.type == "cpu" and not is_recorded()
 
 
 def _takes_options(query: Tensor, soft_cap: float | None, noise: Tensor | None) -> bool:
