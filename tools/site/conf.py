@@ -19,6 +19,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["images"]
 default_role = "code"
 language = "en"
+highlight_language = "none"  # a block without a language is an output
 
 myst_heading_anchors = 6
 myst_links_external_new_tab = False
