@@ -49,7 +49,7 @@ GUIDES = [
     "guide/gan",
     *(
         f"{folder}/{it.stem}"
-        for folder in ("start", "concepts", "how_to")
+        for folder in ("start", "concepts", "how_to", "notebooks")
         for it in sorted((DOCS / folder).glob("*.md"))
         if "```python" in it.read_text()
     ),
@@ -61,6 +61,7 @@ SLOW = {
     "how_to/resume_lightning_and_trainer": "imports of both",
     "how_to/lora_on_a_laptop": "imports of transformers and peft",
     "how_to/faster_model": "imports of transformers",
+    "notebooks/fuse": "two models that train",
 }
 _MODEL = """
 import torch
@@ -183,6 +184,8 @@ def test_the_programs_of_a_guide_run(guide: str, tmp_path: Path, fork_server: Fo
     for (_, shown), output in zip(blocks, outputs, strict=False):
         if shown:
             assert_shown(shown, output)
+    for picture in re.findall(r"\]\(images/(\S+)\)", text):  # of a notebook, which draws it
+        assert (tmp_path / picture).stat().st_size > 10_000
 
 
 def test_a_shown_output_is_compared() -> None:
