@@ -10,7 +10,10 @@ from ..tables import say, say_json
 _CORE = ("torch", "safetensors", "PyYAML", "msgspec")
 _EXTRAS = ("rich", "numpy")
 # All others are to run in the training steps and examples of `_calls_of_training_steps`.
-_NOT_OF_STEPS = ("bernoulli_noise_", "convert_", "crc32", "decode_step", "join_gates", "read_values_")
+_NOT_OF_STEPS = (
+    *("bernoulli_noise_", "convert_", "crc32", "decode_step"),
+    *("join_gates", "join_gates_backward", "read_values_"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
