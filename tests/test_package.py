@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.readme import AFTER_THE_COMMANDS, COMMANDS, INSTALLS, PROGRAMS
+
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
-PROGRAMS = [it for it in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "load_run" not in it]
-(AFTER_THE_COMMANDS,) = (it for it in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "load_run" in it)
-SHELL = "".join(re.findall(r"```bash\n(.*?)```", README, re.DOTALL))
-COMMANDS = re.findall(r"^burnlike (.*?)(?: +#.*)?$", SHELL, re.MULTILINE)
 
 
 def test_import_loads_no_torch_and_every_name_resolves() -> None:
@@ -53,7 +50,8 @@ def test_the_version_is_written_in_one_place() -> None:
 
 
 def test_the_readme_has_programs() -> None:
-    assert (len(PROGRAMS), len(COMMANDS)) == (2, 10)
+    assert (len(PROGRAMS), len(COMMANDS)) == (2, 11)
+    assert {name.split("-")[1] for name, _ in INSTALLS} == {metadata.version("burnlike")}
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
