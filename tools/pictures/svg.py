@@ -19,7 +19,8 @@ DARK = {
     "blue": "#6fc1f0", "orange": "#ff9e66", "green": "#4dd3ad", "pink": "#eda4cd", "gold": "#f0c95c",
 }  # fmt: skip
 TINTS = ("blue", "orange", "green", "pink", "gold")
-_TINT = {True: 0.2, False: 0.1}
+OPACITY = {True: 0.2, False: 0.1}
+"""Of tinted boxes, in the dark and in the light."""
 SANS = 'system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif'
 MONO = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace'
 
@@ -44,7 +45,7 @@ def _colors(colors: dict[str, str], is_dark: bool) -> str:
     for name in TINTS:
         it = colors[name]
         rules.append(
-            f".{name}{{fill:{it};fill-opacity:{_TINT[is_dark]};stroke:{it}}}.t-{name}{{fill:{it}}}"
+            f".{name}{{fill:{it};fill-opacity:{OPACITY[is_dark]};stroke:{it}}}.t-{name}{{fill:{it}}}"
             f".l-{name}{{stroke:{it};stroke-width:2}}"
         )
     return "".join(rules)
