@@ -1,0 +1,77 @@
+"""`precision: int8_mixed`: which layers compute in 8 bits, in training steps alone, and what is refused."""
+
+import io
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from burnlike.errors import ConfigError
+from burnlike.models import DecoderLmConfig
+from burnlike.ops import int8_linear
+from burnlike.optim import AdamWConfig
+from burnlike.train import Learner, PlainRenderer, TrainingConfig, next_token_loss
+from burnlike.train.learner.int8_mixed import Int8Layers
+
+TOKENS = torch.randint(32, (8, 9), generator=torch.Generator().manual_seed(5))
+CPU = torch.device("cpu")
+
+
+def decoder() -> nn.Module:
+    torch.manual_seed(4)
+    return DecoderLmConfig(
+        vocab_size=32, max_sequence_length=8, d_model=16, n_layers=2, n_heads=2, d_ff=30, attention_bias=True
+    ).init()
+
+
+def trained(precision: Any, **options: Any) -> tuple[Learner[Tensor], str]:
+    said = io.StringIO()
+    learner = Learner(decoder(), AdamWConfig().init(), 1e-2, loss=next_token_loss, precision=precision)
+    learner.fit([TOKENS], training=TrainingConfig(epochs=10, **options), renderer=PlainRenderer(said))
+    return learner, said.getvalue()
+
+
+def test_blocks_compute_in_8_bits_and_learn_nearly_the_same() -> None:
+    learner, said = trained("int8_mixed")
+    other, _ = trained("bfloat16")
+    assert "int8      14 linear layers" in said  # 4 of attention and 3 of the feed-forward part, in 2 blocks
+    assert learner.last["train"] == pytest.approx(other.last["train"], rel=0.05)
+    assert learner.last["train"] != other.last["train"]
+    # Weights are what they were, and no layer stays changed.
+    assert [(name, it.dtype) for name, it in learner.model.named_parameters()] == [
+        (name, it.dtype) for name, it in other.model.named_parameters()
+    ]
+    assert all("forward" not in vars(module) for module in learner.model.modules())
+    # Validation computes in bfloat16.
+    other.model.load_state_dict(learner.model.state_dict())
+    assert learner.validate([TOKENS]) == other.validate([TOKENS])
+
+
+def test_activations_that_are_computed_again_are_the_same() -> None:
+    learner, _ = trained("int8_mixed")
+    again, _ = trained("int8_mixed", activation_checkpointing=True)
+    assert learner.last["train"] == again.last["train"]
+
+
+def test_a_layer_of_torch_and_one_of_burnlike_give_the_op() -> None:
+    model, x = decoder(), torch.randn(3, 16)
+    plain = nn.Sequential(*(nn.Sequential(nn.Linear(16, 5)) for _ in range(2)))
+    layers = Int8Layers(model, CPU)
+    assert [path for path in layers.paths if "head" in path or "embedding" in path] == []
+    with layers.computing(), Int8Layers(plain, CPU).computing():
+        query: Any = model.get_submodule(layers.paths[0])
+        assert torch.equal(query(x), int8_linear(x, query.weight.mT, query.bias))
+        other: Any = plain[1][0]
+        assert torch.equal(other(x), int8_linear(x, other.weight, other.bias))
+
+
+def test_what_can_not_compute_in_8_bits_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"int8_mixed computes on a CPU, got cuda:0; set device: cpu"):
+        Int8Layers(decoder(), torch.device("cuda:0"))
+    with pytest.raises(ConfigError, match=r"takes weights in float32 or bfloat16, blocks\.0\.\S+\.weight is float64"):
+        Int8Layers(decoder().double(), CPU)
+    with pytest.raises(ConfigError, match="the model's blocks have no linear layer"):
+        Int8Layers(nn.Sequential(nn.Linear(3, 3)), CPU)
+    with pytest.raises(ConfigError, match="float8: expected none with precision: int8_mixed"):
+        TrainingConfig.from_dict({"precision": "int8_mixed", "float8": {}})
