@@ -29,9 +29,6 @@ def environment() -> dict[str, Any]:
     """
     import torch
 
-    models = [""]
-    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -42,12 +39,20 @@ def environment() -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "host": platform.node(),
         "job": slurm_job(),
-        "cpu": next(filter(None, models), platform.processor()),
+        "cpu": processor(),
         "threads": torch.get_num_threads(),
         "cuda": torch.version.cuda,
         "devices": devices,
         "git": git_state(Path.cwd()),
     }
+
+
+def processor() -> str:
+    """The name of this machine's processor, as far as the system tells it."""
+    models = [""]
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        models = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return next(filter(None, models), platform.processor())
 
 
 def masked(command: Sequence[str]) -> list[str]:
