@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs docs-site cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs docs-site docs-check cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -92,13 +92,25 @@ types: build
 docs: build
 	$(python) -m tools.tensor_api
 	$(python) -m tools.nn_api
+	$(python) -m tools.support
+	$(python) -m tools.pictures
 
 # The site of the documents in .cache/site, from docs/ and from the code; a dead link, a wrong anchor, or a page or
 # public name without a place fails. Open .cache/site/index.html; it needs no server and no network.
 docs-site: .venv/.dev .cache/docs/.installed
 	@mkdir -p .cache/site-source
+	@[ -f .cache/site/searchindex.js ] || rm -rf .cache/site .cache/site-doctrees  # a build that was stopped
 	PYTHONPATH=.cache/docs $(python) -m sphinx -q -W --keep-going -j auto -c tools/site -d .cache/site-doctrees \
 	    -b html .cache/site-source .cache/site
+
+# Opens pages of the site in Chromium: accessibility, no request to a network, phone widths, search, size. Needs node,
+# npm and chromium; SHOTS=FOLDER keeps screenshots.
+docs-check: docs-site .cache/docs-check/.installed
+	@cd .cache/docs-check && node ../../tools/site/check.mjs ../site "$$(command -v chromium || command -v google-chrome)" $(SHOTS)
+
+# The pages of docs/notebooks as .ipynb in .cache/notebooks; `python -m tools.notebooks --draw` draws their pictures anew.
+notebooks: build
+	$(python) -m tools.notebooks
 
 # Compile what this machine can't run: the CUDA sources by nvcc, and the CPU sources for aarch64.
 cuda-compile arm-compile: .venv/.packages
@@ -144,6 +156,12 @@ clean:
 	@echo "Installing the packages of $< into .cache/docs"
 	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
 	    --target .cache/docs --requirement $<
+	@touch $@
+
+.cache/docs-check/.installed: tools/site/package-lock.json
+	@mkdir -p .cache/docs-check
+	@cp tools/site/package.json $< .cache/docs-check
+	@cd .cache/docs-check && npm ci --silent --no-fund --no-audit --ignore-scripts
 	@touch $@
 
 .venv/.native: .venv/.packages $(NATIVE_SOURCES)

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ..errors import DTypeError, ShapeError
 
-# Values that share a scale.
 BLOCK = 256
+"""Values that share a scale."""
 
 # A code is a fourth root of the value with a sign, an eighth root without: square roots of square roots.
 _ROOTS = {torch.int8: 2, torch.uint8: 3}
@@ -22,6 +22,7 @@ _LEVELS = {torch.int8: 127, torch.uint8: 255}
 
 
 def scale_count(count: int) -> int:
+    """How many scales `count` values have."""
     return -(-count // BLOCK)
 
 

@@ -65,6 +65,7 @@ INDEX_SUFFIX = ".index.json"  # of the name of the index of a sharded set
 SINGLE_NAME = "model.safetensors"
 """What `transformers` looks for in a directory."""
 EXTENSIONS = tuple(_FORMATS)
+"""Endings of files' names that say the format in which a record is written."""
 DEFAULT_EXTENSION = ".safetensors"
 
 

@@ -82,6 +82,10 @@ def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch
 
 
 FullPrecision = Precision(torch.float32)
+"""Floating-point tensors are stored in float32."""
 DoublePrecision = Precision(torch.float64)
-HalfPrecision = Precision(torch.float16)  # of IEEE
-BFloat16Precision = Precision(torch.bfloat16)  # float32's range, 8 significant bits
+"""Floating-point tensors are stored in float64."""
+HalfPrecision = Precision(torch.float16)
+"""Floating-point tensors are stored in float16, of IEEE: a value above 65504 is a PrecisionError."""
+BFloat16Precision = Precision(torch.bfloat16)
+"""Floating-point tensors are stored in bfloat16: float32's range, 8 significant bits."""

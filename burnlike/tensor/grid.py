@@ -17,6 +17,7 @@ from .options.base import Options, one_of
 GridIndexing: TypeAlias = Literal["Matrix", "Cartesian"]
 GridSparsity: TypeAlias = Literal["Dense", "Sparse"]
 IndexPos: TypeAlias = Literal["First", "Last"]
+"""Whether the dimension of the stacked grids comes first or last."""
 
 
 @dataclass(frozen=True, kw_only=True)

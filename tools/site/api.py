@@ -1,7 +1,10 @@
 """The public names, and the page of each: a name with its config or reference shares a page."""
 
+import ast
 import importlib
 import inspect
+import pkgutil
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,13 +48,14 @@ class Name(NamedTuple):
 def _of_package(package: str) -> list[Name]:
     path = f"burnlike.{package}".rstrip(".")
     module = importlib.import_module(path)
-    stub = Path(module.__file__ or "").with_suffix(".pyi")
-    if stub.exists():
+    file = Path(module.__file__ or "")
+    if "__all__" in vars(module):
+        listed = _listed(stub if (stub := file.with_suffix(".pyi")).exists() else file)
         listed = {
-            name: path if it == "." else importlib.util.resolve_name(it, path) for name, it in _listed(stub).items()
+            name: path if it == "." else importlib.util.resolve_name(it, path)
+            for name, it in listed.items()
+            if name in module.__all__
         }
-    elif hasattr(module, "__all__"):
-        listed = {name: getattr(vars(module)[name], "__module__", path) for name in module.__all__}
     else:  # a module: what it defines
         ours = {name: it for name, it in vars(module).items() if inspect.isclass(it) or inspect.isfunction(it)}
         listed = {name: path for name, it in ours.items() if it.__module__ == path and not name.startswith("_")}
@@ -118,7 +122,10 @@ def page(document: str) -> str:
     """The text of a page of names."""
     them = pages()[document]
     whole = document.rpartition("/")[2]
-    parts = [f".. py:currentmodule:: burnlike.{them[0].package}\n\n", title(whole)]
+    package = them[0].package if them[0].package != whole else whole.rpartition(".")[0]
+    # In no table of contents, which would be drawn anew for each of 800 pages; the page of the package lists it.
+    parts = [f":orphan:\n\n.. py:currentmodule:: {'burnlike.' + package if package else 'burnlike'}\n\n", title(whole)]
+    parts.append(f"In :doc:`/reference/api/{package or 'burnlike'}`.\n\n")
     if len({it.package for it in them} & {whole}):
         parts.append(to_rst(inspect.getdoc(importlib.import_module(f"burnlike.{whole}")) or "") + "\n\n")
     for it in them:
@@ -144,14 +151,21 @@ def about(it: Name) -> str:
     """The docstring of a name; of a constant the text below it in the source."""
     if inspect.isclass(it.value) or inspect.isroutine(it.value):
         return inspect.getdoc(it.value) or ""
-    from sphinx.pycode import ModuleAnalyzer
-
-    return "\n".join(ModuleAnalyzer.for_module(it.module).find_attr_docs().get(("", it.name), []))
+    body = ast.parse(inspect.getsource(importlib.import_module(it.module))).body
+    targets = [getattr(line, "target", None) or next(iter(getattr(line, "targets", ())), None) for line in body]
+    place = next((at for at, found in enumerate(targets) if isinstance(found, ast.Name) and found.id == it.name), -1)
+    if place < 0:
+        return ""
+    while isinstance(targets[place], ast.Name):  # several names may share the text below the last one
+        place += 1
+    text = getattr(body[place], "value", None)
+    return inspect.cleandoc(text.value) if isinstance(text, ast.Constant) else ""
 
 
 def summary(it: Name) -> str:
     """The first sentence of its docstring."""
     first = " ".join(about(it).split("\n\n")[0].split())
+    first = re.split(r"\. (?:Torch|Differs|Raises)\b|\s(?:Torch|Differs): ", first)[0]
     return first.split(". ")[0].rstrip(".") + "." if first else ""
 
 
@@ -177,14 +191,10 @@ def package_page(package: str) -> str:
         for it in them:
             parts.append(f"   * - :py:obj:`{it.name} <{homes()[it.full]}>`\n     - {inline(summary(it)) or '..'}\n")
         parts.append("\n")
-    documents = sorted({page_of(it.full) for it in here if homes()[it.full] == it.full})
-    parts.append(toctree(documents))
     return "".join(parts)
 
 
 def _modules(path: str) -> set[str]:
-    import pkgutil
-
     module = importlib.import_module(path)
     return {f"{path}.{it.name}" for it in pkgutil.iter_modules(getattr(module, "__path__", []))}
 

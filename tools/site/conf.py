@@ -47,6 +47,7 @@ html_use_index = False
 html_domain_indices = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_sidebars = {"reference/api/*.*": []}
 html_theme_options = {
     "header_links_before_dropdown": 8,
     "navigation_depth": 2,

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import msgspec
 import msgspec.inspect as mi
 import yaml
 
-from burnlike.config import ModuleConfig, json_schema, registry
+from burnlike.config import Config, ModuleConfig, json_schema, registry
 from burnlike.config.emit import to_plain
 from burnlike.config.registry import ConfigType
 from burnlike.config.words import describe
@@ -29,6 +28,13 @@ A config is YAML that becomes a class of `burnlike.Config`: see [the guide](../.
 where several fit. `burnlike check FILE` tests a file without torch, `burnlike schema` prints the JSON Schema for
 editors. Where a key is no text, `${path.to.a.value}` or `${env:NAME}` may stand for its value.
 """
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 EXAMPLES: dict[str, dict[str, Any]] = {
     "BertMaskedLmConfig": {
         "encoder": {
@@ -45,6 +51,16 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "GraphConfig": {"nodes": {"first": {"type": "Linear", "d_input": 8, "d_output": 8}}, "outputs": "first"},
     "ResidualConfig": {"layers": [{"type": "Linear", "d_input": 8, "d_output": 8}]},
     "SequentialConfig": {"layers": [{"type": "Linear", "d_input": 8, "d_output": 8}, {"type": "Relu"}]},
+    "OptimizerGroupsConfig": {
+        "groups": [{"params": {"match": [{"type": "Regexes", "regexes": ["norm"]}]}, "optimizer": {"type": "Sgd"}}]
+    },
+    "SequentialLrConfig": {"schedulers": [{"type": "ConstantLr", "lr": 0.5}] * 2, "milestones": [8]},
+    "ChatFormatConfig": {"user": "{question}", "assistant": "{answer}"},
+    "StreamConfig": {"sources": [{"path": "path"}], "validation_items": 8},
+    "ColorJitterConfig": {"brightness": 0.5},
+    "RandomCropConfig": {"size": [8, 8]},
+    "SamplerConfig": {"size": 8},
+    "MatchIds": {"ids": ["0123456789abc"]},
     "Interpolate1dConfig": {"scale_factor": 2.0},
     "Interpolate2dConfig": {"scale_factor": [2.0, 2.0]},
 }
@@ -73,24 +89,15 @@ def by_page() -> dict[str, tuple[str, str, list[ConfigType]]]:
             doc = inspect.getdoc(__import__(module, fromlist=["_"])) or name
             title, _, about = doc.splitlines()[0].rstrip(".").partition(": ")
             add(f"model_{name}", f"Models: {title}", about and f"{about.capitalize()}.", [cls, *_below(cls)])
-    for role_name in registry.types_by_role(TrainConfig):
-        role = _role(role_name)
-        if role is None or role_name == "ModuleConfig":
+    for role_name in registry.types_by_role(Config):
+        role = registry.named(Config, role_name)
+        if role is ModuleConfig:
             continue
         members = [it for it in registry.imported(role).values() if it.__module__.startswith("burnlike.")]
         if any(it not in seen for it in members):
             classes = [it for member in members for it in (member, *_below(member))]
             add(role_name, role_name.removesuffix("Config"), json_schema.documentation(role)[0], classes)
     return {key: it for key, it in found.items() if it[2]}
-
-
-def _role(name: str) -> ConfigType | None:
-    below = [msgspec.Struct]
-    for cls in below:  # grows as it goes
-        if cls.__name__ == name and registry.is_role(cls):
-            return cls
-        below.extend(cls.__subclasses__())
-    return None
 
 
 def _below(cls: ConfigType) -> Iterator[ConfigType]:
@@ -121,7 +128,8 @@ def example(cls: ConfigType) -> str:
         key: _value(it.type, key) for key, it in registry.fields_of(cls).items() if it.required and key not in given
     }
     tag = registry.tag_of(cls)
-    return yaml.safe_dump({**({registry.TAG_FIELD: tag} if tag else {}), **needed, **given}, sort_keys=False)
+    told = {**({registry.TAG_FIELD: tag} if tag else {}), **needed, **given}
+    return yaml.dump(told, Dumper=_Plain, sort_keys=False) if told else "{}  # every key has a default\n"
 
 
 def _value(wanted: mi.Type, key: str) -> Any:
@@ -137,7 +145,7 @@ def _value(wanted: mi.Type, key: str) -> Any:
         case mi.IntType():
             return max(8, wanted.ge or 0)
         case mi.FloatType():
-            return 0.5
+            return max(0.5, wanted.ge or 0.0)
         case mi.BoolType():
             return True
         case mi.StrType():

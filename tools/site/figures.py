@@ -17,8 +17,8 @@ Nothing was measured on a GPU yet.
 """
 _RUN = """
 On your machine, `make bench` measures all (an hour), and `make bench NAMES="ops.swiglu models.step"` some; each run
-writes a file to `benchmarks/results`, and `make docs-site` draws it. `make bench-check` fails where a row has fallen below 0.95 of
-its last value on the same kind of machine.
+writes a file to `benchmarks/results`, and `make docs-site` draws it. `make bench-check` fails where a row has
+fallen below 0.95 of its last value on the same kind of machine.
 """
 
 

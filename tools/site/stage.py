@@ -99,8 +99,11 @@ def main() -> None:
         write(path, text)
     for path, file in links.items():
         write(path, file.read_text())
-    if (ROOT / "docs" / "images").is_dir():
-        shutil.copytree(ROOT / "docs" / "images", SOURCE / "images", dirs_exist_ok=True)
+    for file in (ROOT / "docs").rglob("*.*"):
+        if file.suffix != ".md" and file.is_file():
+            place = SOURCE / file.relative_to(ROOT / "docs")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, place)
     for path in [*SOURCE.rglob("*.md"), *SOURCE.rglob("*.rst")]:
         if path not in written and path not in links:
             path.unlink()

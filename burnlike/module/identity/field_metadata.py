@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from .param_id import ParamId
 
 Kind = Literal["weight", "state"]
+"""What a parameter or buffer is: a weight is trained, a state, such as a running mean, is not."""
 Mapper = Callable[[Tensor], Tensor]
 
 

@@ -12,6 +12,7 @@ D5: TypeAlias = Literal[5]
 D6: TypeAlias = Literal[6]
 D7: TypeAlias = Literal[7]
 D8: TypeAlias = Literal[8]
+"""The rank of a tensor in its type, `Tensor[Cpu, D2, Float]`: 1 to 8."""
 
 S1: TypeAlias = tuple[int]
 S2: TypeAlias = tuple[int, int]

@@ -90,6 +90,7 @@ class SliceMaker:
 
 
 s = SliceMaker()
+"""Makes ranges as in Burn's `s!`: `x.slice(s[0:2, ..., -1])`."""
 
 
 def ranges_of(operation: str, forms: Any, tensor: torch.Tensor) -> tuple[Ranges, Sequence[int]]:
