@@ -49,7 +49,7 @@ GUIDES = [
     "guide/gan",
     *(
         f"{folder}/{it.stem}"
-        for folder in ("start", "concepts", "how_to", "notebooks")
+        for folder in ("start", "concepts", "how_to", "notebooks", "reference")
         for it in sorted((DOCS / folder).glob("*.md"))
         if "```python" in it.read_text()
     ),
