@@ -9,6 +9,7 @@ import pytest
 
 from ..data.chat.samples import conversations, tokenizer_in, turns, write_lines
 from ..models.by_path.directories import llama
+from ..test_guides import assert_shown
 from .guides import DOCS, commands_of, run_commands, yaml_of
 
 GUIDE = (DOCS / "chat_lora.md").read_text()
@@ -34,6 +35,8 @@ def test_the_guide_runs_from_an_empty_folder(
     Path("chat.yaml").write_text(text.replace("2e-4", "2e-2"))  # as the guide says of a tiny one
     said = run_commands(commands_of(GUIDE), monkeypatch, capsys)
     assert len(said) == 5
+    (begin,) = re.findall(r"^```\n(weights .*?)^```", GUIDE, re.DOTALL | re.MULTILINE)
+    assert_shown(f"...\n{begin}...", said["burnlike train chat.yaml"])
     assert {it.name for it in Path("runs/chat/adapter").iterdir()} >= {
         "adapter_config.json",
         "adapter_model.safetensors",
