@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs docs-site docs-check cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -96,10 +96,12 @@ docs: build
 	$(python) -m tools.pictures
 
 # The site of the documents in .cache/site, from docs/ and from the code; a dead link, a wrong anchor, or a page or
-# public name without a place fails. Open .cache/site/index.html; it needs no server and no network.
+# public name without a place fails. Open .cache/site/index.html; it needs no server and no network. One build at a time;
+# what a build that was stopped left is not used.
 docs-site: .venv/.dev .cache/docs/.installed
 	@mkdir -p .cache/site-source
-	@[ -f .cache/site/searchindex.js ] || rm -rf .cache/site .cache/site-doctrees  # a build that was stopped
+	@exec 9> .cache/site.lock; flock 9; \
+	[ -f .cache/site/searchindex.js ] || rm -rf .cache/site .cache/site-doctrees; \
 	PYTHONPATH=.cache/docs $(python) -m sphinx -q -W --keep-going -j auto -c tools/site -d .cache/site-doctrees \
 	    -b html .cache/site-source .cache/site
 
