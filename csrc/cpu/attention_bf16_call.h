@@ -55,23 +55,25 @@ struct Bf16Attention {
       const Bf16AttentionKernels& kernels, int64_t problem, int64_t key, int64_t rows, int64_t block, float* biases,
       float* noises) const {
     const Range keys{key, key + rows}, queries{block * kBf16Columns, block * kBf16Columns + columns(block)};
-    if (bias.data != nullptr) read_bias<float>(bias, sizes, problem, keys, queries, kBf16Columns, biases);
-    if (noise.data != nullptr) read_noise(kernels, problem, keys, queries, noises);
+    if (bias.data != nullptr) read(bias, kernels.transpose_bf16, problem, keys, queries, biases);
+    if (noise.data != nullptr) read(noise, kernels.transpose_floats, problem, keys, queries, noises);
     return {bias.data == nullptr ? nullptr : biases, noise.data == nullptr ? nullptr : noises, scale, soft_cap};
   }
 
-  void read_noise(
-      const Bf16AttentionKernels& kernels, int64_t problem, Range keys, Range queries, float* values) const {
-    if (noise.strides[3] != 1) {
-      read_bias<float>(noise, sizes, problem, keys, queries, kBf16Columns, values);
+  template <class Element>
+  void read(
+      const AttentionBias& from, void (*transpose)(const Element* const*, int64_t, int64_t, float*), int64_t problem,
+      Range keys, Range queries, float* values) const {
+    if (from.strides[3] != 1) {
+      read_bias<float>(from, sizes, problem, keys, queries, kBf16Columns, values);
       return;
     }
-    const float* rows[kBf16Columns];
+    const Element* rows[kBf16Columns];
     for_rows(sizes.heads, sizes, problem, queries, [&](int64_t batch, int64_t head, int64_t place, int64_t row) {
-      rows[row - queries.begin] = static_cast<const float*>(noise.data) + batch * noise.strides[0] +
-                                  head * noise.strides[1] + place * noise.strides[2] + keys.begin;
+      rows[row - queries.begin] = static_cast<const Element*>(from.data) + batch * from.strides[0] +
+                                  head * from.strides[1] + place * from.strides[2] + keys.begin;
     });
-    kernels.transpose(rows, queries.end - queries.begin, keys.end - keys.begin, values);
+    transpose(rows, queries.end - queries.begin, keys.end - keys.begin, values);
   }
 };
 

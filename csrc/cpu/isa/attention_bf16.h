@@ -83,8 +83,9 @@ struct Bf16AttentionKernels {
   void (*to_lanes)(const BFloat16* matrix, int64_t rows, int64_t width, Word* lanes);
   void (*to_pairs)(const BFloat16* matrix, int64_t rows, int64_t width, Word* pairs);
 
-  // `values[key, column]` of `columns` rows of floats, each of `count` keys; rows of values are kBf16Columns apart.
-  void (*transpose)(const float* const* rows, int64_t columns, int64_t count, float* values);
+  // `values[key, column]` of `columns` rows, each of `count` keys; rows of values are kBf16Columns apart.
+  void (*transpose_floats)(const float* const* rows, int64_t columns, int64_t count, float* values);
+  void (*transpose_bf16)(const BFloat16* const* rows, int64_t columns, int64_t count, float* values);
 
   float (*dot)(const BFloat16* x, const BFloat16* y, int64_t count);
 

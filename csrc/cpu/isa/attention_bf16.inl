@@ -273,11 +273,13 @@ void attention_bf16_backward(const Bf16BackwardBlock& block) {
 }  // namespace
 
 constinit const Bf16AttentionKernels attention_bf16_kernels = {
-    attention_bf16_forward,
-    attention_bf16_backward,
-    to_lanes,
-    to_pairs,
-    transpose_floats,
-    dot,
-    attention_bf16_finish,
-    round_values};
+    .forward = attention_bf16_forward,
+    .backward = attention_bf16_backward,
+    .to_lanes = to_lanes,
+    .to_pairs = to_pairs,
+    .transpose_floats = transpose<float>,
+    .transpose_bf16 = transpose<BFloat16>,
+    .dot = dot,
+    .finish = attention_bf16_finish,
+    .round = round_values,
+};

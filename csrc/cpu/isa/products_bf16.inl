@@ -117,7 +117,15 @@ void to_pairs(const BFloat16* matrix, int64_t rows, int64_t width, Word* pairs) 
   }
 }
 
-void transpose_floats(const float* const* rows, int64_t columns, int64_t count, float* values) {
+// Some values as floats, from `row` on; zeros beyond them.
+inline __m512i floats_of(const float* row, __mmask16 mask) { return _mm512_maskz_loadu_epi32(mask, row); }
+
+inline __m512i floats_of(const BFloat16* row, __mmask16 mask) {
+  return _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, row)), 16);
+}
+
+template <class Element>
+void transpose(const Element* const* rows, int64_t columns, int64_t count, float* values) {
   for (int64_t column = 0; column < columns; column += kBf16Lanes) {
     for (int64_t begin = 0; begin < count; begin += kBf16Lanes) {
       const int64_t width = count - begin < kBf16Lanes ? count - begin : kBf16Lanes;
@@ -125,7 +133,7 @@ void transpose_floats(const float* const* rows, int64_t columns, int64_t count, 
       __m512i words[16];
       for (int index = 0; index < 16; ++index) {
         const bool is_row = column + index < columns;
-        words[index] = is_row ? _mm512_maskz_loadu_epi32(mask, rows[column + index] + begin) : _mm512_setzero_si512();
+        words[index] = is_row ? floats_of(rows[column + index] + begin, mask) : _mm512_setzero_si512();
       }
       transpose_words(words);
       float* target = values + begin * kBf16Columns + column;
