@@ -20,7 +20,7 @@ def draw() -> Picture:
 
     picture.text(MARGIN, 32, "loss", "b")
     picture.text(MARGIN + 34, 32, "logarithmic", "s soft")
-    _plot(
+    plot(
         picture,
         46,
         steps,
@@ -28,14 +28,14 @@ def draw() -> Picture:
         True,
     )
     picture.text(MARGIN, 224, "accuracy of the validation, %", "b")
-    _plot(picture, 238, steps, [("validation", "orange", of("valid", "accuracy"))], False)
+    plot(picture, 238, steps, [("validation", "orange", of("valid", "accuracy"))], False)
     picture.text(WIDTH - MARGIN, 380, "steps", "s soft e")
     for number in range(0, int(steps) + 1, 210):
         picture.text(_LEFT + number / steps * (WIDTH - _LEFT - _RIGHT), 380, str(number), "s soft c")
     return picture
 
 
-def _plot(picture: Picture, top: float, steps: float, series: Sequence[tuple[str, str, _Points]], is_log: bool) -> None:
+def plot(picture: Picture, top: float, steps: float, series: Sequence[tuple[str, str, _Points]], is_log: bool) -> None:
     height = 122
     axis = value_axis([y for _, _, points in series for _, y in points], may_be_log=is_log, from_zero=False)
     place: Callable[[float], float] = lambda value: top + (1 - axis.place(value)) * height  # noqa: E731

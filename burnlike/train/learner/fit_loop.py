@@ -97,7 +97,7 @@ class FitLoop:
             stack.push(self._end)
             self._notes += stack.enter_context(computing(learner.model, training, learner.device))
             if learner.int8_layers is not None:
-                self._notes.append(f"int8      {len(learner.int8_layers.paths)} linear layers, others in bfloat16")
+                self._notes.append(learner.int8_layers.note)
             try:
                 self.callbacks.call("on_fit_start", learner)
                 for note in self._notes:

@@ -51,6 +51,14 @@ class Int8Layers:
         self.paths = [*layers]
         self._forwards = [(layer, _Forward(layer)) for layer in layers.values()]
 
+    @property
+    def note(self) -> str:
+        """For the beginning of a run."""
+        known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.11 has none
+        is_slow = bool(known) and not (known.get("avx512_vnni") or known.get("avx_vnni"))
+        slow = "; this CPU has no VNNI, so bfloat16 is many times faster" if is_slow else ""
+        return f"int8      {len(self.paths)} linear layers, others in bfloat16{slow}"
+
     @contextmanager
     def computing(self) -> Iterator[None]:
         """A `with` block in which they do, in both passes."""

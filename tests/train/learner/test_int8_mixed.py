@@ -66,6 +66,13 @@ def test_a_layer_of_torch_and_one_of_burnlike_give_the_op() -> None:
         assert torch.equal(other(x), int8_linear(x, other.weight, other.bias))
 
 
+def test_a_processor_without_vnni_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": False, "avx_vnni": False}, raising=False)
+    assert "no VNNI, so bfloat16 is many times faster" in Int8Layers(decoder(), CPU).note
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": True}, raising=False)
+    assert "VNNI" not in Int8Layers(decoder(), CPU).note
+
+
 def test_what_can_not_compute_in_8_bits_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"int8_mixed computes on a CPU, got cuda:0; set device: cpu"):
         Int8Layers(decoder(), torch.device("cuda:0"))
