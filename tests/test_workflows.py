@@ -1,0 +1,56 @@
+"""What GitHub runs and asks: the checks of .ci/run, pinned actions, the Pythons of the metadata, forms that load."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parent.parent
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+
+
+def workflow(name: str) -> Any:
+    return yaml.safe_load((GITHUB / "workflows" / f"{name}.yml").read_text())
+
+
+def test_ci_runs_the_targets_of_the_script() -> None:
+    targets = " ".join(re.findall(r"^make (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)).split()
+    (matrix,) = workflow("ci")["jobs"]["checks"]["strategy"]["matrix"].values()
+    assert sorted(" ".join(matrix).split()) == sorted(targets)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_and_tokens_read_only(path: Path) -> None:
+    text = path.read_text()
+    used = re.findall(r"uses: (.*)$", text, re.MULTILINE)
+    assert used
+    assert [it for it in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", it)] == []
+    loaded = yaml.safe_load(text)
+    assert loaded["permissions"] == {"contents": "read"}
+    scripts = [step.get("run", "") for job in loaded["jobs"].values() for step in job["steps"]]
+    assert not [it for it in scripts if "${{" in it], "a script takes what others wrote by `env:` alone"
+
+
+def test_a_release_is_checked_with_each_python_of_the_metadata_and_the_oldest_torch() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    known = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    pairs = [pair.split(":") for pair in workflow("release")["jobs"]["check"]["strategy"]["matrix"]["pair"]]
+    assert [python for python, _ in pairs] == known
+    (oldest,) = re.findall(r"torch>=(\S+)", " ".join(project["dependencies"]))
+    assert f"{oldest}.0" in [torch for _, torch in pairs]
+    first, last = (int(it.partition(".")[2]) for it in (known[0], known[-1]))
+    assert project["requires-python"] == f">=3.{first},<3.{last + 1}"
+
+
+@pytest.mark.parametrize("name", ["bug", "performance", "question"])
+def test_forms_of_issues_have_what_github_needs(name: str) -> None:
+    form = yaml.safe_load((GITHUB / "ISSUE_TEMPLATE" / f"{name}.yml").read_text())
+    assert {"name", "description", "body"} <= form.keys()
+    fields = [field for field in form["body"] if field["type"] != "markdown"]
+    assert len({field["id"] for field in fields}) == len(fields)
+    assert all(field["attributes"]["label"] for field in fields)
+    assert "burnlike doctor" in str(form)
