@@ -144,7 +144,8 @@ def _entry(it: Name) -> str:
         return f".. autofunction:: {it.full}\n\n"
     shown = " ".join(str(it.value).replace("typing.", "").split())
     text = "\n".join(f"   {line}" for line in to_rst(about(it)).splitlines())
-    return f".. py:data:: {it.full}\n   :value: {shown}\n\n{text}\n\n"
+    package = it.full.rpartition(".")[0]
+    return f".. py:currentmodule:: {package}\n\n.. py:data:: {it.name}\n   :value: {shown}\n\n{text}\n\n"
 
 
 def about(it: Name) -> str:

@@ -50,7 +50,7 @@ for (const [width, pixels] of Object.entries(WIDTHS)) {
             }
             const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
             if (wide > 0) faults.push(`${where}: scrolls sideways by ${wide} pixels`);
-            const { violations } = await page.evaluate(() => axe.run());
+            const { violations } = await page.evaluate(() => axe.run({ preload: false }));
             for (const it of violations.filter((one) => ["serious", "critical"].includes(one.impact))) {
                 const nodes = it.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join("\n      ");
                 faults.push(`${where}: ${it.impact}: ${it.help}, ${it.nodes.length} times\n      ${nodes}`);

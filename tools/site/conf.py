@@ -41,13 +41,16 @@ modindex_common_prefix = ["burnlike."]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "burnlike"
+templates_path = ["templates"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_use_index = False
 html_domain_indices = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_show_search_summary = False  # would be read by requests, which browsers refuse on file://
 html_sidebars = {"reference/api/*.*": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "header_links_before_dropdown": 8,
     "navigation_depth": 2,
@@ -61,7 +64,6 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
-    "search_as_you_type": True,
     "back_to_top_button": False,
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.domains.python import PyObject
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
@@ -21,6 +22,7 @@ _LOG = logging.getLogger(__name__)
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 _FOLDER = re.compile(r"\[([^\]`]*)\]\(([^)#\s:]+)\)")
 _FENCE = re.compile(r"(^ *```.*?^ *```|``[^`]+``|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+_PRE = re.compile(r"(<pre.*?</pre>)", re.DOTALL)
 _OF_TORCH = ("nn.", "optim.", "F.", "torch.")
 
 
@@ -30,7 +32,11 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", missing_reference)
+    app.connect("html-page-context", template)
     app.connect("build-finished", finished)
+    for it in PyObject.doc_field_types:
+        if it.name == "variable":
+            it.label = "Attributes"
     app.add_post_transform(CodeToApi)
 
 
@@ -64,6 +70,11 @@ def _link(found: re.Match[str], document: str, folder: Path, where: dict[Path, P
     elif not place.exists():
         _LOG.warning("a link to what is not there: %s", target, location=document)
     return f"{start}{os.path.relpath(place, (source / document).parent)}{anchor}{end}"
+
+
+def template(app: Any, page: str, name: str, context: Any, tree: Any) -> str | None:
+    """Pages of source code do without the theme, whose frame is larger than most of them."""
+    return "source.html" if page.startswith("_modules/") else None
 
 
 def docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
@@ -145,6 +156,18 @@ class CodeToApi(SphinxPostTransform):
         return f"burnlike.{text}" if "." in text and not text.startswith(_OF_TORCH) else None
 
 
+def repaired(page: str) -> str:
+    """HTML without indentation, a tenth of it, and without what axe-core finds in that of Sphinx and the theme."""
+    page = re.sub(r"\s*\n\s*", "\n", page)
+    page = page.replace('<summary><span class="toctree', '<summary aria-label="Pages below"><span class="toctree')
+    page = page.replace("<table class=", '<table tabindex="0" class=')  # so that keys can scroll it
+    return re.sub(r"<dl>\s*((?:<dd>.*?</dd>\s*)+)</dl>", _lines_of_signature, page)
+
+
+def _lines_of_signature(found: re.Match[str]) -> str:
+    return found[1].replace("<dd>", '<span class="sig-line">').replace("</dd>", "</span>")
+
+
 def finished(app: Any, error: Exception | None) -> None:
     """Every public name must have a place; llms.txt lists the pages for programs that read."""
     if error or app.builder.name != "html":
@@ -163,10 +186,17 @@ def finished(app: Any, error: Exception | None) -> None:
     for section in stage.SECTIONS:
         lines += [f"## {section.title}", ""]
         for document in stage.section_pages(sorted(titles))[f"{section.folder}/index"]:
-            suffix = "md" if (stage.SOURCE / f"{document}.md").exists() else "rst"
-            lines.append(f"- [{titles[document]}](_sources/{document}.{suffix}.txt)")
-            whole.append((stage.SOURCE / f"{document}.{suffix}").read_text())
+            file = stage.SOURCE / f"{document}.md"
+            lines.append(
+                f"- [{titles[document]}]({f'_sources/{document}.md.txt' if file.exists() else f'{document}.html'})"
+            )
+            whole += [file.read_text()] if file.exists() else []
         lines.append("")
     out = Path(app.outdir)
+    for file in [*out.rglob("*.map"), *(out / "_sources" / "reference").rglob("*.rst.txt")]:
+        file.unlink()
+    for file in out.rglob("*.html"):
+        parts = _PRE.split(file.read_text())
+        file.write_text("".join(it if at % 2 else repaired(it) for at, it in enumerate(parts)))
     (out / "llms.txt").write_text("\n".join(lines))
     (out / "llms-full.txt").write_text("\n\n".join(whole))

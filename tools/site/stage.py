@@ -50,15 +50,11 @@ def section_pages(documents: list[str]) -> dict[str, list[str]]:
     ]
     found: dict[str, list[str]] = {}
     for section in SECTIONS:
-        here: list[str] = []
-        for pattern in section.pages.split():
-            here += [
-                it
-                for it in left
-                if fnmatch.fnmatchcase(it, pattern) and it not in here and not it.endswith(f"{section.folder}/index")
-            ]
-        found[f"{section.folder}/index"] = here
-    found["guide/README"] = [it for it in left if it.startswith("guide/") and it != "guide/README"]
+        own = f"{section.folder}/index"
+        matches = (it for pattern in section.pages.split() for it in fnmatch.filter(left, pattern) if it != own)
+        found[own] = list(dict.fromkeys(matches))
+    for index in ("guide/README", "notebooks/index"):
+        found[index] = [it for it in left if it.startswith(f"{index.partition('/')[0]}/") and it != index]
     found["index"] = [f"{section.folder}/index" for section in SECTIONS]
     return found
 
