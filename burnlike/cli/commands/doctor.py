@@ -12,7 +12,7 @@ _EXTRAS = ("rich", "numpy")
 # All others are to run in the training steps and examples of `_calls_of_training_steps`.
 _NOT_OF_STEPS = (
     *("bernoulli_noise_", "convert_", "crc32", "decode_step"),
-    *("join_gates", "join_gates_backward", "read_values_"),
+    *("int8_linear", "join_gates", "join_gates_backward", "read_values_"),
 )
 
 
