@@ -8,14 +8,3 @@ happens without the name, `tests/torch_compat` tries each by itself and fails by
 Four names stay where they are used: `_parameters`, `_buffers`, `_modules` and `_non_persistent_buffers_set`, the
 dicts of a module. torch has no public way to write to them, and every walk over a module tree reads them.
 """
-
-import torch
-
-from ..errors import TorchVersionError
-
-OLDEST = (2, 11)
-
-if tuple(map(int, torch.__version__.split(".")[:2])) < OLDEST:
-    raise TorchVersionError(
-        f"burnlike needs torch 2.11 or newer, this is torch {torch.__version__}: pip install --upgrade torch"
-    )
