@@ -4,49 +4,20 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from burnlike.errors import ArgumentError, DTypeError, ShapeError
-from burnlike.ops import geglu, geglu_reference
+from burnlike.ops import geglu
 from burnlike.ops._arguments import Approximate
 
 FORMS: tuple[Approximate, ...] = ("none", "tanh")
-HALVES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def torch_geglu(gate: Tensor, up: Tensor, approximate: str) -> Tensor:
     return F.gelu(gate, approximate=approximate) * up
 
 
-@pytest.mark.parametrize("approximate", FORMS)
-def test_agrees_with_torch_in_float64(approximate: Approximate) -> None:
-    gate, up = 4 * torch.randn(7, 50, dtype=torch.float64), torch.randn(7, 50, dtype=torch.float64)
-    expected = torch_geglu(gate, up, approximate)
-    torch.testing.assert_close(geglu(gate, up, approximate), expected, rtol=1e-12, atol=1e-15)
-    torch.testing.assert_close(geglu(torch.cat([gate, up], -1), approximate=approximate), expected)
-    torch.testing.assert_close(geglu_reference(gate, up, approximate), expected)
-
-
 def test_known_values() -> None:
     # Phi(1) = 0.841344746, Phi(-2) = 0.022750132, Phi(-10) = 7.619853e-24, which 1 + erf(x / sqrt(2)) rounds to zero.
     y = geglu(torch.tensor([1.0, -2.0, -10.0]), torch.tensor([3.0, 1.0, 1.0]))
     torch.testing.assert_close(y, torch.tensor([2.524034238, -0.045500264, -7.619853e-23]), rtol=1e-6, atol=0)
-
-
-@pytest.mark.parametrize("approximate", FORMS)
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_errors_are_no_larger_than_those_of_torch(dtype: torch.dtype, approximate: Approximate) -> None:
-    torch.manual_seed(0)
-    inputs = [(2 * torch.randn(200, 256)).to(dtype).requires_grad_() for _ in range(2)]
-    seed = torch.randn(200, 256).to(dtype)
-    exact_inputs = [it.detach().double().requires_grad_() for it in inputs]
-    exact_y = torch_geglu(exact_inputs[0], exact_inputs[1], approximate)
-    exact = [exact_y, *torch.autograd.grad(exact_y, exact_inputs, seed.double())]
-
-    def errors(y: Tensor) -> list[float]:
-        found = [y, *torch.autograd.grad(y, inputs, seed)]
-        return [(one.double() - other).square().mean().item() for one, other in zip(found, exact, strict=True)]
-
-    gate, up = inputs
-    ours, theirs = errors(geglu(gate, up, approximate)), errors(torch_geglu(gate, up, approximate))
-    assert all(one <= 1.02 * other for one, other in zip(ours, theirs, strict=True)), (ours, theirs)
 
 
 @pytest.mark.parametrize("approximate", FORMS)
@@ -60,21 +31,6 @@ def test_special_values_are_those_of_torch(approximate: Approximate) -> None:
     grads = torch.autograd.grad(actual.sum(), given), torch.autograd.grad(expected.sum(), exact_given)
     for one, other in zip((actual, *grads[0]), (expected, *grads[1]), strict=True):
         torch.testing.assert_close(one, other.float(), equal_nan=True, atol=1e-30, rtol=1e-6)
-
-
-def test_only_the_inputs_are_saved() -> None:
-    gate, up = (torch.randn(64, 64, requires_grad=True) for _ in range(2))
-    saved: list[Tensor] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda it: saved.append(it) or it, lambda it: it):
-        geglu(gate, up)
-    assert [it.data_ptr() for it in saved] == [gate.data_ptr(), up.data_ptr()]
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_second_derivatives_are_those_of_torch(packed: bool) -> None:
-    torch.manual_seed(0)
-    inputs = [torch.randn(3, 8, dtype=torch.float64, requires_grad=True) for _ in range(1 if packed else 2)]
-    assert torch.autograd.gradgradcheck(geglu, inputs)
 
 
 def test_wrong_arguments_are_named() -> None:

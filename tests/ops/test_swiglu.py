@@ -5,7 +5,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from burnlike.errors import DeviceError, DTypeError, ShapeError
-from burnlike.ops import swiglu, swiglu_reference
+from burnlike.ops import swiglu
 
 HALVES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -14,34 +14,10 @@ def torch_swiglu(gate: Tensor, up: Tensor) -> Tensor:
     return F.silu(gate) * up
 
 
-def test_agrees_with_torch_in_float64() -> None:
-    gate, up = torch.randn(7, 50, dtype=torch.float64), torch.randn(7, 50, dtype=torch.float64)
-    expected = torch_swiglu(gate, up)
-    for actual in (swiglu(gate, up), swiglu(torch.cat([gate, up], -1)), swiglu_reference(gate, up)):
-        torch.testing.assert_close(actual, expected)
-
-
 def test_known_values() -> None:
     # 1 / (1 + e^-1) = 0.731058579, times 3; 2 / (1 + e^-2) = 1.761594156, times -1.
     y = swiglu(torch.tensor([1.0, 2.0]), torch.tensor([3.0, -1.0]))
     torch.testing.assert_close(y, torch.tensor([2.193175736, -1.761594156]))
-
-
-@pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_errors_are_no_larger_than_those_of_torch(dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    inputs = [(3 * torch.randn(200, 256)).to(dtype).requires_grad_() for _ in range(2)]
-    seed = torch.randn(200, 256).to(dtype)
-    exact_inputs = [it.detach().double().requires_grad_() for it in inputs]
-    exact_y = torch_swiglu(*exact_inputs)
-    exact = [exact_y, *torch.autograd.grad(exact_y, exact_inputs, seed.double())]
-
-    def errors(y: Tensor) -> list[float]:
-        found = [y, *torch.autograd.grad(y, inputs, seed)]
-        return [(one.double() - other).square().mean().item() for one, other in zip(found, exact, strict=True)]
-
-    ours, theirs = errors(swiglu(*inputs)), errors(torch_swiglu(*inputs))
-    assert all(one <= 1.02 * other for one, other in zip(ours, theirs, strict=True))
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
@@ -106,24 +82,12 @@ def test_only_the_inputs_are_saved() -> None:
         assert saved_places(inputs) == [it.data_ptr() for it in inputs]
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_second_derivatives_are_those_of_torch(packed: bool) -> None:
-    torch.manual_seed(0)
-    inputs = [torch.randn(3, 8, dtype=torch.float64, requires_grad=True) for _ in range(1 if packed else 2)]
-    assert torch.autograd.gradgradcheck(swiglu, inputs)
-
-
 def test_a_gradient_is_taken_of_one_of_two() -> None:
     gate, up = torch.randn(3, 8, requires_grad=True), torch.randn(3, 8)
     swiglu(gate, up).sum().backward()
     other = gate.detach().requires_grad_()
     torch_swiglu(other, up).sum().backward()
     torch.testing.assert_close(gate.grad, other.grad)
-
-
-def test_meta_tensors_give_shapes() -> None:
-    y = swiglu(torch.empty(2, 3, 8, device="meta", dtype=torch.bfloat16))
-    assert (y.shape, y.dtype, y.device.type) == ((2, 3, 4), torch.bfloat16, "meta")
 
 
 def test_wrong_arguments_are_named() -> None:
@@ -141,15 +105,3 @@ def test_wrong_arguments_are_named() -> None:
         swiglu(torch.ones(3, 8), torch.ones(3, 8, device="meta"))
     with FakeTensorMode(), pytest.raises(DeviceError, match=r"cpu or cuda device, got mps.*swiglu_reference"):
         swiglu(torch.empty(3, 8, device="mps"))
-
-
-@pytest.mark.parametrize("dynamic", [False, True])
-def test_compiles_for_changing_shapes(dynamic: bool) -> None:
-    torch.compiler.reset()
-    compiled = torch.compile(swiglu, fullgraph=True, dynamic=dynamic, backend="aot_eager")
-    for rows in (2, 5, 9):
-        x = torch.randn(rows, 16, requires_grad=True)
-        y = compiled(x)
-        torch.testing.assert_close(y, swiglu(x), rtol=0, atol=0)
-        y.sum().backward()
-        assert x.grad is not None
