@@ -107,13 +107,13 @@ docs: build
 
 # The site of the documents in .cache/site, from docs/ and from the code; a dead link, a wrong anchor, or a page or
 # public name without a place fails. Open .cache/site/index.html; it needs no server and no network. One build at a time;
-# what a build that was stopped left is not used.
+# what a build that was stopped or failed left is not used, as pages that did not change would not be told again.
 docs-site: .venv/.dev .cache/docs/.installed
 	@mkdir -p .cache/site-source
 	@exec 9> .cache/site.lock; flock 9; \
 	[ -f .cache/site/searchindex.js ] || rm -rf .cache/site .cache/site-doctrees; \
 	PYTHONPATH=.cache/docs $(python) -m sphinx -q -W --keep-going -j auto -c tools/site -d .cache/site-doctrees \
-	    -b html .cache/site-source .cache/site
+	    -b html .cache/site-source .cache/site || { rm -f .cache/site/searchindex.js; exit 1; }
 
 # Opens pages of the site in Chromium: accessibility, no request to a network, phone widths, search, size. Needs node,
 # npm and chromium; SHOTS=FOLDER keeps screenshots.

@@ -167,7 +167,7 @@ def summary(it: Name) -> str:
     """The first sentence of its docstring."""
     first = " ".join(about(it).split("\n\n")[0].split())
     first = re.split(r"\. (?:Torch|Differs|Raises)\b|\s(?:Torch|Differs): ", first)[0]
-    return first.split(". ")[0].rstrip(".") + "." if first else ""
+    return re.split(r"(?<!\bal|\beq)\. (?=[A-Z`])", first)[0].rstrip(".") + "." if first else ""
 
 
 def package_page(package: str) -> str:
@@ -182,7 +182,8 @@ def package_page(package: str) -> str:
     ]
     groups: dict[str, list[Name]] = {}
     for it in here:
-        groups.setdefault(it.module.removeprefix(f"{path}.").split(".")[0], []).append(it)
+        group = it.module.removeprefix(f"{path}.").split(".")[0]
+        groups.setdefault("others" if group == "burnlike" else group, []).append(it)
     for group, them in groups.items():
         module = f"{path}.{group}"
         if len(groups) > 1:

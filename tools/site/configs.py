@@ -88,6 +88,7 @@ def by_page() -> dict[str, tuple[str, str, list[ConfigType]]]:
             module = f"burnlike.{part[0]}.{part[1]}" if part[0] == "nn" else "burnlike.models"
             doc = inspect.getdoc(__import__(module, fromlist=["_"])) or name
             title, _, about = doc.splitlines()[0].rstrip(".").partition(": ")
+            title = title.partition(",")[0]
             add(f"model_{name}", f"Models: {title}", about and f"{about.capitalize()}.", [cls, *_below(cls)])
     for role_name in registry.types_by_role(Config):
         role = registry.named(Config, role_name)

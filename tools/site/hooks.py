@@ -1,5 +1,6 @@
 """Hooks of Sphinx: links out of docs, links from code spans to the API, docstrings, llms.txt."""
 
+import inspect
 import os
 import re
 import shutil
@@ -28,7 +29,8 @@ _OF_TORCH = ("nn.", "optim.", "F.", "torch.")
 
 def setup(app: Any) -> None:
     app.connect("source-read", source_read)
-    app.connect("autodoc-process-docstring", docstring, priority=400)
+    app.connect("autodoc-process-docstring", docstring, priority=400)  # before napoleon
+    app.connect("autodoc-process-docstring", whole_docstring, priority=600)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-skip-member", skip)
     app.connect("missing-reference", missing_reference)
@@ -81,6 +83,12 @@ def docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: l
     lines[:] = to_rst("\n".join(lines)).split("\n")
 
 
+def whole_docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """That of a property as it is: napoleon takes what stands before its first colon for a type."""
+    if isinstance(value, property):
+        lines[:] = to_rst(inspect.getdoc(value) or "").split("\n")
+
+
 def signature(app: Any, what: str, name: str, value: Any, options: Any, given: str, returned: str) -> Any:
     """Configs as one writes them, without the bounds."""
     if what == "class" and api.is_config(value):
@@ -89,9 +97,11 @@ def signature(app: Any, what: str, name: str, value: Any, options: Any, given: s
 
 
 def skip(app: Any, what: str, name: str, value: Any, skipped: bool, options: Any) -> bool | None:
-    """Fields are in the docstring of their class."""
+    """Fields are in the docstring of their class, and what comes from torch is in torch's documents."""
     is_method = callable(value) or isinstance(value, property | staticmethod | classmethod)
-    return True if not is_method or name.startswith("_") else None
+    function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+    is_ours = (getattr(function, "__module__", None) or "").startswith("burnlike")
+    return True if not is_method or not is_ours or name.startswith("_") else None
 
 
 def missing_reference(app: Any, env: Any, node: Any, child: Any) -> Any:
@@ -197,6 +207,8 @@ def finished(app: Any, error: Exception | None) -> None:
         file.unlink()
     for file in out.rglob("*.html"):
         parts = _PRE.split(file.read_text())
+        if loaded := re.findall(r"""(?:src|<link[^>]* href)="(https?://[^"]*)\"""", "".join(parts[::2])):
+            _LOG.warning("%s loads %s", file.relative_to(out), loaded)
         file.write_text("".join(it if at % 2 else repaired(it) for at, it in enumerate(parts)))
     (out / "llms.txt").write_text("\n".join(lines))
     (out / "llms-full.txt").write_text("\n\n".join(whole))

@@ -84,7 +84,7 @@ def main() -> None:
         written[SOURCE / "index.md"] = HOME
     for section in SECTIONS:
         path = SOURCE / section.folder / "index.md"
-        if path not in links:
+        if path not in links and path not in written:
             lines = [f"# {section.title}", "", section.about, ""]
             for document in contents[f"{section.folder}/index"]:
                 place = next(it for end in (".md", ".rst") if (it := SOURCE / f"{document}{end}") in {*links, *written})
