@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from burnlike.errors import ConfigError
 from burnlike.optim import Adam, AdamConfig, AdamState
 from tests.optim.steps import assert_vector, train_vector
 
@@ -40,12 +39,3 @@ def test_the_defaults_are_burns() -> None:
     rule = config.build()
     assert isinstance(rule, Adam)
     assert rule.state_type is AdamState
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("beta_1", 1.0), ("beta_2", -0.1), ("epsilon", 0.0), ("weight_decay", -1.0), ("moment_1", "i32")],
-)
-def test_values_out_of_range_are_refused_by_name(key: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"AdamConfig: {key}: expected"):
-        AdamConfig(**{key: value})
