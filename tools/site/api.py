@@ -139,13 +139,21 @@ def page(document: str) -> str:
 def _entry(it: Name) -> str:
     if inspect.isclass(it.value):
         inherited = "   :inherited-members: object\n" if it.full == "burnlike.tensor.Tensor" else ""
-        return f".. autoclass:: {it.full}\n   :members:\n   :undoc-members:\n{inherited}\n"
+        return f".. autoclass:: {it.full}\n   :members:\n   :undoc-members:\n{inherited}\n{_keys(it.value)}"
     if inspect.isroutine(it.value):
         return f".. autofunction:: {it.full}\n\n"
     shown = " ".join(str(it.value).replace("typing.", "").split())
     text = "\n".join(f"   {line}" for line in to_rst(about(it)).splitlines())
     package = it.full.rpartition(".")[0]
     return f".. py:currentmodule:: {package}\n\n.. py:data:: {it.name}\n   :value: {shown}\n\n{text}\n\n"
+
+
+def _keys(value: type) -> str:
+    """Where the keys of a config are, in YAML."""
+    from . import configs  # which links to the pages of names
+
+    page = next((page for page, (_, _, classes) in configs.by_page().items() if value in classes), None)
+    return f"All keys, with bounds and an example: :doc:`/reference/configs/{page}`.\n\n" if page else ""
 
 
 def about(it: Name) -> str:

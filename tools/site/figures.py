@@ -55,8 +55,7 @@ def _overview(names: Sequence[str], runs: Sequence[Run]) -> str:
                 rows.append(("", link, f"{len(found)}", f"{statistics.median(ratios):.2f}x", spread, reached))
         heads = ("benchmark", "rows", "median ratio", "from, to", "bars reached")
         parts.append(table(f"## {machine}", heads, rows))
-    entries = "\n".join(names)
-    return "".join(parts) + f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+    return "".join(parts)
 
 
 def _page(name: str, runs: Sequence[Run]) -> str:

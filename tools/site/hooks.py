@@ -157,6 +157,8 @@ class CodeToApi(SphinxPostTransform):
             text = f"burnlike.{text[3:]}"
         if text.startswith("burnlike."):
             return api.homes().get(text, text)
+        if text.endswith("Error") and (full := f"burnlike.errors.{text}") in objects:
+            return full
         if self.env.docname.startswith("reference/api/") and not text.startswith(_OF_TORCH):
             package = self.env.docname.rpartition("/")[2].rpartition(".")[0]
             if (full := f"burnlike.{package}.{text}") in objects:
