@@ -77,6 +77,10 @@ def test_the_wheel_says_where_it_runs_and_not_where_it_was_built(distributions: 
         (metadata,) = (name for name in wheel.namelist() if name.endswith("METADATA"))
         assert b"License-Expression: MIT OR Apache-2.0\n" in wheel.read(metadata)
         assert sum(name.rpartition("/")[2].startswith("LICENSE-") for name in wheel.namelist()) == 2
+        version = re.escape(distributions["wheel"].name.split("-")[1])
+        parts = rf"burnlike/.*\.(py|pyi|so|yaml|css|js|typed)|burnlike-{version}\.dist-info/.*|.*/"
+        assert [name for name in wheel.namelist() if not re.fullmatch(parts, name)] == []
+    assert distributions["wheel"].stat().st_size < 10_000_000
 
 
 def test_the_source_distribution_has_what_the_checkout_has(distributions: dict[str, Path]) -> None:
