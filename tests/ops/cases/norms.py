@@ -1,0 +1,63 @@
+"""Cases of normalizations, and of those of a sum."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from burnlike import ops
+
+from ..op_case import FLOATS, ROWS, OpCase, dtype_name
+
+EPSILON = 1e-4
+
+
+def _eighths(x: Tensor) -> Tensor:
+    """The tensor, rounded so that 16 bits hold the sum of two: what is normalized is the sum in x's dtype."""
+    once = x[:1] if 0 in x.stride() else x
+    once.copy_((once * 8).round() / 8)
+    return x
+
+
+def _case(
+    op: str,
+    name: str,
+    dtype: torch.dtype,
+    weight_dtype: torch.dtype,
+    make: Callable[[torch.dtype], Tensor],
+    has_beta: bool = True,
+) -> OpCase:
+    function, reference = getattr(ops, op), getattr(ops, f"{op}_reference")
+    of_sum, has_beta = op.startswith("add_"), has_beta and op.endswith("layer_norm")
+
+    def inputs() -> list[Tensor]:
+        torch.manual_seed(1)
+        rows = [_eighths(make(dtype)), _eighths(make(dtype))] if of_sum else [make(dtype)]
+        return [*rows, *(torch.randn(rows[0].shape[-1], dtype=weight_dtype) for _ in range(1 + has_beta))]
+
+    def listed(results: Tensor | tuple[Tensor, Tensor]) -> list[Tensor]:
+        return [results] if isinstance(results, Tensor) else [*results]
+
+    return OpCase(
+        name=f"{op}-{name}-{dtype_name(dtype)}-{dtype_name(weight_dtype)}",
+        raw=getattr(torch.ops.burnlike, op).default,
+        native=lambda *tensors: listed(function(*tensors, epsilon=EPSILON)),
+        reference=lambda *tensors: listed(reference(*tensors, epsilon=EPSILON)),
+        inputs=inputs,
+        raw_arguments=lambda tensors: (*tensors, *[None] * (op == "layer_norm" and not has_beta), EPSILON),
+        differentiable=True,
+        dtype=dtype,
+    )
+
+
+CASES = [
+    *(
+        _case(op, *arguments)
+        for op in ("rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm")
+        for arguments in [
+            *((name, dtype, dtype, make) for name, make in ROWS.items() for dtype in FLOATS),
+            *(("mixed", dtype, torch.float32, ROWS["odd"]) for dtype in FLOATS[1:]),
+        ]
+    ),
+    *(_case("layer_norm", "no-odd-beta", dtype, dtype, ROWS["odd"], has_beta=False) for dtype in FLOATS),
+]
