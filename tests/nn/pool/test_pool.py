@@ -114,24 +114,3 @@ def test_options_of_torch_without_counterpart(theirs: Any, message: str) -> None
 def test_options_that_torch_does_not_have(config: Any, message: str) -> None:
     with pytest.raises(NoCounterpartError, match=message):
         to_torch(config.init())
-
-
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        torch.nn.MaxPool1d(3, 2, 1, 2, ceil_mode=True),
-        torch.nn.MaxPool2d((2, 3), padding=(1, 0)),
-        torch.nn.AvgPool1d(3, 2, 1, count_include_pad=False),
-        torch.nn.AvgPool2d((2, 3), (1, 2), 1),
-        torch.nn.AdaptiveAvgPool1d(3),
-        torch.nn.AdaptiveAvgPool3d((1, 2, 3)),
-    ],
-)
-def test_torchs_layers_come_back(theirs: Any) -> None:
-    layer = from_torch(theirs)
-    again = to_torch(layer)
-    assert type(again) is type(theirs)
-    dims = int(type(theirs).__name__[-2])
-    x = torch.randn(2, 3, *(7, 6, 5)[:dims])
-    assert torch.equal(layer(x), theirs(x))
-    assert torch.equal(again(x), theirs(x))

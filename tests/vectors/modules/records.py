@@ -16,7 +16,7 @@ from typing import Any
 
 from burnlike.errors import BurnlikeError
 
-from ..cases import Outcome
+from ..cases import Outcome, deviating, must_fail
 from ..compare import brief
 from ..deviations import CHANGED_IN_0_22, DEVIATIONS
 from ..problems import UnknownError
@@ -66,12 +66,6 @@ def run(record: dict[str, Any], world: World) -> Outcome:
     return Outcome("passed")
 
 
-def deviating(record: dict[str, Any]) -> Outcome | None:
-    """A pass for a record that by design does not give Burn's result."""
-    reason = DEVIATIONS.get(record["id"])
-    return None if reason is None else Outcome("passed", f"deviates as documented: {reason}")
-
-
 def expecting(record: dict[str, Any]) -> str:
     """The expectation in a message."""
     return f"expected {brief(record.get('expected'))}"
@@ -102,15 +96,6 @@ def perform(subject: Subject) -> None:
         fails(subject)
     else:
         check(record, call_of(record)(subject))
-
-
-def must_fail(expected: Any) -> bool:
-    """Whether an error is expected."""
-    if not isinstance(expected, dict) or "error" not in expected:
-        return False
-    if expected["error"] != "panics" or expected.keys() - {"error", "message"}:
-        raise UnknownError(f"unknown expectation {expected!r}")
-    return True
 
 
 def fails(subject: Subject) -> None:
