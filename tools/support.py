@@ -37,7 +37,7 @@ Written by `make docs` from `pyproject.toml` and compared by the suite.
 | machine | state |
 | --- | --- |
 | Linux on x86-64 | the suite runs there; kernels for the baseline, AVX2, AVX-512, and AVX-512 with bfloat16 |
-| Linux on aarch64 | the kernels compile (`make arm-compile`); nothing was run there |
+| Linux on aarch64 | cross-compiled, and run under emulation (ops, a training); not on a real machine |
 | NVIDIA GPUs | the kernels compile (`make cuda-compile`); nothing was run on a GPU yet |
 | macOS, Windows | not yet; without native kernels (`BURNLIKE_NATIVE=0`) most is plain torch, but nobody has tried |
 
