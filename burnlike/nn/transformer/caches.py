@@ -1,7 +1,10 @@
 """What transformers have computed of earlier positions, with which they generate."""
 
+from torch import Tensor
+
 from ..attention.attend import TensorCache
 from ..attention.multi_head_attention import MhaCache
+from ..layer import shape_error
 
 
 class TransformerEncoderLayerAutoregressiveCache:
@@ -33,3 +36,11 @@ class TransformerDecoderAutoregressiveCache:
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [TransformerDecoderLayerAutoregressiveCache() for _ in range(n_layers)]
+
+
+def new_rows(layer: object, x: Tensor, mask: Tensor | None, known: TensorCache) -> tuple[Tensor, Tensor | None]:
+    """The positions of x that a layer's results in `known` lack, one at least, and their rows of an attention mask."""
+    first = known.length(1)
+    if x.shape[1] <= first:
+        raise shape_error(layer, f"more than the {first} positions of the cache", x.shape[1])
+    return x[:, first:], None if mask is None else mask[:, first:]

@@ -8,16 +8,16 @@ from torch import Tensor, nn
 
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
-from ..attention.attend import TensorCache
 from ..attention.multi_head_attention import MhaCache
 from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
-from ..layer import Layer, divided_sequences, expect_shape, shape_error
+from ..layer import Layer, divided_sequences, expect_shape
 from .caches import (
     TransformerDecoderAutoregressiveCache,
     TransformerDecoderLayerAutoregressiveCache,
     TransformerEncoderAutoregressiveCache,
     TransformerEncoderLayerAutoregressiveCache,
+    new_rows,
 )
 from .configs import TransformerDecoderConfig, TransformerEncoderConfig
 
@@ -54,14 +54,6 @@ class _Stack(KeepsType, Layer):
         return content
 
 
-def _new_rows(layer: object, x: Tensor, mask: Tensor | None, known: TensorCache) -> tuple[Tensor, Tensor | None]:
-    """The positions of x that a layer's results in `known` lack, one at least, and their rows of an attention mask."""
-    first = known.length(1)
-    if x.shape[1] <= first:
-        raise shape_error(layer, f"more than the {first} positions of the cache", x.shape[1])
-    return x[:, first:], None if mask is None else mask[:, first:]
-
-
 class TransformerEncoderLayer(KeepsType, Module):
     """norm_2(y + feed_forward(y)) of y = norm_1(x + attention(x)) (Vaswani et al. 2017, section 3.1).
 
@@ -96,7 +88,7 @@ class TransformerEncoderLayer(KeepsType, Module):
         mask_attn: Tensor | None = None,
     ) -> Tensor:
         """As `TransformerEncoder.forward_autoregressive_inference`, with the cache of this layer."""
-        new, mask_attn = _new_rows(self, x, mask_attn, cache.output)
+        new, mask_attn = new_rows(self, x, mask_attn, cache.output)
         return cache.output.append(self._forward(new, mask_pad, mask_attn, cache.mha), 1)
 
     def _forward(self, x: Tensor, mask_pad: Tensor | None, mask_attn: Tensor | None, cache: MhaCache | None) -> Tensor:
@@ -206,8 +198,8 @@ class TransformerDecoderLayer(KeepsType, Module):
         memory_mask_attn: Tensor | None = None,
     ) -> Tensor:
         """As `TransformerDecoder.forward_autoregressive_inference`, with the cache of this layer."""
-        new, target_mask_attn = _new_rows(self, target, target_mask_attn, cache.output)
-        _, memory_mask_attn = _new_rows(self, target, memory_mask_attn, cache.output)
+        new, target_mask_attn = new_rows(self, target, target_mask_attn, cache.output)
+        _, memory_mask_attn = new_rows(self, target, memory_mask_attn, cache.output)
         masks = (target_mask_pad, target_mask_attn), (memory_mask_pad, memory_mask_attn)
         return cache.output.append(self._forward(new, memory, *masks, cache), 1)
 
