@@ -56,6 +56,14 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def threads_of_its_own() -> Iterator[None]:
+    """The test may change the number of torch's threads."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(autouse=True)
 def _ends() -> Iterator[None]:
     """A test that hangs fails, whatever it waits for; no test takes nearly as long."""

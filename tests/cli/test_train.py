@@ -19,14 +19,9 @@ from burnlike.train import PlainRenderer
 from tests.processes import HANGS_S
 from tests.train.samples import assert_same_run, files_of, write_config
 
+pytestmark = pytest.mark.usefixtures("threads_of_its_own")
+
 RECORD = "checkpoints/step-00000060/model.safetensors"
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -107,6 +107,7 @@ def changed(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield {**copy.deepcopy(record), key: value}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_changed_expectation_fails(group: str) -> None:
     (world,) = worlds_on("cpu")[:1]

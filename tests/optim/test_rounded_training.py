@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-import torch
 
 from burnlike.module import params
 from burnlike.train import Job, PlainRenderer, TrainConfig
+
+pytestmark = pytest.mark.usefixtures("threads_of_its_own")
 
 CONFIG = Path(__file__).parents[2] / "burnlike" / "configs" / "char_gpt.yaml"
 SMALL = [
@@ -25,13 +26,6 @@ PRECISIONS = {
         "optimizer.stochastic_rounding=true",
     ],
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def losses(precisions: Iterable[str], *overrides: str) -> dict[str, float]:

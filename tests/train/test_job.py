@@ -13,12 +13,7 @@ from burnlike.train import Checkpointer, Interrupted, Interrupter, Job, PlainRen
 
 from .samples import STEPS, TEXT, assert_same_run, files_of, load_config, metrics_of
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("threads_of_its_own")
 
 
 def run_job(
