@@ -73,7 +73,7 @@ class AttentionFunctions:
 
     def get_interface(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
         found = self.find().get_interface(*arguments, **keywords)
-        return self.new[found] if found in self.new else found
+        return self.new.get(found, found)
 
 
 def replacement(function: types.FunctionType, name: str, uses: list[Use]) -> tuple[Any, tuple[str, ...]]:
