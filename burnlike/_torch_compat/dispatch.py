@@ -7,7 +7,7 @@ import torch
 from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
-from . import oldest  # noqa: F401 - refuses a torch that is too old
+from .oldest import OLDEST as OLDEST  # whose file refuses a torch that is too old
 
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
 # torch's guides to extending it name the two that are imported. Without the first, `load` could not build a module

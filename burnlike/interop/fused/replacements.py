@@ -72,7 +72,7 @@ class AttentionFunctions:
             self.new[eager] = capped
 
     def get_interface(self, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
-        found = self.find().get_interface(*arguments, **keywords)
+        found: Callable[..., Any] = self.find().get_interface(*arguments, **keywords)
         return self.new.get(found, found)
 
 

@@ -148,7 +148,7 @@ def is_changed(module: nn.Module) -> bool:
     """Whether a call of this module is more, or something else, than its class's `forward`."""
     own = module.__dict__
     hooks = has_global_hooks() or any(own.get(name) for name in CALL_HOOKS)
-    return hooks or "forward" in own or DIVIDED in own or own.get(COMPILED_CALL) is not None
+    return bool(hooks) or "forward" in own or DIVIDED in own or own.get(COMPILED_CALL) is not None
 
 
 def _form_of(model: Any) -> DecodeForm:
