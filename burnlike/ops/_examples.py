@@ -33,8 +33,8 @@ def _rotary(query: Tensor, key: Tensor) -> Tensor:
     return torch.cat((query, key), 1)
 
 
-def _ones(device: torch.device | str, *sizes: int) -> Tensor:
-    return torch.ones(sizes, device=device, requires_grad=True)
+def _ones(device: torch.device | str, *sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.ones(sizes, device=device, dtype=dtype, requires_grad=True)
 
 
 EXAMPLES = {
@@ -50,7 +50,7 @@ EXAMPLES = {
     "cross_entropy": Example(
         cross_entropy, lambda device: (_ones(device, 2, 4), torch.zeros(2, dtype=torch.int64, device=device))
     ),
-    "attention": Example(attention, lambda device: (_ones(device, 1, 2, 3, 4).bfloat16(),) * 3),
+    "attention": Example(attention, lambda device: (_ones(device, 1, 2, 3, 4, dtype=torch.bfloat16),) * 3),
     "bias_gelu": Example(bias_gelu, lambda device: (_ones(device, 2, 4), _ones(device, 4))),
     "dropout_add": Example(dropout_add, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
     "geglu": Example(geglu, lambda device: (_ones(device, 2, 4), _ones(device, 2, 4))),
