@@ -23,15 +23,15 @@ LISTS |= {"ParameterDict": "a dict field", "DataParallel": "`distributed` of a j
 """What has another form here than a class."""
 _HEAD = """# Beside torch
 
-Written by `make docs` from the code and compared by the suite, with torch {torch}. Each class of `torch.nn` and
-`torch.optim` has a row: what burnlike has for it, and whether `interop.from_torch` and `interop.to_torch` convert it
-with its weights. Where there is nothing, use torch's own class: any `torch.nn.Module` may be a part of a burnlike
-module, keeps its place in ids and records, and trains with the Learner. [Layers and losses](../nn.md) has the other
-direction: each layer of burnlike, whether Burn has it, and how it differs from torch's.
+Each class of `torch.nn` and `torch.optim` of torch {torch} has a row: what burnlike has for it, and whether
+`interop.from_torch` and `interop.to_torch` convert it with its weights. Where there is nothing, use torch's own
+class: any `torch.nn.Module` may be a part of a burnlike module, keeps its place in ids and records, and trains with
+the Learner. [Layers and losses](../nn.md) has the other direction: each layer of burnlike, whether Burn has it, and
+how it differs from torch's. `make docs` writes this page from the code, and the tests compare it.
 """
 _VERSIONS = """# Versions and machines
 
-Written by `make docs` from `pyproject.toml` and compared by the suite.
+What burnlike needs, and where it was run. [Building](../building.md#what-was-tried) has more of what was tried.
 
 {versions}
 | machine | state |

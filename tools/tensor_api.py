@@ -23,11 +23,10 @@ RECEIVERS = {"Floats": {"Float"}, "Tracked": {"Float"}, "Ints": {"Int"}, "Bools"
 RECEIVERS |= {name: {"Float", "Int"} for name in ("Numeric", "Numbers")}
 HEAD = """# The tensor API
 
-Written by `make docs` from the docstrings; change those, not this page.
-
-`Tensor[B, D, K]` is a torch tensor `.inner` with a backend B, a rank D and a kind K. Names are those of Burn 0.21, what
-they compute is what Burn 0.22.1 computes. Operations never change an operand, full reductions have shape `[1]`, and
-negative dimensions count from the end. The difference is the one to the torch function named, `-` where there is none.
+Every method of the typed tensor beside torch's function. `Tensor[B, D, K]` is a torch tensor `.inner` with a backend
+B, a rank D and a kind K. Names are those of Burn 0.21, what they compute is what Burn 0.22.1 computes. Operations
+never change an operand, full reductions have shape `[1]`, and negative dimensions count from the end. The difference
+is the one to the torch function named, `-` where there is none. `make docs` writes this page from the docstrings.
 """
 OPERATORS = {
     "__add__": "x + y",
