@@ -24,9 +24,10 @@ from . import api
 
 FOLDER = "reference/configs"
 _INTRODUCTION = """
-A config is YAML that becomes a class of `burnlike.Config`: see [the guide](../../config.md). `type:` says which class,
-where several fit. `burnlike check FILE` tests a file without torch, `burnlike schema` prints the JSON Schema for
-editors. Where a key is no text, `${path.to.a.value}` or `${env:NAME}` may stand for its value.
+Every key of every config, with its default and an example. [The guide](../../config.md) says how configs are read.
+`type:` says which class, where several fit. `burnlike check FILE` tests a file without torch, `burnlike schema`
+prints the JSON Schema for editors. Where a key is no text, `${path.to.a.value}` or `${env:NAME}` may stand for its
+value.
 """
 
 
@@ -57,6 +58,17 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "SequentialLrConfig": {"schedulers": [{"type": "ConstantLr", "lr": 0.5}] * 2, "milestones": [8]},
     "ChatFormatConfig": {"user": "{question}", "assistant": "{answer}"},
     "StreamConfig": {"sources": [{"path": "path"}], "validation_items": 8},
+    "TrainConfig": {
+        "data": {"type": "Digits"},
+        "model": {
+            "type": "Sequential",
+            "layers": [{"type": "Flatten"}, {"type": "Linear", "d_input": 64, "d_output": 10}],
+        },
+        "task": {"type": "Classification"},
+        "optimizer": {"type": "AdamW"},
+        "lr_scheduler": {"type": "CosineAnnealing", "initial_lr": 0.01},
+        "training": {"epochs": 3},
+    },
     "ColorJitterConfig": {"brightness": 0.5},
     "RandomCropConfig": {"size": [8, 8]},
     "SamplerConfig": {"size": 8},
@@ -98,7 +110,8 @@ def by_page() -> dict[str, tuple[str, str, list[ConfigType]]]:
         if any(it not in seen for it in members):
             classes = [it for member in members for it in (member, *_below(member))]
             add(role_name, role_name.removesuffix("Config"), json_schema.documentation(role)[0], classes)
-    return {key: it for key, it in found.items() if it[2]}
+    first, *rest = (key for key, it in found.items() if it[2])
+    return {key: found[key] for key in (first, *sorted(rest, key=lambda key: found[key][0]))}
 
 
 def _below(cls: ConfigType) -> Iterator[ConfigType]:
@@ -204,7 +217,8 @@ def pages() -> dict[str, str]:
 
 def _linked(words: str) -> str:
     """The words for a type, with links to the pages of roles."""
-    return re.sub(r"\b\w+\b", lambda it: f"[{it[0]}]({it[0]}.md)" if it[0] in by_page() else it[0], words)
+    target = {"ModuleConfig": "index"} | {it: it for it in by_page()}
+    return re.sub(r"\b\w+\b", lambda it: f"[{it[0]}]({target[it[0]]}.md)" if it[0] in target else it[0], words)
 
 
 def _name(cls: ConfigType) -> str:

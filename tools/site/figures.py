@@ -10,9 +10,36 @@ from burnlike.train.view.report.chart import Axis, Html, tag, value_axis
 from tools.pages import DOCS, table
 
 _WIDTH, _HEIGHT, _MARGIN = 240, 48, 6
+TITLES = {
+    "models.step": "A training step",
+    "models.generate": "Generation",
+    "ops.attention": "Attention",
+    "ops.cross_entropy": "Cross entropy",
+    "ops.half_products": "Products in 16 bits",
+    "ops.rms_norm": "RMS normalization",
+    "ops.swiglu": "SwiGLU",
+    "optim.kernel_optimizers": "Optimizer steps",
+    "tensor.overhead": "Typed tensors, one operation",
+}
+HEADLINES = (
+    ("models.step", "llama eager float32", "a training step of transformers' Llama after `fuse`, float32"),
+    ("models.step", "llama eager bfloat16", "the same in bfloat16"),
+    ("models.generate", "generate eager float32, batch 1", "64 tokens of a Llama of 14 M, float32"),
+    ("ops.cross_entropy", "cross_entropy 1024 x 32000 float32", "cross entropy, 1024 x 32000"),
+    ("ops.rms_norm", "rms_norm 4096 x 1024 float32", "RMS normalization, 4096 x 1024"),
+    ("ops.attention", "attention 4 x 6 x 512 x 64 bfloat16", "attention, 4 x 6 x 512 x 64, bfloat16"),
+    ("ops.swiglu", "swiglu 4096 x 2816 bfloat16", "SwiGLU, 4096 x 2816, bfloat16"),
+    ("optim.kernel_optimizers", "Adam, 300 x 64 values", "Adam, 300 tensors of 64 values"),
+    ("optim.kernel_optimizers", "Adam, 67.1 M values", "Adam, 67.1 M values"),
+    ("ops.half_products", "linear 1024 x 384 x 1024 bfloat16", "a linear layer in bfloat16, without such instructions"),
+    ("tensor.overhead", "Cpu: x + y", "one sum of two typed tensors of 8 values"),
+)
+"""The rows that the page of all figures draws: what is most used, and what is slower."""
+_MEMORY = ", MB for ms"
+"""How the name of a row ends whose numbers are megabytes."""
 _HOW = """
 Both sides of a row run in one process, alternating call by call; a figure is the median of its calls. The ratio is the
-other side's time divided by ours: above 1 ours is faster. A bar is the ratio that we want; a missed one is said.
+other side's time divided by ours: above 1 ours is faster. A goal is the ratio that we want; a missed one is said.
 Nothing was measured on a GPU yet.
 """
 _RUN = """
@@ -41,9 +68,12 @@ def _about(name: str) -> str:
 
 
 def _overview(names: Sequence[str], runs: Sequence[Run]) -> str:
-    parts = ["# Figures\n", _HOW, _RUN]
-    for machine in _machines(runs):
+    parts = ["# Figures\n", _HOW]
+    for number, machine in enumerate(_machines(runs)):
         last = _results.last_values(runs, machine)
+        parts.append(f"\n## {machine}\n\n")
+        if drawn := _headlines(last):
+            parts.append(f"```{{raw}} html\n{drawn}\n```\n\n")
         rows = []
         for name in names:
             if found := [row for (benchmark, _, _), (row, _) in last.items() if benchmark == name]:
@@ -51,15 +81,37 @@ def _overview(names: Sequence[str], runs: Sequence[Run]) -> str:
                 reached = f"{sum(row.ratio >= (row.bar or 0) for row in bars)} of {len(bars)}" if bars else "-"
                 ratios = [row.ratio for row in found]
                 spread = f"{min(ratios):.2f}x to {max(ratios):.2f}x"
-                link = f"[{name}]({name}.md)"
+                link = f"[{TITLES.get(name, name)}]({name}.md)"
                 rows.append(("", link, f"{len(found)}", f"{statistics.median(ratios):.2f}x", spread, reached))
-        heads = ("benchmark", "rows", "median ratio", "from, to", "bars reached")
-        parts.append(table(f"## {machine}", heads, rows))
+        heads = ("benchmark", "rows", "median ratio", "from, to", "goals reached")
+        parts.append(table("", heads, rows))
+        if number == 0:
+            parts.append(_RUN)
     return "".join(parts)
 
 
+def _headlines(last: dict[Key, tuple[Comparison, Run]]) -> Html | None:
+    """One picture of the ratios of `HEADLINES`; None where none of them was measured."""
+    by_name: dict[tuple[str, str], tuple[Comparison, Run]] = {}
+    for (benchmark, name, _), it in last.items():
+        by_name.setdefault((benchmark, name), it)
+    found = [(told, *by_name[benchmark, name]) for benchmark, name, told in HEADLINES if (benchmark, name) in by_name]
+    if not found:
+        return None
+    longest = max(row.ratio for _, row, _ in found)
+    rows: list[Html] = []
+    for told, row, _ in found:
+        width = f"width: {row.ratio / longest * 100:.1f}%"
+        bar = tag("span", class_=f"bar {'ours' if row.ratio >= 1 else 'theirs'}", style=width)
+        against = tag("small", f"{row.ours_ms:.3g} ms, {row.theirs} {row.theirs_ms:.3g} ms")
+        rows += [tag("dt", told.replace("`", ""), against), tag("dd", bar, tag("span", f"{row.ratio:.2f}x"))]
+    versions = "; ".join(dict.fromkeys(_at(run) for _, _, run in found))
+    told = tag("figcaption", tag("b", "How many times as fast, of what is most used"), tag("small", versions))
+    return tag("figure", told, tag("dl", *rows), class_="speed headlines")
+
+
 def _page(name: str, runs: Sequence[Run]) -> str:
-    title = name.replace(".", ": ").replace("_", " ")
+    title = TITLES.get(name, name)
     parts = [f"# {title}\n\n{_about(name)}\n{_HOW}\nOn your machine: `make bench NAMES={name}`.\n"]
     for machine in _machines(runs):
         last = {key: it for key, it in _results.last_values(runs, machine).items() if key[0] == name}
@@ -83,7 +135,9 @@ def _figures(rows: dict[Key, tuple[Comparison, Run]], runs: Sequence[Run]) -> li
         ]
         last = {_at(run): None for _, run in here.values()}
         threads = next(row.threads for row, _ in here.values())
-        told = tag("figcaption", tag("b", name), tag("small", f"{'; '.join(last)}; {threads} threads"))
+        told = tag(
+            "figcaption", tag("b", name.removesuffix(_MEMORY)), tag("small", f"{'; '.join(last)}; {threads} threads")
+        )
         found.append(tag("figure", told, *pairs, class_="speed"))
     return found
 
@@ -95,22 +149,22 @@ def _at(run: Run) -> str:
 
 def _pair(row: Comparison, longest: float, history: Sequence[tuple[Run, Comparison]]) -> Html:
     missed = row.bar is not None and row.ratio < row.bar
-    bar = "" if row.bar is None else f"bar {row.bar:g}x{', missed' if missed else ''}"
+    bar = "" if row.bar is None else f"goal {row.bar:.3g}x{', missed' if missed else ''}"
     ratio = tag(
         "p",
         tag("b", f"{row.ratio:.2f}x", class_="missed" if missed else None),
         tag("small", bar),
         tag("small", row.note) if row.note else None,
     )
-    bars = tag(
-        "dl", *_side("burnlike", row.ours_ms, longest, "ours"), *_side(row.theirs, row.theirs_ms, longest, "theirs")
-    )
+    unit = "MB" if row.name.endswith(_MEMORY) else "ms"
+    ours = _side("burnlike", row.ours_ms, unit, longest, "ours")
+    bars = tag("dl", *ours, *_side(row.theirs, row.theirs_ms, unit, longest, "theirs"))
     return tag("div", bars, ratio, _plot(history) if len(history) > 1 else None)
 
 
-def _side(name: str, ms: float, longest: float, kind: str) -> list[Html]:
-    length = tag("span", class_=f"bar {kind}", style=f"width: {max(0.5, ms / longest * 100):.1f}%")
-    return [tag("dt", name), tag("dd", length, tag("span", f"{ms:.3g} ms"))]
+def _side(name: str, value: float, unit: str, longest: float, kind: str) -> list[Html]:
+    length = tag("span", class_=f"bar {kind}", style=f"width: {max(0.5, value / longest * 100):.1f}%")
+    return [tag("dt", name), tag("dd", length, tag("span", f"{value:.3g} {unit}"))]
 
 
 def _plot(history: Sequence[tuple[Run, Comparison]]) -> Html:

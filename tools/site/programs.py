@@ -1,6 +1,7 @@
 """The page of the command line, from its parsers."""
 
 import argparse
+import textwrap
 from collections.abc import Iterator
 
 from burnlike.cli.main import COMMANDS, parsers
@@ -23,7 +24,8 @@ def pages() -> dict[str, str]:
     ]
     for command in COMMANDS:
         parser = found[command.name]
-        usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+        words = " ".join(parser.format_usage().removeprefix("usage: ").split())
+        usage = "\n".join(textwrap.wrap(words, 84, subsequent_indent="    ", break_on_hyphens=False))
         parts.append(f"\n## {command.name}\n\n{command.help[0].upper()}{command.help[1:]}.\n\n```text\n{usage}\n```\n")
         parts.append(table("", ("argument", "what it is"), _rows(parser)))
         if parser.epilog:

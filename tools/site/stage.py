@@ -94,7 +94,8 @@ def main() -> None:
     for path, text in written.items():
         write(path, text)
     for path, file in links.items():
-        write(path, file.read_text())
+        text = file.read_text()
+        write(path, text.replace("# burnlike\n", "# README\n", 1) if file.name == "README.md" else text)
     for file in (ROOT / "docs").rglob("*.*"):
         if file.suffix != ".md" and file.is_file():
             place = SOURCE / file.relative_to(ROOT / "docs")
