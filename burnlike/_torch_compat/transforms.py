@@ -38,6 +38,14 @@ def is_batched(tensor: Tensor) -> bool:
     return _functorch.is_batchedtensor(tensor)
 
 
+def is_batched_by_autograd(tensor: Tensor) -> bool:
+    """Whether `tensor` stands for many gradients that `torch.autograd.grad` takes at once, by `is_grads_batched`.
+
+    Without it, native ops and functions that write to tensors of theirs would be called with them and fail.
+    """
+    return _functorch.is_legacy_batchedtensor(tensor)
+
+
 def is_differentiated(tensor: Tensor) -> bool:
     """Whether a derivative of `torch.func` follows `tensor`; as `is_batched`."""
     return _functorch.is_gradtrackingtensor(tensor)

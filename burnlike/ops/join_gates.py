@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .._torch_compat.dispatch import below_autograd
+from .._torch_compat.transforms import is_batched_by_autograd
 from ._function import is_recorded, is_transformed
 from ._library import WITHOUT_NATIVE, fake, op
 
@@ -47,6 +48,8 @@ def _is_native(tensors: Sequence[Tensor]) -> bool:
     if "cpu" in WITHOUT_NATIVE or is_transformed() or is_recorded():
         return False
     if torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
+        return False
+    if any(is_batched_by_autograd(it) for it in tensors):
         return False
     dtype = tensors[0].dtype
     return dtype in _DTYPES and all(

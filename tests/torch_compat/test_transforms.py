@@ -52,6 +52,16 @@ def test_is_batched() -> None:
     assert not of_argument(torch.func.grad, transforms.is_batched)
 
 
+def test_is_batched_by_autograd() -> None:
+    seen: list[bool] = []
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda grad: seen.append(transforms.is_batched_by_autograd(grad)))
+    torch.autograd.grad(y, x, torch.eye(3), is_grads_batched=True, retain_graph=True)
+    torch.autograd.grad(y, x, torch.ones(3))
+    assert seen == [True, False]
+
+
 def test_is_differentiated() -> None:
     assert of_argument(torch.func.grad, transforms.is_differentiated)
     assert not of_argument(torch.func.vmap, transforms.is_differentiated)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._torch_compat.transforms import in_forward_mode
+from ..._torch_compat.transforms import in_forward_mode, is_batched_by_autograd, transforming
 from ...ops import linear
 
 sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward.grad_input, torch.ops.aten.tanh_backward.grad_input
@@ -86,7 +86,7 @@ class _GruSequence(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         *given, gates, of_news, hidden = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or transforming() or any(is_batched_by_autograd(it) for it in grads):
             return _recorded_gradients(given, grads, ctx.needs_input_grad)
         return _gradients(given, grads, gates, of_news, hidden, ctx.needs_input_grad)
 
@@ -136,9 +136,14 @@ def _recorded_gradients(
     given: Sequence[Any], grads: Sequence[Tensor], needed: Sequence[bool]
 ) -> tuple[Tensor | None, ...]:
     """By torch's kernel, whose gradients have derivatives of their own."""
-    x, state, *weights = given
-    present = [it for it in weights if it is not None]
-    output, last = torch.gru(x, state[None], present, len(present) > 2, 1, 0.0, True, False, False)
+    with torch.enable_grad():
+        # Places of their own in the graph: what one of them was made of, perhaps another, is none of this function's.
+        given = [it.view_as(it) if isinstance(it, Tensor) and it.requires_grad else it for it in given]
+        x, state, *weights = given
+        present = [it for it in weights if it is not None]
+        output, last = torch.gru(x, state[None], present, len(present) > 2, 1, 0.0, True, False, False)
+        results = output, last[0]
     wanted = [it for it, is_needed in zip(given, needed, strict=True) if is_needed]
-    found = iter(torch.autograd.grad((output, last[0]), wanted, grads, create_graph=True))
+    again = torch.is_grad_enabled()
+    found = iter(torch.autograd.grad(results, wanted, grads, create_graph=again))
     return tuple(next(found) if is_needed else None for is_needed in needed)

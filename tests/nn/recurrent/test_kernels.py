@@ -161,6 +161,30 @@ def test_gradients_of_a_gru_are_those_of_torch(
     torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-12)
 
 
+def test_many_gradients_of_a_gru_are_taken_at_once() -> None:
+    layer, x = made(GRUS[0]), drawn()
+    one, all_at_once = (
+        torch.autograd.functional.jacobian(layer, x, vectorize=is_vectorized) for is_vectorized in (False, True)
+    )
+    torch.testing.assert_close(all_at_once, one, rtol=1e-12, atol=1e-12)
+    outputs: Any = layer(x)
+    weights: Any = [it.tensor for it in params(layer)]
+    grads = torch.stack([outputs.detach(), -outputs.detach()])
+    found = torch.autograd.grad(outputs, weights, grads, is_grads_batched=True, retain_graph=True)
+    for grad, expected in zip(found, torch.autograd.grad(outputs, weights, grads[0]), strict=True):
+        torch.testing.assert_close(grad, torch.stack([expected, -expected]), rtol=1e-12, atol=1e-12)
+
+
+def test_second_derivatives_where_the_state_of_a_gru_depends_on_its_input() -> None:
+    x = drawn().detach().requires_grad_()
+    weights = [torch.linspace(-1, 1, 12 * size, dtype=torch.float64).view(12, size) for size in (x.shape[2], 4)]
+    state = x.sum(0)[:, :1].expand(-1, 4) * 0.1
+    output, _ = gru_sequence.gru_sequence(x, state, weights, reverse=False)
+    (expected,) = torch.autograd.grad(output.square().sum(), x, retain_graph=True)
+    (found,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_a_gru_without_gradients_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gru_sequence, "gru_sequence", None)
     layer = made(GRUS[0])
