@@ -85,7 +85,9 @@ def llama(**fields: Any) -> Any:
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_native_steps_compute_with_the_weights_of_a_llama(dtype: torch.dtype, tied: bool) -> None:
-    model = llama(tie_word_embeddings=tied).to(dtype)
+    model = llama(tie_word_embeddings=tied)
+    for parameter in model.parameters():  # as when a file is read; `.to` would round the angles of positions, too
+        parameter.data = parameter.data.to(dtype)
     twin = twin_of(model, 32)
     own = {it.untyped_storage().data_ptr() for it in model.parameters()}
     assert {it.untyped_storage().data_ptr() for it in twin.parameters()} == own
@@ -117,7 +119,37 @@ def with_lora(model: Any) -> None:
     apply_lora(model, LoraConfig(rank=2, alpha=4.0))
 
 
-CHANGES: list[Callable[[Any], Any]] = [hooked, patched, of_another_class, with_lora, lambda model: model.double()]
+def with_another_activation(model: Any) -> None:
+    model.model.layers[1].mlp.act_fn = torch.nn.ReLU()
+
+
+def with_other_angles(model: Any) -> None:
+    model.model.rotary_emb.inv_freq.mul_(0.5)
+
+
+def with_another_config(model: Any) -> None:
+    model.config.rms_norm_eps = 0.5
+
+
+def with_a_setting(path: str, name: str, value: Any) -> Callable[[Any], Any]:
+    return lambda model: setattr(model.get_submodule(path), name, value)
+
+
+def with_another_attention(model: Any) -> None:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+    ALL_ATTENTION_FUNCTIONS.register("mine", lambda module, query, *_, **__: (query.transpose(1, 2), None))
+    model.config._attn_implementation = "mine"
+
+
+CHANGES: list[Callable[[Any], Any]] = [
+    *(hooked, patched, of_another_class, with_lora, lambda model: model.double(), lambda model: model.bfloat16()),
+    *(with_another_activation, with_other_angles, with_another_config, with_another_attention),
+    with_a_setting("model.layers.0.self_attn", "scaling", 1.0),
+    with_a_setting("model.norm", "variance_epsilon", 0.5),
+    with_a_setting("model.rotary_emb", "attention_scaling", 2.0),
+    with_a_setting("model.embed_tokens", "max_norm", 0.1),
+]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -130,6 +162,33 @@ def test_a_changed_model_computes_its_tokens_itself(change: Callable[[Any], Any]
     before = steps()
     assert len([*stream(model, torch.tensor([5, 6]), 3)]) == 3
     assert steps() == before
+
+
+@pytest.mark.skipif(not NATIVE, reason="needs the native library")
+def test_functions_that_a_program_put_into_transformers_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+    from transformers.models.llama import modeling_llama
+
+    model = llama()
+    with monkeypatch.context() as context:
+        context.setattr(modeling_llama, "apply_rotary_pos_emb", lambda query, key, *_, **__: (query, key))
+        assert twin_of(model, 32) is None
+    with monkeypatch.context() as context:
+        context.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", lambda module, query, *_, **__: (query, None))
+        assert twin_of(model, 32) is None
+    assert twin_of(model, 32) is not None
+
+
+@pytest.mark.skipif(not NATIVE, reason="needs the native library")
+@pytest.mark.filterwarnings("ignore")
+def test_what_changes_no_token_keeps_the_native_steps() -> None:
+    model = llama()
+    model.config.pad_token_id = 3
+    model.config.use_cache = False
+    model.requires_grad_(False)
+    model.resize_token_embeddings(70)
+    fuse(model)
+    assert twin_of(model.train(), 32) is not None
 
 
 @pytest.mark.slow

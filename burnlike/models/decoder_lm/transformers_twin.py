@@ -2,6 +2,9 @@
 
 import inspect
 import json
+import sys
+import types
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -9,6 +12,7 @@ from torch import Tensor, nn
 
 from ...errors import BurnlikeError
 from ...interop.fused.forwards import stock_forward
+from ...interop.fused.rebinding import uses_of_globals
 from ...interop.torch_names import TorchLayout
 from ...module.torch_objects.wrappers import parametrizations_of
 from ...record import Record
@@ -25,10 +29,11 @@ def twin_of(model: Any, length: int) -> Any:
     It is for sequences of up to `length` tokens, so that a model for long ones needs no table of all its positions.
 
     There is one for models on the CPU, in float32 or bfloat16, that a table of weights describes and whose tokens
-    `native_steps` computes, if nothing of the model was changed: its classes are those of transformers and torch, with
-    their own code or `fuse`'s, without hooks and adapters.
+    `native_steps` computes, if nothing of the model was changed but its weights: its classes are those of transformers
+    and torch, with their own code or `fuse`'s, without hooks and adapters, and its parts, their settings and buffers
+    are those that its config makes.
     """
-    if not _is_stock(model):
+    if not _is_stock(model) or not _is_as_configured(model):
         return None
     try:
         values = json.loads(model.config.to_json_string())
@@ -50,16 +55,84 @@ def twin_of(model: Any, length: int) -> Any:
     return twin if not compute_unsaved(twin, places, torch.device("cpu")) and computes(twin) else None
 
 
+_OWN_CODE = ("torch", "transformers", *sys.stdlib_module_names)
+_WITHOUT_EFFECT = ("training", "gradient_checkpointing", "padding_idx", "vocab_size")
+"""Of settings of modules: on what a model computes in evaluation."""
+
+
 def _is_stock(model: nn.Module) -> bool:
     for module in model.modules():
-        kind = type(module)
-        is_theirs = kind.__module__.split(".")[0] in ("torch", "transformers")
-        if not is_theirs or is_changed(module) or parametrizations_of(module):
+        if is_changed(module) or parametrizations_of(module):
             return False
-        owner, stock = stock_forward(kind)
-        if stock is not None and inspect.unwrap(stock).__module__ != owner.__module__:
-            return False
-    return all(_is_plain(it) for it in (*model.parameters(), *model.buffers()))
+    tensors = (*model.parameters(), *model.buffers())
+    same_dtype = len({it.dtype for it in model.parameters()}) == 1
+    return (
+        same_dtype and all(_is_plain(it) for it in tensors) and all(map(_is_own, {type(it) for it in model.modules()}))
+    )
+
+
+def _is_own(kind: type[nn.Module]) -> bool:
+    """Whether a class and what its forward calls is code of torch and transformers, in its place."""
+    owner, stock = stock_forward(kind)
+    if kind.__module__.split(".")[0] not in _OWN_CODE:
+        return False
+    if stock is None:
+        return True
+    stock = inspect.unwrap(stock)
+    if stock.__module__ != owner.__module__:
+        return False
+    used = (stock.__globals__.get(name) for name in uses_of_globals(stock.__code__))
+    return all(it.__module__.split(".")[0] in _OWN_CODE for it in used if isinstance(it, types.FunctionType | type))
+
+
+def _is_as_configured(model: Any) -> bool:
+    """Whether the parts of a model, their settings and their buffers are those of a new model of its config."""
+    if not _has_own_attention(model.config):
+        return False
+    config = deepcopy(model.config)
+    try:
+        with torch.device("meta"):
+            new = type(model)(config)
+        own, others = (dict(it.named_modules(remove_duplicate=False)) for it in (model, new))
+        return own.keys() == others.keys() and all(_is_same(it, others[path], config) for path, it in own.items())
+    except Exception:  # any that code of transformers raises for a config that was changed
+        return False
+
+
+def _has_own_attention(config: Any) -> bool:
+    """Whether a model calls an attention function of transformers: a program may register others."""
+    name = getattr(config, "_attn_implementation", None)
+    functions = sys.modules["transformers.modeling_utils"].ALL_ATTENTION_FUNCTIONS
+    return name == "eager" or (name == "sdpa" and functions[name].__module__.split(".")[0] in _OWN_CODE)
+
+
+def _is_same(module: nn.Module, new: nn.Module, config: Any) -> bool:
+    if type(module) is not type(new):
+        return False
+    own, settings = vars(module), {name: it for name, it in vars(new).items() if not name.startswith("_")}
+    if any(name not in settings and callable(it) and hasattr(type(module), name) for name, it in own.items()):
+        return False
+    if not all(
+        name in own and _is_equal(own[name], it) for name, it in settings.items() if name not in _WITHOUT_EFFECT
+    ):
+        return False
+    floats = [name for name, it in module.named_buffers(recurse=False) if it.is_floating_point()]
+    if not floats:
+        return True
+    names = inspect.signature(type(module)).parameters
+    if next(iter(names), "") != "config":
+        return False
+    made: Any = type(module)
+    computed = made(config)
+    return all(torch.equal(getattr(module, name), getattr(computed, name)) for name in floats)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Of settings; objects that are none are of one class."""
+    if isinstance(other, types.FunctionType):
+        return one is other
+    plain = bool | int | float | str | tuple | list | dict | None
+    return one == other if isinstance(one, plain) or isinstance(other, plain) else type(one) is type(other)
 
 
 def _is_plain(tensor: Tensor) -> bool:
