@@ -73,6 +73,8 @@ def attention(
         # A mask of each head is to be divided with them, and so is noise.
         name = "attention" if noise is None and (mask is None or mask.dim() < 3 or mask.shape[-3] == 1) else ""
         return on_parts(name, attention, (query, key, value, mask, causal, scale, soft_cap, noise))
+    if soft_cap is not None and soft_cap <= 0.0:
+        raise ArgumentError(f"attention: expected soft_cap above 0, got {soft_cap}")
     query, key, value = for_products(query), for_products(key), for_products(value)
     mask = None if mask is None else for_products(mask)
     by_float32 = _is_by_float32(query)

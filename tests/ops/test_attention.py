@@ -120,6 +120,7 @@ def test_soft_cap_and_noise_are_as_near_to_float64_as_steps_of_torch(
     ("options", "error", "text"),
     [
         ({"soft_cap": -1.0}, ArgumentError, "soft_cap above 0"),
+        ({"soft_cap": 0.0}, ArgumentError, "soft_cap above 0"),
         ({"soft_cap": float("nan")}, ArgumentError, "soft_cap above 0"),
         ({"noise": torch.ones(4, 4)}, ShapeError, "noise"),
         ({"noise": torch.ones(1, 2, 4, 4).bfloat16()}, DTypeError, "noise"),
