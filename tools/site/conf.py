@@ -18,7 +18,7 @@ root_doc = "index"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["images"]
 default_role = "code"
-smartquotes_action = "D"  # dashes only
+smartquotes = False  # it makes one dash of the two of an option
 language = "en"
 highlight_language = "none"  # a block without a language is an output
 

@@ -1,6 +1,7 @@
 """The page of the command line, from its parsers."""
 
 import argparse
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -24,13 +25,20 @@ def pages() -> dict[str, str]:
     ]
     for command in COMMANDS:
         parser = found[command.name]
-        words = " ".join(parser.format_usage().removeprefix("usage: ").split())
-        usage = "\n".join(textwrap.wrap(words, 84, subsequent_indent="    ", break_on_hyphens=False))
+        usage = _usage(parser)
         parts.append(f"\n## {command.name}\n\n{command.help[0].upper()}{command.help[1:]}.\n\n```text\n{usage}\n```\n")
         parts.append(table("", ("argument", "what it is"), _rows(parser)))
         if parser.epilog:
             parts.append(f"\n{parser.epilog}\n")
     return {"reference/command_line.md": "".join(parts)}
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    """The usage in lines that fit the page, each option with its value in one."""
+    words = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    glued = re.sub(r"\[(?:[^\[\]]|\[[^\]]*\])*\]", lambda it: it[0].replace(" ", "\0"), words)
+    lines = textwrap.wrap(glued, 84, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+    return "\n".join(lines).replace("\0", " ")
 
 
 def _rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
