@@ -47,7 +47,10 @@ class Int8Layers:
                     f"training.precision: int8_mixed takes weights in float32 or bfloat16, {path}.weight is {dtype}"
                 )
         if not layers:
-            raise ConfigError("training.precision: int8_mixed: the model's blocks have no linear layer; take bfloat16")
+            raise ConfigError(
+                "training.precision: int8_mixed: the model's blocks have no linear layer of torch or burnlike without"
+                " an adapter; take bfloat16"
+            )
         self.paths = [*layers]
         self._forwards = [(layer, _Forward(layer)) for layer in layers.values()]
 
