@@ -23,7 +23,7 @@ LISTS |= {"ParameterDict": "a dict field", "DataParallel": "`distributed` of a j
 """What has another form here than a class."""
 _HEAD = """# Beside torch
 
-Each class of `torch.nn` and `torch.optim` of torch {torch} has a row: what burnlike has for it, and whether
+Each class of `torch.nn` and `torch.optim` of torch {torch} is in a row: what burnlike has for it, and whether
 `interop.from_torch` and `interop.to_torch` convert it with its weights. Where there is nothing, use torch's own
 class: any `torch.nn.Module` may be a part of a burnlike module, keeps its place in ids and records, and trains with
 the Learner. [Layers and losses](../nn.md) has the other direction: each layer of burnlike, whether Burn has it, and
@@ -87,13 +87,16 @@ def _alike(names: Iterable[str], role: type) -> dict[str, list[str]]:
 
 
 def _part(title: str, names: list[str], ours: dict[str, list[str]], converts: Callable[[str], bool] | None) -> str:
-    rows = []
+    same: dict[tuple[str, ...], list[str]] = {}
     for name in (it for it in names if it in ours):
         conversion = [] if converts is None else ["yes" if converts(name) else "no"]
-        rows.append(("", f"`{name}`", ", ".join(sorted(set(ours[name]))), *conversion))
+        told = ", ".join(sorted(set(ours[name])))
+        same.setdefault(("the same name" if told == f"`{name}`" else told, *conversion), []).append(f"`{name}`")
+    rows = [("", ", ".join(them), *told) for told, them in sorted(same.items(), key=lambda it: -len(it[1]))]
     heads = ("torch", "burnlike", *(() if converts is None else ("converted",)))
     missing = ", ".join(f"`{it}`" for it in names if it not in ours)
-    return table(f"## {title}", heads, rows) + f"\nNot yet, {len(names) - len(rows)} of {len(names)}: {missing}.\n"
+    number = sum(it not in ours for it in names)
+    return table(f"## {title}", heads, rows) + f"\nNot yet, {number} of {len(names)}: {missing}.\n"
 
 
 def pages() -> dict[str, str]:
