@@ -44,7 +44,6 @@ GUIDES = [
     "clusters",
     "guide/classification",
     "fine_tuning",
-    "guide/lora",
     "guide/custom_loop",
     "guide/gan",
     *(
