@@ -32,7 +32,8 @@ def int8_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     scales of their own. NaN or infinity makes all results of its row NaN.
 
     Native on a CPU, where processors with VNNI (AVX-512, or AVX-VNNI) multiply in 8 bits; every CPU gives the same
-    bits. Elsewhere it is `int8_linear_reference`, which gains nothing. Differentiable any number of times, backward only.
+    bits. Elsewhere it is `int8_linear_reference`, which gains nothing. Differentiable any number of times, but not in
+    forward mode.
 
     Memory: both sides in 8 bits during the call. Saves x and weight.
 
