@@ -85,9 +85,7 @@ def llama(**fields: Any) -> Any:
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_native_steps_compute_with_the_weights_of_a_llama(dtype: torch.dtype, tied: bool) -> None:
-    model = llama(tie_word_embeddings=tied)
-    for parameter in model.parameters():  # as when a file is read; `.to` would round the angles of positions, too
-        parameter.data = parameter.data.to(dtype)
+    model = llama(tie_word_embeddings=tied).to(dtype)
     twin = twin_of(model, 32)
     own = {it.untyped_storage().data_ptr() for it in model.parameters()}
     assert {it.untyped_storage().data_ptr() for it in twin.parameters()} == own
@@ -143,7 +141,7 @@ def with_another_attention(model: Any) -> None:
 
 
 CHANGES: list[Callable[[Any], Any]] = [
-    *(hooked, patched, of_another_class, with_lora, lambda model: model.double(), lambda model: model.bfloat16()),
+    *(hooked, patched, of_another_class, with_lora, lambda model: model.double()),
     *(with_another_activation, with_other_angles, with_another_config, with_another_attention),
     with_a_setting("model.layers.0.self_attn", "scaling", 1.0),
     with_a_setting("model.norm", "variance_epsilon", 0.5),
