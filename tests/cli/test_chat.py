@@ -1,0 +1,50 @@
+"""A chat with a model that was fine-tuned with adapters: the answer is that of transformers with the merged weights."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from burnlike.cli.main import main
+
+from ..data.chat.samples import conversations, tokenizer_in, turns, write_lines
+from ..models.by_path.directories import llama
+
+JOB = """
+data: {type: Chat, path: chat.jsonl, tokenizer: llama, max_length: 256, packing: true}
+model: {type: LoRA, of: {type: Pretrained, path: llama, fuse: true}, rank: 16, alpha: 32, targets: all-linear}
+task: {type: LanguageModel}
+optimizer: {type: AdamW}
+lr_scheduler: {type: CosineAnnealing, initial_lr: 2e-2, warmup_steps: 10}
+training: {epochs: 3, batch_size: 4}
+"""
+
+
+@pytest.mark.slow
+def test_the_answer_is_that_of_transformers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    llama(Path("llama"), vocab_size=300, max_position_embeddings=256)
+    tokenizer_in(Path("llama"))
+    sums = [turns(f"what is {one} and {other}", f"it is {one + other}") for one in range(6) for other in range(6)]
+    write_lines(Path("chat.jsonl"), [{"messages": it} for it in [*sums * 3, *conversations(12)]])
+    Path("chat.yaml").write_text(JOB)
+    assert main(["train", "chat.yaml"]) == 0
+    assert not Path("runs/chat/model.safetensors").exists()
+    assert main(["merge", "chat", "--out", "merged"]) == 0
+    capsys.readouterr()
+    question = "what is 3 and 4"
+    assert main(["generate", "chat", "--chat", "--prompt", question, "--max-tokens", "20"]) == 0
+    written = capsys.readouterr().out
+
+    model, tokenizer = AutoModelForCausalLM.from_pretrained("merged"), AutoTokenizer.from_pretrained("merged")
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": question}], add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    with torch.no_grad():
+        answer = model.generate(**prompt, do_sample=False, max_new_tokens=20)
+    expected = tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
+    assert written == f"{expected}\n"
+    assert len(written) > 1
