@@ -1,4 +1,4 @@
-"""Every name of Burn's tensor API is compared with numbers: by a vector, by its own test or in `api_cases_others`."""
+"""Every name of Burn's tensor API is compared with numbers: by a vector, a test of its own, or a case of `api_cases_others`."""
 
 import importlib
 import json
