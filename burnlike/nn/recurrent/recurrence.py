@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..._torch_compat.dispatch import current_mode
 from ..._torch_compat.transforms import transforming
 from ...config import ModuleConfig
 from ...module import Content
@@ -197,6 +198,8 @@ def _usable(kernel: Kernel) -> bool:
 def _takes_one_step(x: Tensor) -> bool:
     """Whether a step is one of a few rows on the CPU, which takes less than to put the gates together."""
     if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or transforming() or exports_to_onnx():
+        return False
+    if current_mode() is not None:
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
         return False
