@@ -114,7 +114,7 @@ class _OverBackend(TorchDispatchMode):
             except (AttributeError, NotImplementedError, TypeError) as error:
                 # The table of this kind lacks a function, or the translation an option.
                 self._refuse(func, f" for these arguments ({error})")
-            if _is_view(func) and isinstance(result, Tensor):
+            if _is_view(func):
                 # torch writes through views, and differentiates that by their strides: theirs is the operand's memory.
                 # What the backend gave has the same elements, perhaps in memory of its own.
                 result = func(*plain, **named)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from burnlike import Autodiff, Tensor
 from burnlike.errors import BackendError
 from burnlike.tensor import lift
-from tests.backend.counting import Beside, Counting
+from tests.backend.counting import Beside, Changed, Counting, leaving_torch
 
 SPECIAL = torch.tensor([torch.nan, torch.inf, -torch.inf, 0.0, -0.0, 1e30, 0.5, 1.5, -2.5, 3.0, -3.0])
 LEFT, RIGHT = (it.flatten() for it in torch.meshgrid(SPECIAL, SPECIAL, indexing="ij"))
@@ -83,6 +83,20 @@ def test_it_gives_torchs_numbers(name: str) -> None:
     if isinstance(expected, tuple):
         found, expected = found[0], expected[0]
     torch.testing.assert_close(found.inner.reshape(expected.shape), expected, equal_nan=True)
+
+
+def written_in_parts(x: torch.Tensor) -> torch.Tensor:
+    """torch lets a program write through each of several views."""
+    found = x.clone()
+    found.unbind()[1].add_(5)
+    found.chunk(3, -1)[2].unbind(1)[0].copy_(x[:, 0, :3])
+    torch.lerp(x[0, :2], x[1, :2], x[0, 2:4], out=found.split([2, 5], 1)[0][1])
+    return found
+
+
+def test_what_is_written_through_one_of_several_views_arrives() -> None:
+    found: Any = lift(written_in_parts)(Tensor(CUBE, Changed(leaving_torch)))
+    torch.testing.assert_close(found.inner, written_in_parts(CUBE))
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
