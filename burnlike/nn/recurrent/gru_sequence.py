@@ -24,10 +24,10 @@ def gains(x: Tensor, state: Tensor, weights: Sequence[Tensor]) -> bool:
     tensors = (x, state, *weights)
     if not torch.is_grad_enabled() or not any(it.requires_grad for it in tensors) or in_forward_mode():
         return False
-    if current_mode() is not None:
-        return False  # a backend that is not torch's, or what counts or fakes torch's operators
     if torch.is_autocast_enabled("cpu") or torch.jit.is_tracing() or torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
         return False
+    if current_mode() is not None:
+        return False  # a backend that is not torch's, or what counts or fakes torch's operators
     alike = all(type(it) in _TYPES and it.device.type == "cpu" and it.dtype == x.dtype for it in tensors)
     return alike and x.dtype in _DTYPES and x.numel() > 0
 

@@ -199,11 +199,11 @@ def _takes_one_step(x: Tensor) -> bool:
     """Whether a step is one of a few rows on the CPU, which takes less than to put the gates together."""
     if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or transforming() or exports_to_onnx():
         return False
-    if current_mode() is not None:
-        return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
         return False
-    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and x.shape[:2].numel() <= _FEW_ROWS
+    if current_mode() is not None or x.device.type != "cpu":
+        return False
+    return x.dtype in (torch.float32, torch.float64) and x.shape[:2].numel() <= _FEW_ROWS
 
 
 def _by_kernel(
