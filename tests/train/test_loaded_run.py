@@ -193,8 +193,9 @@ def test_a_run_of_an_older_release_is_measured_on_its_own_data(folder: Path) -> 
 
 
 def test_runs_are_compared_and_removed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(folder, "runs/second", "output.weights=last")
     shutil.copytree(folder / "run", folder / "runs" / "copy")
-    assert main(["runs", "--compare", "copy", "last"]) == 0
+    assert main(["runs", "--compare", "copy", "second"]) == 0
     out = capsys.readouterr().out
     assert "output.weights" in out
     assert "best valid loss (epoch)" in out
