@@ -156,18 +156,11 @@ clean:
 	@$(python) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $<
 	@touch $@
 
-.cache/families/.installed: requirements-families.lock | .venv/.packages
-	@rm -rf .cache/families
-	@echo "Installing torchvision and timm into .cache/families"
+.cache/families/.installed .cache/docs/.installed: .cache/%/.installed: requirements-%.lock | .venv/.packages
+	@rm -rf .cache/$*
+	@echo "Installing the packages of $< into .cache/$*"
 	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
-	    --target .cache/families --requirement $<
-	@touch $@
-
-.cache/docs/.installed: requirements-docs.lock | .venv/.packages
-	@rm -rf .cache/docs
-	@echo "Installing the packages of $< into .cache/docs"
-	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
-	    --target .cache/docs --requirement $<
+	    --target .cache/$* --requirement $<
 	@touch $@
 
 .cache/docs-check/.installed: tools/site/package-lock.json

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._torch_compat.dispatch import current_mode
 from ..._torch_compat.transforms import in_forward_mode, is_batched_by_autograd, transforming
 from ...ops import linear
 
@@ -26,8 +25,6 @@ def gains(x: Tensor, state: Tensor, weights: Sequence[Tensor]) -> bool:
         return False
     if torch.is_autocast_enabled("cpu") or torch.jit.is_tracing() or torch.compiler.is_compiling():  # pyright: ignore[reportPrivateImportUsage]
         return False
-    if current_mode() is not None:
-        return False  # a backend that is not torch's, or what counts or fakes torch's operators
     alike = all(type(it) in _TYPES and it.device.type == "cpu" and it.dtype == x.dtype for it in tensors)
     return alike and x.dtype in _DTYPES and x.numel() > 0
 

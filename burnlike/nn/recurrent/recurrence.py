@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..._torch_compat.dispatch import current_mode
 from ..._torch_compat.transforms import transforming
 from ...config import ModuleConfig
 from ...module import Content
@@ -201,9 +200,7 @@ def _takes_one_step(x: Tensor) -> bool:
         return False
     if torch.compiler.is_compiling() or torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
         return False
-    if current_mode() is not None or x.device.type != "cpu":
-        return False
-    return x.dtype in (torch.float32, torch.float64) and x.shape[:2].numel() <= _FEW_ROWS
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and x.shape[:2].numel() <= _FEW_ROWS
 
 
 def _by_kernel(
