@@ -124,9 +124,17 @@ docs-check: docs-site .cache/docs-check/.installed
 notebooks: build
 	$(python) -m tools.notebooks
 
-# Compile what this machine can't run: the CUDA sources by nvcc, and the CPU sources for aarch64.
-cuda-compile arm-compile: .venv/.packages
-	$(python) .ci/compile_check.py $(@:-compile=)
+# Compile what this machine can't run: the CUDA sources by nvcc, and the CPU sources for aarch64. CUDA_ARCHS names the
+# GPUs. Without a CUDA toolkit, nvcc is the one of requirements-cuda.lock.
+CUDA_ARCHS ?= sm_80 sm_90 sm_100
+ifeq ($(or $(CUDA_HOME),$(shell command -v nvcc),$(wildcard /usr/local/cuda/bin/nvcc)),)
+cuda-compile: export CUDA_HOME := $(CURDIR)/.cache/cuda/nvidia/cu13
+cuda-compile: .cache/cuda/.installed
+endif
+cuda-compile: .venv/.packages
+	$(python) .ci/compile_check.py cuda $(CUDA_ARCHS)
+arm-compile: .venv/.packages
+	$(python) .ci/compile_check.py arm
 
 asan: .venv/.dev
 	.ci/asan.sh
@@ -156,7 +164,7 @@ clean:
 	@$(python) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement $<
 	@touch $@
 
-.cache/families/.installed .cache/docs/.installed: .cache/%/.installed: requirements-%.lock | .venv/.packages
+.cache/families/.installed .cache/docs/.installed .cache/cuda/.installed: .cache/%/.installed: requirements-%.lock | .venv/.packages
 	@rm -rf .cache/$*
 	@echo "Installing the packages of $< into .cache/$*"
 	@$(python) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles what this machine can't run: `cuda`, the CUDA sources for three GPUs; `arm`, the CPU sources for aarch64.
+"""Compiles what this machine can't run: `cuda ARCH...`, the CUDA sources for GPUs; `arm`, the CPU ones for aarch64.
 
 Fails on errors, on register spills, on memory of a thread's stack, and where an aarch64 object has an x86 variant.
 Needs nvcc or aarch64-linux-gnu-g++ (Debian: g++-aarch64-linux-gnu); without it it fails too, as nothing was checked.
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.resolve()
-ARCHS = ("sm_80", "sm_90", "sm_100")
 CROSS = "aarch64-linux-gnu-g++"
 
 
@@ -74,10 +73,10 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
-def compile_cuda(setup, nvcc: str, torch_folder: Path, folder: Path) -> list[str]:
+def compile_cuda(setup, nvcc: str, torch_folder: Path, folder: Path, gpus: list[str]) -> list[str]:
     """Compile each .cu for each GPU, print the table of kernels, and return what is wrong."""
     version = run([nvcc, "--version"]).stdout.strip().splitlines()[-2]
-    archs = [flag for arch in ARCHS for flag in ("-gencode", f"arch={arch.replace('sm', 'compute')},code={arch}")]
+    archs = [flag for arch in gpus for flag in ("-gencode", f"arch={arch.replace('sm', 'compute')},code={arch}")]
     command = [nvcc, *setup.NVCC_FLAGS, *archs, "-Xptxas", "-v", *setup.DEFINES, *setup.includes(torch_folder)]
     sources = setup.sources("cuda/*.cu")
     problems: list[str] = [] if sources else ["no .cu found below csrc/cuda"]
@@ -90,8 +89,8 @@ def compile_cuda(setup, nvcc: str, torch_folder: Path, folder: Path) -> list[str
             return []
         kernels = parse(source, log)
         seen = Counter(kernel.arch for kernel in kernels)
-        if any(seen[arch] != seen[ARCHS[0]] for arch in ARCHS):  # none in a source that launches another's
-            problems.append(f"{source}: expected the same kernels for {', '.join(ARCHS)}, got {dict(seen)}")
+        if any(seen[arch] != seen[gpus[0]] for arch in gpus):  # none in a source that launches another's
+            problems.append(f"{source}: expected the same kernels for {', '.join(gpus)}, got {dict(seen)}")
         return kernels
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -100,12 +99,12 @@ def compile_cuda(setup, nvcc: str, torch_folder: Path, folder: Path) -> list[str
         problems.append("no kernel found in the sources")
     print(f"CUDA: {version}, {len(sources)} sources, {len(kernels)} kernels")
     width = max((len(kernel.name) for kernel in kernels), default=6)
-    print(f"{'registers (spilled bytes)':{width}}  {'  '.join(f'{arch:>10}' for arch in ARCHS)}")
+    print(f"{'registers (spilled bytes)':{width}}  {'  '.join(f'{arch:>10}' for arch in gpus)}")
     for name in sorted({kernel.name for kernel in kernels}):
         cells = {
             kernel.arch: f"{kernel.registers} ({kernel.spilled_bytes})" for kernel in kernels if kernel.name == name
         }
-        row = "  ".join(f"{cells.get(arch, '-'):>10}" for arch in ARCHS)
+        row = "  ".join(f"{cells.get(arch, '-'):>10}" for arch in gpus)
         print(f"{name:{width}}  {row}")
     for kernel in kernels:
         if kernel.spilled_bytes or kernel.stack_bytes:
@@ -141,7 +140,9 @@ def compile_aarch64(setup, torch_folder: Path, folder: Path) -> list[str]:
 
 def main() -> int:
     """Compile everything of one kind; 0 if nothing is wrong."""
-    kind = sys.argv[1] if sys.argv[1:] in (["cuda"], ["arm"]) else sys.exit("compile-check: expected cuda or arm")
+    kind, *gpus = sys.argv[1:] or [""]
+    if kind not in ("cuda", "arm") or (kind == "cuda") != bool(gpus):
+        sys.exit("compile-check: expected `arm`, or `cuda` and GPUs such as sm_90")
     setup = load_setup()
     torch_folder, torch_version = setup.torch_package()
     nvcc = setup.nvcc_path()
@@ -157,7 +158,7 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as name:
         if kind == "cuda":
-            problems, right = compile_cuda(setup, nvcc, torch_folder, Path(name)), "no errors, no spills"
+            problems, right = compile_cuda(setup, nvcc, torch_folder, Path(name), gpus), "no errors, no spills"
         else:
             problems, right = compile_aarch64(setup, torch_folder, Path(name)), "no errors, no x86 code"
     for problem in problems:

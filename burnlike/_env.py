@@ -52,6 +52,14 @@ def quiet_profiler() -> None:
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
+def quiet_distributed() -> None:
+    """Let torch's C++ log errors alone; before torch is loaded. The store warns of a lost peer, and our error names it.
+
+    Does nothing if the user has set TORCH_CPP_LOG_LEVEL.
+    """
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
 def ignore_leaks_of_killed_processes() -> None:
     """Let Python clean up the semaphores of a process that is killed on purpose without a warning; in new processes."""
     os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")

@@ -3,13 +3,14 @@
 import re
 from typing import Any
 
-from torch import nn
+from torch import _VF as recurrent_kernels, nn
 from torch.nn.modules.module import (
     _global_buffer_registration_hooks as buffer_registration_hooks,
     _has_any_global_hook as has_global_hooks,
 )
 
-__all__ = ["buffer_registration_hooks", "has_global_hooks"]
+__all__ = ["buffer_registration_hooks", "has_global_hooks", "recurrent_kernels"]
+# The namespace by which `nn.LSTM` calls `torch.lstm`. Without it, `fuse` would leave `nn.LSTM` as it is.
 # Functions that a program has torch call when a buffer is registered. While there are none, a tensor is put into the
 # dict of buffers directly; without it, each assignment to a buffer would take the time of `nn.Module.__setattr__`.
 # Whether there are hooks for the calls of all modules. Without it, such hooks would miss the activation of a fused MLP.

@@ -6,7 +6,7 @@ sides are converted, multiplied in float32, and rounded once.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -113,6 +113,39 @@ def convolution(
     x, weight, bias = _for_products(x, weight, bias)
     options = (list(stride), list(padding), list(dilation), output_padding is not None)
     return _half_convolution(x, weight, bias, *options, list(output_padding or [0] * dims), groups)
+
+
+def recurrent(
+    kernel: Callable[..., tuple[Tensor, ...]], x: Tensor, *arguments: Any, keeps_state_dtype: bool = False
+) -> tuple[Tensor, ...]:
+    """`kernel(x, *arguments)`, one of torch's recurrent kernels; where 16 bits are slow, in float32.
+
+    oneDNN has an LSTM in 16 bits only where it multiplies them: elsewhere `torch.lstm` fails within autocast (torch
+    2.13), and its own loops take 10 to 30 times as long. Here states stay in float32 between steps; the results are
+    rounded once.
+
+    Args:
+        kernel: `torch.lstm`, `torch.gru`, `torch.rnn_tanh` or `torch.rnn_relu`, or a function that calls it.
+        x: the input.
+        arguments: of the kernel: states and weights, also in tuples and lists, and options.
+        keeps_state_dtype: True for a GRU, which within autocast adds its products to a state of x's dtype.
+
+    Returns:
+        The output and the last states, in x's dtype or that of autocast.
+    """
+    dtype = autocast_dtype(x) or x.dtype
+    if not x.is_cpu or dtype not in SLOW:
+        return kernel(x, *arguments)
+    with torch.autocast("cpu", enabled=False):
+        results = kernel(x.float(), *map(_wide, arguments))
+    return tuple(it.to(x.dtype if keeps_state_dtype else dtype) for it in results)
+
+
+def _wide(argument: Any) -> Any:
+    """The tensors of floats in an argument, as float32."""
+    if isinstance(argument, list | tuple):
+        return [_wide(it) for it in argument]
+    return argument.float() if isinstance(argument, Tensor) and argument.is_floating_point() else argument
 
 
 _CONVOLUTIONS: dict[int, Any] = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 from transformers.loss import loss_utils
 from transformers.models.llama import modeling_llama
 
+from burnlike.interop import fuse
 from burnlike.interop.fused import functions
 from burnlike.interop.fused.rotations import Rotation, rotating, rotation_of
 from burnlike.ops import native_status
@@ -220,3 +222,28 @@ def test_losses_of_transformers(name: str) -> None:
         **({"shift_labels": labels[:1] + labels[3:]} if name == "ForCausalLMLoss" else {}),
     ):
         assert_same(getattr(loss_utils, name), functions.LOSSES[name], **case)
+
+
+PACKED = torch.tensor([6, 3, 2])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_fused_recurrent_layer_trains_within_autocast_on_every_cpu(layer: Any, dtype: torch.dtype) -> None:
+    """`torch.lstm` fails where oneDNN has no LSTM in 16 bits."""
+    model = layer(3, 4, num_layers=2, bidirectional=True).double()
+    x = torch.randn(6, 3, 3, dtype=torch.float64)
+    output, state = model(x)
+    packed, _ = model(pack_padded_sequence(x, PACKED))
+    fuse(model.float())
+    state = tuple(it.float() for it in state) if isinstance(state, tuple) else state.float()
+    with torch.autocast("cpu", dtype):
+        found, _ = model(x.float())
+        found_packed, _ = model(pack_padded_sequence(x.float(), PACKED))
+        model(x.float(), hx=state)[0].float().sum().backward()
+    assert found.dtype == (torch.float32 if layer is nn.GRU else dtype)
+    near = {"rtol": 0, "atol": 8 * torch.finfo(dtype).eps, "check_dtype": False}
+    torch.testing.assert_close(found, output, **near)
+    torch.testing.assert_close(found_packed.data, packed.data, **near)
+    assert all(param.grad is not None and param.grad.isfinite().all() for param in model.parameters())
+

@@ -231,3 +231,8 @@ def test_is_stock_convolution() -> None:
     assert not modules.is_stock_convolution(Other(2, 2, 1))
     assert all(modules.is_stock_convolution(it(2, 2, 1)) for it in (nn.Conv1d, nn.Conv2d, nn.Conv3d))
     assert not modules.is_stock_convolution(nn.Linear(2, 2))
+
+
+def test_recurrent_kernels() -> None:
+    assert modules.recurrent_kernels.lstm is torch.lstm
+    assert nn.LSTM.forward.__globals__["_VF"] is modules.recurrent_kernels

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import burnlike.config.registry as registry
-from burnlike._env import global_rank, number_of_ranks, quiet_profiler, shorten_spinning
+from burnlike._env import global_rank, number_of_ranks, quiet_distributed, quiet_profiler, shorten_spinning
 from burnlike._memory import keep_freed_memory
 from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import paths_of
@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
     shorten_spinning()
+    quiet_distributed()
     keep_freed_memory()
     file, resumed = paths_of_run(args)
     registry.import_modules(args.imports)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake
 from ...ops._arguments import autocast_dtype, for_products
+from ...ops import half_products
 from ...ops._function import is_recorded
 from ...ops.cross_entropy import loss_dtype, unrounded_loss
 from .lazy_logits import LazyLogits, loss_of
@@ -75,6 +76,16 @@ def attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
     return ops.attention(query, key, value, attn_mask, is_causal, scale)
+
+
+def recurrent(kernel: Callable[..., tuple[Tensor, ...]], x: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+    """A recurrent kernel of torch's, on a CPU where 16 bits are slow."""
+    if not takes(x):
+        return kernel(x, *arguments)
+    # A GRU, and an LSTM over packed sequences, add products to a state of x's dtype; oneDNN's LSTM rounds both.
+    is_packed = isinstance(arguments[0], Tensor)
+    keeps_state_dtype = kernel is torch.gru or (kernel is torch.lstm and is_packed)
+    return half_products.recurrent(kernel, x, *arguments, keeps_state_dtype=keeps_state_dtype)
 
 
 def causal_lm_loss(

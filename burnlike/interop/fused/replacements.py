@@ -2,12 +2,15 @@
 
 import types
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from ..._torch_compat.modules import recurrent_kernels
+from ...ops import half_products
 from . import draws, functions
 from .eager_attention import with_soft_cap
 from .forwards import fuse_code
@@ -31,8 +34,14 @@ _STAND_INS: dict[Any, tuple[Callable[..., Any], str]] = {
     F.dropout: (draws.dropout, "dropout"),
     nn.CrossEntropyLoss: (cross_entropy_loss, "cross_entropy"),
 }
+if half_products.SLOW:
+    # Torch's fail in 16 bits on such a CPU, or are slow.
+    _STAND_INS |= {
+        it: (partial(functions.recurrent, it), f"{it.__name__} in float32")
+        for it in (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+    }
 _BY_NAME = {it.__name__: it for it in _STAND_INS}
-_NAMESPACES = (torch, nn, F)
+_NAMESPACES = (torch, nn, F, recurrent_kernels)
 _CALLED = (types.FunctionType, types.BuiltinFunctionType, type)
 
 

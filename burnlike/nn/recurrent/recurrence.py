@@ -15,6 +15,7 @@ from ..._torch_compat.transforms import transforming
 from ...config import ModuleConfig
 from ...module import Content
 from ...ops import join_gates
+from ...ops.half_products import recurrent
 from ...tensor.torch_bridge.torch_function import lift
 from ..initializers.configs import Initializer
 from ..layer import Layer, expect_shape, exports_to_onnx, shape_error
@@ -211,15 +212,19 @@ def _by_kernel(
         batch = x.shape[0 if batch_first else 1]
         states = (x.new_zeros(count, batch, first.d_hidden),) * first.n_states
     weights = [tensor for direction in directions for tensor in packed(direction.gates())]
-    state: Any = states if first.n_states > 1 else states[0]
-    has_bias = len(weights) > 2 * count
     if exports_to_onnx() and kernel in ONNX_NAMES:
         time_first = x.transpose(0, 1) if batch_first else x
         output, *last = onnx_layer(kernel, time_first, states, weights, count)
         return output.transpose(0, 1) if batch_first else output, *last
-    if kernel is torch.gru and gru_sequence.gains(x, state, weights):
-        return _by_gru_sequence(x, state, weights, batch_first)
-    output, *last = kernel(x, state, weights, has_bias, 1, 0.0, first.training, count > 1, batch_first)
+
+    def run(x: Tensor, states: States, weights: list[Tensor]) -> tuple[Tensor, ...]:
+        state: Any = states if first.n_states > 1 else states[0]
+        if kernel is torch.gru and gru_sequence.gains(x, state, weights):
+            return _by_gru_sequence(x, state, weights, batch_first)
+        has_bias = len(weights) > 2 * count
+        return kernel(x, state, weights, has_bias, 1, 0.0, first.training, count > 1, batch_first)
+
+    output, *last = recurrent(run, x, states, weights, keeps_state_dtype=kernel is torch.gru)
     # Traced without data, torch 2.11 gives the states of `torch.lstm` a dimension more.
     return output, *(state.reshape(count, *state.shape[-2:]) for state in last)
 

@@ -23,16 +23,16 @@ LARGE, LARGEST = 60_000_000, 140_000_000
 """Parameters of a model that computes in float32, and of one of which only names and classes are compared."""
 
 
-OPS = torch.library.Library("torchvision", "DEF")
-
-
 def load() -> tuple[Any, Any]:
-    """torchvision and timm, without torchvision's compiled ops, which don't load beside a torch for CPUs."""
+    """torchvision and timm. torchvision's compiled ops don't load beside a torch for CPUs; the sweep calls none."""
     if not (FOLDER / "torchvision").is_dir() or not (FOLDER / "timm").is_dir():
         raise SystemExit(INSTALL)
     sys.path.append(str(FOLDER))
-    for name in ("nms", "qnms"):
-        OPS.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    try:
+        torch.ops.load_library(FOLDER / "torchvision" / "_C.so")
+    except OSError:
+        torch.library.define("torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        torch.library.define("torchvision::qnms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import timm  # pyright: ignore[reportMissingImports]
     import torchvision  # pyright: ignore[reportMissingImports]
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from burnlike import nn
 from burnlike.module import params
 from burnlike.nn.recurrent import gru_sequence, recurrence
+from burnlike.ops import half_products
 from tests.nn.cases import tensors_of
 
 SIZES: dict[str, Any] = {"d_input": 3, "d_hidden": 4, "bias": True}
@@ -190,8 +191,9 @@ def test_a_gru_without_gradients_is_torchs(monkeypatch: pytest.MonkeyPatch) -> N
     layer = made(GRUS[0])
     with torch.no_grad():
         layer(drawn())
-    with torch.autocast("cpu", torch.bfloat16):
-        layer.float()(drawn(torch.float32))
+    if torch.bfloat16 not in half_products.SLOW:  # there it computes in float32, as outside of autocast
+        with torch.autocast("cpu", torch.bfloat16):
+            layer.float()(drawn(torch.float32))
 
 
 STEPS = [
@@ -215,3 +217,36 @@ def test_a_step_by_the_weights_of_each_gate_is_that_of_the_kernel(
         monkeypatch.setattr(recurrence, "_takes_one_step", lambda _: False)
         torch.testing.assert_close(found, tensors_of(layer(x, state)))
         assert len(found) == 3
+
+
+HALVES = [torch.bfloat16, torch.float16]
+
+
+@fused
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("within_autocast", [True, False])
+def test_16_bits_train_on_every_cpu(config: Any, dtype: torch.dtype, within_autocast: bool) -> None:
+    """oneDNN has no LSTM in bfloat16 without AVX-512, and none in float16 without AMX: `torch.lstm` fails there."""
+    layer, x = made(config), drawn()
+    expected = tensors_of(layer(x))
+    sum(it.sum() for it in expected).backward()  # pyright: ignore[reportAttributeAccessIssue]
+    grads = [x.grad, *(param.tensor.grad for param in params(layer))]
+    layer, x = made(config, torch.float32 if within_autocast else dtype), drawn()
+    with torch.autocast("cpu", dtype, enabled=within_autocast):
+        found = tensors_of(layer(x.to(torch.float32 if within_autocast else dtype)))
+    keeps_float32 = within_autocast and "Gru" in type(layer).__name__
+    assert {it.dtype for it in found} == {torch.float32 if keeps_float32 else dtype}
+    sum(it.float().sum() for it in found).backward()  # pyright: ignore[reportAttributeAccessIssue]
+    near = {"rtol": 0.0, "atol": 8 * torch.finfo(dtype).eps, "check_dtype": False}
+    torch.testing.assert_close(found, expected, **near)
+    for grad, wanted in zip([x.grad, *(param.tensor.grad for param in params(layer))], grads, strict=True):
+        assert wanted is not None
+        torch.testing.assert_close(grad, wanted, **{**near, "atol": near["atol"] * (1 + float(wanted.abs().max()))})
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_compiled_inference_within_autocast_on_every_cpu(dtype: torch.dtype) -> None:
+    layer, x = made(nn.LstmConfig(**SIZES), torch.float32), drawn(torch.float32).detach()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    with torch.no_grad(), torch.autocast("cpu", dtype):
+        torch.testing.assert_close(tensors_of(compiled(x)), tensors_of(layer(x)), rtol=0, atol=1e-2)
