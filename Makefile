@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -31,12 +31,16 @@ test: build
 	$(python) -m pytest $(PARALLEL)
 
 test-slow: build .cache/families/.installed
-	$(python) -m pytest $(PARALLEL) -m "slow and not cuda"
+	$(python) -m pytest $(PARALLEL) -m "slow and not weekly and not meshes and not cuda"
+
+# What a change rarely breaks: files at the real limits, every key of every family's config, whole trainings.
+test-weekly: build .cache/families/.installed
+	$(python) -m pytest $(PARALLEL) -m "weekly and not cuda"
 
 # Each training of tests/train/distributed/cases.py on each mesh, checkpoints that go from mesh to mesh, and machines
 # that come and go; about a quarter of an hour.
 test-meshes: build
-	$(python) -m pytest -n 0 -m "meshes or slow" $(addprefix tests/train/distributed/test_,cases.py checkpoints.py failing_saves.py machines_apart.py elastic.py)
+	$(python) -m pytest -n 0 -m "meshes or slow or weekly" $(addprefix tests/train/distributed/test_,cases.py checkpoints.py failing_saves.py machines_apart.py elastic.py)
 
 # Models of whole families of other libraries, converted or fused; about half an hour.
 test-families: build .cache/families/.installed
@@ -53,12 +57,24 @@ test-kills: build
 	$(python) -m tests.train.distributed.machines 20
 	$(python) -m tests.data.streams.kills 50
 
+# What depends on the CPU, as on older ones: torch, oneDNN and the native ops capped alike, with each set of instructions
+# that this CPU has; about ten minutes for each.
+test-isa: build
+	@for caps in "default SSE41 default" "avx2 AVX2 avx2" "avx512 AVX512_CORE avx512"; do \
+	    read -r torch onednn native <<< "$$caps"; \
+	    grep -qw "$${torch/avx512/avx512vl}" <(sed 's/^flags/& default/' /proc/cpuinfo) || continue; \
+	    echo "ATEN_CPU_CAPABILITY=$$torch ONEDNN_MAX_CPU_ISA=$$onednn BURNLIKE_CPU_ISA=$$native"; \
+	    ATEN_CPU_CAPABILITY=$$torch ONEDNN_MAX_CPU_ISA=$$onednn BURNLIKE_CPU_ISA=$$native \
+	        $(python) -m pytest $(PARALLEL) tests/ops tests/nn tests/interop tests/models || failed=1; \
+	done; \
+	exit $${failed:-0}
+
 test-cuda: build
 	$(python) -m pytest -m cuda
 
 # Builds the source distribution and the wheel, installs each in an empty environment, and trains there.
 test-dist: build
-	$(python) -m pytest -m slow tests/test_distribution.py
+	$(python) -m pytest -m "slow or weekly" tests/test_distribution.py
 
 # Each file of dist/ in an empty environment, wheels without a compiler on the PATH; what README says is run there, with
 # each pair of PAIRS. The environments with torch stay in .cache/release; where torch is for CUDA they have 5 GB each.

@@ -1,34 +1,64 @@
-"""Runs `burnlike` commands and programs without their start-up: a process that has imported torch forks them.
+"""Runs commands, programs and modules without their start-up: a process that has imported torch forks them.
 
-The server runs nothing itself, so that a fork has no threads to lose. It reads a JSON object, starts what it says and
-answers with its process id; then reads a line, waits for the end and answers with the status. Until that line an ended
-process stays a zombie, so that its id means no other one.
+The server runs nothing itself, so that a fork has no threads to lose. It reads lines of JSON and answers each with one:
+what to start with its process id, `{"poll": id}` with the status, or null while the process runs. It leaves ended
+processes as zombies, so that an id means no other process.
 """
 
 import atexit
 import builtins
+import faulthandler
 import json
 import os
+import random
 import re
 import resource
+import runpy
 import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-import psutil
+HANGS_S = 600
+"""When what should have come is taken for hanging: long after any machine, however busy, would have done it."""
 
-from .processes import HANGS_S
+
+class Forked:
+    """A process that a server has forked, with the methods of `subprocess.Popen` that tests use."""
+
+    def __init__(self, server: "ForkServer", pid: int) -> None:
+        self._server, self.pid = server, pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The status; negative for the signal that ended the process; None while it runs."""
+        if self.returncode is None:
+            self.returncode = self._server.ask({"poll": self.pid})
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        deadline = time.monotonic() + (timeout or HANGS_S)
+        while (status := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(f"the fork {self.pid}", timeout or HANGS_S)
+            time.sleep(0.002)
+        return status
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
 
 
 class ForkServer:
-    """Starts commands; one at a time."""
+    """Starts processes; `start` and `run_program` one at a time."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -39,7 +69,7 @@ class ForkServer:
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},  # tests share the cores
         )
-        self._child: psutil.Process | None = None
+        self._child: Forked | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -47,6 +77,9 @@ class ForkServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -55,7 +88,9 @@ class ForkServer:
 
     def start(self, arguments: list[str], output: Path, max_file_bytes: int | None = None) -> int:
         """Start `burnlike <arguments>`, its output going to a file; returns the process id."""
-        return self._start({"arguments": arguments, "output": str(output), "max_file_bytes": max_file_bytes})
+        command = {"arguments": arguments, "output": str(output), "max_file_bytes": max_file_bytes}
+        self._child = self._forked(command)
+        return self._child.pid
 
     def run_program(self, text: str, folder: Path, allowed_warnings: dict[str, type[Warning]]) -> tuple[int, str]:
         """The status and the output of `python -W error -c text` in a folder.
@@ -67,95 +102,134 @@ class ForkServer:
         """
         output = folder / "output-of-the-program"
         allowed = {message: category.__name__ for message, category in allowed_warnings.items()}
-        self._start({"program": text, "folder": str(folder), "output": str(output), "allowed": allowed})
+        command = {"program": text, "folder": str(folder), "output": str(output), "allowed": allowed}
+        self._child = self._forked(command)
         return self.wait(), output.read_text()
+
+    def run_module(self, arguments: list[str], output: Path, variables: Mapping[str, str], folder: Path) -> Forked:
+        """Start `python -W ignore -m <arguments>` in a folder, with further environment variables."""
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+        command = {"module": arguments, "output": str(output), "environment": environment, "folder": str(folder)}
+        return self._forked(command)
 
     @property
     def is_running(self) -> bool:
         """Whether the command that was started last has not ended."""
-        return self._child is not None and self._child.status() != psutil.STATUS_ZOMBIE
+        return self._child is not None and self._child.poll() is None
 
     def wait(self) -> int:
         """The exit status of the command that was started last; negative for the signal that killed it."""
-        return self._ask("wait")
+        assert self._child is not None
+        return self._child.wait()
 
     def run(self, arguments: list[str], output: Path, max_file_bytes: int | None = None) -> int:
         """Start a command and wait for its end."""
         self.start(arguments, output, max_file_bytes)
         return self.wait()
 
-    def _start(self, command: dict[str, Any]) -> int:
-        self._child = psutil.Process(number := self._ask(json.dumps(command)))
-        return number
+    def _forked(self, command: dict[str, Any]) -> Forked:
+        return Forked(self, self.ask(command))
 
-    def _ask(self, line: str) -> int:
+    def ask(self, question: dict[str, Any]) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(line + "\n")
+        self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         answered, _, _ = select.select([self._process.stdout], [], [], HANGS_S)
-        if not answered and self._child is not None:
-            self._child.kill()  # or the server would wait for it, too
-        assert answered, f"no answer to {line} within {HANGS_S} seconds"
-        return int(self._process.stdout.readline())
+        assert answered, f"no answer to {question} within {HANGS_S} seconds"
+        return json.loads(self._process.stdout.readline())
 
 
 def _serve() -> None:
     # imported once, for all children
     import torch
 
+    import burnlike.cli.main
     import burnlike.models.decoder_lm.model
     import burnlike.tensor.tensor
     import burnlike.train.job.job  # noqa: F401
-    from burnlike.cli.main import main
 
     with torch.device("meta"):
         torch.empty_like(torch.empty(1))  # the first use of this device imports much more
 
     while line := sys.stdin.readline():
         command = json.loads(line)
+        if "poll" in command:
+            print(json.dumps(_status_of(command["poll"])), flush=True)
+            continue
         child = os.fork()
         if child == 0:
             _become(command)
             status = 1
             try:
-                status = _run(command) if "program" in command else main(command["arguments"])
+                status = _run(command)
             finally:
                 sys.stdout.flush()
                 sys.stderr.flush()
                 os._exit(status)
         print(child, flush=True)
-        sys.stdin.readline()
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _status_of(pid: int) -> int | None:
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if ended is None:
+        return None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def _become(command: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     output = os.open(command["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    if "environment" in command:
+        os.environ.clear()
+        os.environ.update(command["environment"])
+    if "folder" in command:
+        os.chdir(command["folder"])
     if command.get("max_file_bytes") is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (command["max_file_bytes"],) * 2)
+    random.seed()  # as a new process has it, and not as the server
 
 
 def _run(command: dict[str, Any]) -> int:
-    os.chdir(command["folder"])
-    sys.argv, sys.path[:0] = ["-c"], [""]
-    sys.modules["__main__"] = main = ModuleType("__main__")
-    warnings.resetwarnings()
-    warnings.simplefilter("error")
-    for message, category in command["allowed"].items():
-        warnings.filterwarnings("ignore", re.escape(message), getattr(builtins, category))
+    if "arguments" in command:
+        from burnlike.cli.main import main
+
+        return main(command["arguments"])
     status = 0
     try:
-        exec(compile(command["program"], "<string>", "exec"), main.__dict__)
+        _run_module(command["module"]) if "module" in command else _run_program(command)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
         status = 1
     threading._shutdown()  # as at the end of a process: what runs in the background ends
     atexit._run_exitfuncs()
     return status
+
+
+def _run_module(arguments: list[str]) -> None:
+    faulthandler.enable()
+    warnings.resetwarnings()
+    warnings.simplefilter("ignore")
+    sys.argv = arguments  # whose first becomes the file of the module
+    sys.path[:1] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+
+
+def _run_program(command: dict[str, Any]) -> None:
+    sys.argv, sys.path[:0] = ["-c"], [""]
+    sys.modules["__main__"] = main = ModuleType("__main__")
+    warnings.resetwarnings()
+    warnings.simplefilter("error")
+    for message, category in command["allowed"].items():
+        warnings.filterwarnings("ignore", re.escape(message), getattr(builtins, category))
+    exec(compile(command["program"], "<string>", "exec"), main.__dict__)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Processes of several ranks that a test starts, and what became of them."""
 
+import atexit
 import os
 import socket
 import subprocess
@@ -9,8 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from signal import SIGSEGV
 
-HANGS_S = 600
-"""When what should have come is taken for hanging: long after any machine, however busy, would have done it."""
+from .fork_server import HANGS_S, Forked, ForkServer
+
+Worker = subprocess.Popen[bytes] | Forked
+
+_SERVERS: list[ForkServer] = []
+"""Two, whose strings have other hashes: processes of a job agree on no order of a set."""
 
 
 def started(
@@ -34,32 +39,45 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
+def _server(rank: int) -> ForkServer:
+    while len(_SERVERS) < 2:
+        _SERVERS.append(ForkServer())
+        atexit.register(_SERVERS[-1].close)
+    return _SERVERS[rank % 2]
+
+
 def launched(
-    arguments: list[str], logs: list[Path], folders: Sequence[Path | None] = ()
-) -> list[subprocess.Popen[bytes]]:
-    """A process of Python for each of `logs`, with the environment that torchrun gives the workers of one machine.
+    arguments: list[str], logs: list[Path], folders: Sequence[Path | None] = (), *, forked: bool = True
+) -> list[Worker]:
+    """A process for each of `logs`, with the environment that torchrun gives the workers of one machine.
 
     Args:
-        arguments: of each.
+        arguments: of each: `-m`, a module, and its own.
         logs: what each writes to.
         folders: in which each works; without, that of this process.
+        forked: False for new processes, which read what torch asks of the environment when it is imported.
     """
     port = str(free_port())
     count = str(len(logs))
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-    return [
-        started(arguments, log, {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)}, folder)
-        for rank, (log, folder) in enumerate(zip(logs, folders or [None] * len(logs), strict=True))
-    ]
+    workers: list[Worker] = []
+    for rank, (log, folder) in enumerate(zip(logs, folders or [None] * len(logs), strict=True)):
+        variables = {**job, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        if forked:
+            module = arguments[arguments.index("-m") + 1 :]
+            workers.append(_server(rank).run_module(module, log, variables, folder or Path.cwd()))
+        else:
+            workers.append(started(arguments, log, variables, folder))
+    return workers
 
 
-def assert_succeed(workers: list[subprocess.Popen[bytes]], logs: list[Path]) -> None:
+def assert_succeed(workers: list[Worker], logs: list[Path]) -> None:
     """Wait for all to end well; the test fails with their logs if one does not within `HANGS_S`."""
     wait_for(workers)
     assert [worker.returncode for worker in workers] == [0] * len(workers), "\n".join(log.read_text() for log in logs)
 
 
-def wait_for(workers: list[subprocess.Popen[bytes]]) -> None:
+def wait_for(workers: list[Worker]) -> None:
     """Wait for all to end, and end the others where one fails, or all after `HANGS_S`."""
     deadline = time.monotonic() + HANGS_S
     # One that fails leaves the other waiting.
@@ -72,7 +90,7 @@ def wait_for(workers: list[subprocess.Popen[bytes]]) -> None:
         worker.wait()
 
 
-def wait_until(is_done: Callable[[], bool], worker: subprocess.Popen[bytes]) -> None:
+def wait_until(is_done: Callable[[], bool], worker: Worker) -> None:
     """Wait for something that a living process does; the test fails if it ends before, or takes `HANGS_S`."""
     deadline = time.monotonic() + HANGS_S
     while not is_done():
@@ -81,7 +99,7 @@ def wait_until(is_done: Callable[[], bool], worker: subprocess.Popen[bytes]) -> 
         time.sleep(0.001)
 
 
-def crashed_in_a_thread_of_torch(workers: list[subprocess.Popen[bytes]], logs: list[Path]) -> bool:
+def crashed_in_a_thread_of_torch(workers: list[Worker], logs: list[Path]) -> bool:
     """Whether a process that has `faulthandler` enabled was ended by a crash in a thread that runs no Python.
 
     Those are gloo's: with torch 2.13 one crashed, once in many runs, while the main thread went on after an exchange.

@@ -38,7 +38,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"wheel": wheel, "sdist": sdist}
 
 
-@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+@pytest.mark.parametrize("kind", ["wheel", pytest.param("sdist", marks=pytest.mark.weekly)])
 def test_installed_in_an_empty_environment_it_trains(kind: str, distributions: dict[str, Path], tmp_path: Path) -> None:
     environment, elsewhere = tmp_path / "environment", tmp_path / "else where"
     elsewhere.mkdir()

@@ -17,10 +17,35 @@ def workflow(name: str) -> Any:
     return yaml.safe_load((GITHUB / "workflows" / f"{name}.yml").read_text())
 
 
+def targets_of(name: str) -> list[str]:
+    """The targets and variables of make in a workflow's matrix."""
+    (matrix,) = workflow(name)["jobs"]["checks"]["strategy"]["matrix"].values()
+    return " ".join(matrix).split()
+
+
+def targets_of_the_script() -> list[str]:
+    words = " ".join(re.findall(r"^make (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)).split()
+    return [word for word in words if not word.startswith("-") and word != "build"]
+
+
 def test_ci_runs_the_targets_of_the_script() -> None:
-    targets = " ".join(re.findall(r"^make (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)).split()
-    (matrix,) = workflow("ci")["jobs"]["checks"]["strategy"]["matrix"].values()
-    assert sorted(" ".join(matrix).split()) == sorted(targets)
+    assert sorted(targets_of("ci")) == sorted(targets_of_the_script())
+
+
+def test_tests_that_no_change_waits_for_run_every_week() -> None:
+    """All but those that need a GPU, or another torch, which the release check runs."""
+    makefile = (ROOT / "Makefile").read_text()
+    tests = {*re.findall(r"^(test[\w-]*):", makefile, re.MULTILINE)} - {"test-cuda", "test-torch"}
+    assert tests
+    assert tests - {*targets_of_the_script()} <= {*targets_of("weekly")}
+
+
+def test_each_marker_that_the_suite_leaves_out_has_a_target() -> None:
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    left_out = re.findall(r"not (\w+)", options["addopts"])
+    makefile = (ROOT / "Makefile").read_text()
+    assert left_out
+    assert [marker for marker in left_out if not re.search(rf'-m "?({marker}\b|[^"\n]*\b{marker}\b)', makefile)] == []
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)

@@ -7,6 +7,7 @@ multiplied alike there. The bar beside float32 is 1 / 1.3 of its speed.
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,7 +17,7 @@ from torch.nn import functional
 from benchmarks import _results
 from benchmarks._harness import Comparison, compare, main
 from burnlike.ops import half_products, linear
-from burnlike.ops.half_products import convolution, matmul
+from burnlike.ops.half_products import convolution, matmul, recurrent
 
 AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 BAR = 1 / 1.3
@@ -29,6 +30,7 @@ def _sides(name: str, dtype: torch.dtype, repeats: int) -> list[Comparison]:
         "linear 1024 x 384 x 1024, weight [d_input, d_output]": ((1024, 384), (384, 1024)),
         "matmul 48 x (256 x 64 x 256)": ((48, 256, 64), (48, 64, 256)),
         "conv2d 8 x 64 x 32 x 32, 3 x 3": ((8, 64, 32, 32), (64, 64, 3, 3)),
+        "lstm 64 x 16 x 256": ((64, 16, 256), (1024, 256)),
     }[name]
     x, y = (torch.randn(size).to(dtype).requires_grad_() for size in given)
     wide_x, wide_y = (it.detach().float().requires_grad_() for it in (x, y))
@@ -40,6 +42,10 @@ def _sides(name: str, dtype: torch.dtype, repeats: int) -> list[Comparison]:
             result = linear(x, weight) if ours else functional.linear(x, weight)
         elif name.startswith("matmul"):
             result = matmul(x, y) if ours else x @ y
+        elif name.startswith("lstm"):
+            states = (x.new_zeros(1, 16, 256),) * 2
+            kernel = partial(recurrent, torch.lstm) if ours else torch.lstm
+            result = kernel(x, states, [y, y], False, 1, 0.0, True, False, False)[0]
         else:
             result = convolution(x, y, None, *IMAGE) if ours else functional.conv2d(x, y, None, *IMAGE)
         torch.autograd.grad(result, (x, y), torch.ones_like(result))
@@ -62,6 +68,7 @@ NAMES = (
     "linear 1024 x 384 x 1024, weight [d_input, d_output]",
     "matmul 48 x (256 x 64 x 256)",
     "conv2d 8 x 64 x 32 x 32, 3 x 3",
+    "lstm 64 x 16 x 256",
 )
 
 

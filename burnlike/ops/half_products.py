@@ -121,7 +121,7 @@ def recurrent(
     """`kernel(x, *arguments)`, one of torch's recurrent kernels; where 16 bits are slow, in float32.
 
     oneDNN has an LSTM in 16 bits only where it multiplies them: elsewhere `torch.lstm` fails within autocast (torch
-    2.13), and its own loops take 10 to 30 times as long. Here states stay in float32 between steps; the results are
+    2.13), and its own loops take 12 to 16 times as long. Here states stay in float32 between steps; the results are
     rounded once.
 
     Args:

@@ -35,7 +35,7 @@ def test_a_sharded_module_holds_its_sharded_parameters(tmp_path: Path) -> None:
     assert wrong_cells(tmp_path) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_it_does_so_in_each_state_and_wrapping(tmp_path: Path) -> None:
     assert wrong_cells(tmp_path, "all") == {}
 

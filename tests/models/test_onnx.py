@@ -30,12 +30,19 @@ def source_of(model: torch.nn.Module, config: Any) -> Source:
     return Source(model, config, ["a", "b"], [], {})
 
 
+def marks_of(model: str) -> list[pytest.MarkDecorator]:
+    """Options of a model, `DecoderLm/gpt2`, wait for the weekly run."""
+    if model == Mlp.__name__:
+        return []
+    return [pytest.mark.weekly if "/" in model else pytest.mark.slow]
+
+
 # The exporter asks torch's pytrees in an old way.
 @pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
 @pytest.mark.parametrize(
     ("write", "case"),
     [
-        pytest.param(write, it, id=f"{name}-{it.name}", marks=[] if it.name == Mlp.__name__ else [pytest.mark.slow])
+        pytest.param(write, it, id=f"{name}-{it.name}", marks=marks_of(it.name))
         for name, write in (("onnx", write_onnx), ("pt2", write_program))
         for it in CASES
         if name == "onnx" or it.name in ("Mlp", "DecoderLm", "EncoderDecoder", "LstmLm")

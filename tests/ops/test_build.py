@@ -65,7 +65,7 @@ def test_missing_torch_is_named(tmp_path: Path) -> None:
     assert "--no-build-isolation" in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_build_prints_a_summary_and_makes_the_library(tmp_path: Path) -> None:
     result = build(tmp_path)
     assert result.returncode == 0, result.stderr

@@ -81,8 +81,8 @@ def test_every_isa_and_thread_count_gives_the_same_bits(case: OpCase, isa: str) 
 
 @pytest.mark.parametrize(
     "case",
-    # Registrations do not depend on sizes; the other forms are tried by the slow tests.
-    [case if "-odd-" in case.name else pytest.param(case, marks=pytest.mark.slow) for case in CASES],
+    # Registrations do not depend on sizes; the other forms are tried once a week.
+    [case if "-odd-" in case.name else pytest.param(case, marks=pytest.mark.weekly) for case in CASES],
     ids=str,
 )
 def test_opcheck(case: OpCase) -> None:

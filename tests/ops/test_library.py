@@ -134,7 +134,7 @@ def test_library_needs_no_cpp_symbol_of_torch() -> None:
     assert symbols.forbidden_symbols(Path(torch.__file__).parent / "lib" / "libtorch_python.so")
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_variants_are_compiled_for_their_instruction_set_only(tmp_path: Path) -> None:
     setup_py = module_of("setup.py")
     if "avx2" not in native_status().isas:

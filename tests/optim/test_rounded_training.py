@@ -59,7 +59,7 @@ def test_a_short_run_of_a_small_one_ends_with_the_loss_of_float32() -> None:
     check(losses(PRECISIONS, *SMALL), at_most=3.0, above=0.005)  # 2.706; the others are 0.06 % away at most
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_run_of_the_whole_one_ends_with_the_loss_of_float32() -> None:
     chosen = ("float32", "8 bits, stochastic")
     check(losses(chosen, "training.steps_per_epoch=500"), at_most=1.9, above=0.02)  # 1.676; 0.3 to 1.2 % below

@@ -97,15 +97,18 @@ def test_a_file_of_torch_with_300_000_tensors_opens_by_default(what: str, zipped
     opens(path, FEW, scaled(OLD_MODULES_SCALE if what == "a whole module" and not zipped else SCALE))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("extension", "count"), [(it, 300_000) for it in EXTENSIONS[1:-1]] + [(".bpk", 100_000)])
+@pytest.mark.parametrize(
+    ("extension", "count"),
+    [pytest.param(it, 300_000, marks=pytest.mark.weekly) for it in EXTENSIONS[1:-1]]
+    + [pytest.param(".bpk", 100_000, marks=pytest.mark.slow)],
+)
 def test_a_real_file_of_burn_opens_by_default(extension: str, count: int, tmp_path: Path) -> None:
     """Burn reads burnpack files of at most 100,000."""
     layout = saved(count, path := tmp_path / f"x{extension}")
     opens(path, count, ReadLimits(), layout)
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("what", TORCH_FILES)
 def test_a_real_file_of_torch_opens_by_default(what: str, zipped: bool, tmp_path: Path) -> None:
@@ -114,7 +117,7 @@ def test_a_real_file_of_torch_opens_by_default(what: str, zipped: bool, tmp_path
     opens(path, count, ReadLimits())
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_the_longest_header_of_a_safetensors_file_opens_by_default(tmp_path: Path) -> None:
     count = 950_000  # readers accept headers of 100 MB; the checksum of each tensor is in it
     records.save(Record(tensors(count)), path := tmp_path / "x.safetensors")

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from ... import ops
 from ..._torch_compat.fake_tensors import is_fake
-from ...ops._arguments import autocast_dtype, for_products
 from ...ops import half_products
+from ...ops._arguments import autocast_dtype, for_products
 from ...ops._function import is_recorded
 from ...ops.cross_entropy import loss_dtype, unrounded_loss
 from .lazy_logits import LazyLogits, loss_of

@@ -27,7 +27,7 @@ def check(name: str, tmp_path: Path, first: int = 0, step: int = 1) -> Counter[s
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", FAMILIES)
 def test_it_computes_the_same_or_is_refused_by_name(name: str, tmp_path: Path) -> None:
     found = check(name, tmp_path)

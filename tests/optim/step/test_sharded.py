@@ -29,8 +29,6 @@ from .sharded_training import (
 )
 from .tensor_parallel import LACKING, WAYS
 
-pytestmark = pytest.mark.slow
-
 Found = list[dict[str, float | str]]
 LARGEST = 1e-12
 
@@ -87,6 +85,7 @@ def assert_near(job: Job, name: str) -> None:
         assert error <= LARGEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("clipping", CLIPPINGS)
 @pytest.mark.parametrize("rule", RULES)
@@ -94,6 +93,7 @@ def test_two_processes_give_the_weights_of_one(job: Job, rule: str, clipping: st
     assert_near(job, f"{rule}, {clipping}, {wrapping}")
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("wrapping", LARGER)
 @pytest.mark.parametrize("clipping", OF_LARGER)
 @pytest.mark.parametrize("rule", RULES)
@@ -102,12 +102,14 @@ def test_four_processes_give_the_weights_of_one(larger: Job, rule: str, clipping
     assert_near(larger, f"{rule}, {clipping}, {wrapping}")
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("rule", WITH_WHOLES)
 def test_parts_without_values_take_part(larger: Job, rule: str) -> None:
     """As of matrices with fewer rows than there are processes."""
     assert_near(larger, f"{rule}, global norm, {FOUR}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "together"), [("lamb", 1.0), ("muon", 1.0), ("adafactor", 68 / 56)])
 def test_states_are_divided(job: Job, rule: str, together: float) -> None:
     """But for the 12 columns of Adafactor in two matrices whose rows are divided."""
@@ -116,6 +118,7 @@ def test_states_are_divided(job: Job, rule: str, together: float) -> None:
     assert max(shares) < 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrapping", ["fsdp", "tensor"])
 def test_whole_matrices_are_shared_out(job: Job, wrapping: str) -> None:
     """Each is computed by one process, half of the large and half of the small ones by each."""
@@ -124,6 +127,7 @@ def test_whole_matrices_are_shared_out(job: Job, wrapping: str) -> None:
     assert second == "[(3, 5), (3, 5), (4, 1), (4, 1)]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("check", CHECKS)
 def test_other_steps_are_those_of_one_process(job: Job, check: str, wrapping: str) -> None:
@@ -131,22 +135,26 @@ def test_other_steps_are_those_of_one_process(job: Job, check: str, wrapping: st
     assert_near(job, f"{check}, {wrapping}")
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("wrapping", LARGER)
 @pytest.mark.parametrize("check", CHECKS)
 def test_other_steps_of_four_are_those_of_one_process(larger: Job, check: str, wrapping: str) -> None:
     assert_near(larger, f"{check}, {wrapping}")
 
 
+@pytest.mark.slow
 def test_a_nan_in_the_part_of_one_rank_is_seen_by_all(job: Job) -> None:
     assert [found["nan in a part"] for found in job[1]] == [0.0, 0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", SAVED)
 def test_training_resumes_from_a_record(job: Job, rule: str) -> None:
     """Bit for bit from one of the same processes; and from one of a single process."""
     assert_near(job, f"{rule} resumed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", SAVED)
 def test_one_process_resumes_from_a_record_of_two(job: Job, rule: str) -> None:
     folder, _ = job
@@ -159,21 +167,25 @@ def test_one_process_resumes_from_a_record_of_two(job: Job, rule: str) -> None:
     assert largest_error(weights_of(model), expected) <= LARGEST
 
 
+@pytest.mark.slow
 def test_replicas_round_alike(job: Job) -> None:
     assert [found["replicas"] for found in job[1]] == [0.0, 0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("rule", ["sgd", "adamw"])
 def test_summands_of_gradients_are_added_up_before_they_are_used(job: Job, rule: str, way: str) -> None:
     assert_near(job, f"sequence parallel, {rule}, {way}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sequence parallel, clipped", "norms of summands"])
 def test_norms_are_of_what_summands_add_up_to(job: Job, name: str) -> None:
     assert_near(job, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", LACKING)
 def test_a_gradient_that_one_rank_lacks_is_named_by_all(job: Job, where: str) -> None:
     for rank, found in enumerate(job[1]):
@@ -181,6 +193,7 @@ def test_a_gradient_that_one_rank_lacks_is_named_by_all(job: Job, where: str) ->
         assert str(found[f"lacking, {where}"]).startswith(message)
 
 
+@pytest.mark.slow
 def test_what_can_not_be_divided_is_refused(job: Job) -> None:
     for found in job[1]:
         assert str(found["8 bits"]).startswith("ConfigError: 'kernel' is sharded, and moment_1: blockwise8 can't")

@@ -19,10 +19,13 @@ from .cases import CASES, COLUMNS, ROWS, Found, run_one
 
 
 def _mark(case: str) -> pytest.MarkDecorator:
-    """`make test-slow` runs meshes of two processes, `make test-meshes` all, and compiled code."""
-    row, column = CASES[case]
-    is_long = column.processes > 2 or "compile" in row.options
-    return pytest.mark.meshes if is_long else pytest.mark.slow
+    """`make test-slow` runs some trainings on each mesh of two processes, `make test-meshes` all."""
+    _, column = CASES[case]
+    is_short = column.processes == 2 and case.partition(", ")[2] in SHORT
+    return pytest.mark.slow if is_short else pytest.mark.meshes
+
+
+SHORT = ("plain", "uneven", "lora", "bf16", "whole tensors", "batch norm", "experts", "experts, resumed")
 
 
 EVERY = [pytest.param(name, marks=_mark(name)) for name in CASES]

@@ -181,7 +181,8 @@ def test_an_error_of_rank_0_before_the_start_is_one_line_of_each(config: Path, t
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "notes.txt").touch()
     logs = [tmp_path / f"log-{rank}" for rank in range(2)]
-    for worker in launched(["-m", "burnlike", "train", str(config), "--run-dir", str(tmp_path / "run"), *LONG], logs):
+    command = ["-m", "burnlike", "train", str(config), "--run-dir", str(tmp_path / "run"), *LONG]
+    for worker in launched(command, logs, forked=False):
         assert worker.wait(timeout=HANGS_S) == 2
     first, second = (log.read_text() for log in logs)
     assert "holds other files" in first
