@@ -1,8 +1,8 @@
 """Runs commands, programs and modules without their start-up: a process that has imported torch forks them.
 
 The server runs nothing itself, so that a fork has no threads to lose. It reads lines of JSON and answers each with one:
-what to start with its process id, `{"poll": id}` with the status, or null while the process runs. It leaves ended
-processes as zombies, so that an id means no other process.
+what to start with its process id, `{"poll": id}` with the status, or null while the process runs. An ended process
+stays a zombie until `{"reap": id}`, so that its id means no other process.
 """
 
 import atexit
@@ -37,6 +37,7 @@ class Forked:
     def __init__(self, server: "ForkServer", pid: int) -> None:
         self._server, self.pid = server, pid
         self.returncode: int | None = None
+        self._is_reaped = False
 
     def poll(self) -> int | None:
         """The status; negative for the signal that ended the process; None while it runs."""
@@ -50,6 +51,9 @@ class Forked:
             if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired(f"the fork {self.pid}", timeout or HANGS_S)
             time.sleep(0.002)
+        if not self._is_reaped:
+            self._server.ask({"reap": self.pid})
+            self._is_reaped = True
         return status
 
     def kill(self) -> None:
@@ -156,6 +160,9 @@ def _serve() -> None:
         command = json.loads(line)
         if "poll" in command:
             print(json.dumps(_status_of(command["poll"])), flush=True)
+            continue
+        if "reap" in command:
+            print(os.waitpid(command["reap"], 0)[0], flush=True)
             continue
         child = os.fork()
         if child == 0:

@@ -20,7 +20,7 @@ def wrong_cells(folder: Path, *arguments: str) -> dict[str, str]:
     """What two processes found to be wrong, by check, state and wrapping."""
     logs = [folder / f"{rank}.log" for rank in range(2)]
     for _ in range(2):
-        workers = launched(["-m", "tests.fsdp.worker", str(folder), *arguments], logs)
+        workers = launched(["-m", "tests.fsdp.worker", str(folder), *arguments], logs, forked=False)
         wait_for(workers)
         if not crashed_in_a_thread_of_torch(workers, logs):
             break

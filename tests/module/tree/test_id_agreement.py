@@ -26,7 +26,8 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Found]]:
     """What two jobs found on each rank: one as torchrun starts it, one by `torch.multiprocessing.spawn`."""
     folder = tmp_path_factory.mktemp("ranks")
     logs = [folder / f"launched{rank}.log" for rank in range(2)]
-    workers = launched(["-m", "tests.module.tree.ranks_worker", str(folder)], logs)
+    # New ones: a fork draws ids by the key that its server has.
+    workers = launched(["-m", "tests.module.tree.ranks_worker", str(folder)], logs, forked=False)
     torch.multiprocessing.spawn(spawned, (folder,), nprocs=2)
     assert_succeed(workers, logs)
     return {
