@@ -65,7 +65,7 @@ test-isa: build
 	    read -r torch onednn native <<< "$$caps"; \
 	    grep -qw "$${torch/avx512/avx512vl}" <(sed 's/^flags/& default/' /proc/cpuinfo) || continue; \
 	    echo "ATEN_CPU_CAPABILITY=$$torch ONEDNN_MAX_CPU_ISA=$$onednn BURNLIKE_CPU_ISA=$$native"; \
-	    TORCHINDUCTOR_CACHE_DIR=$(TORCHINDUCTOR_CACHE_DIR)-$$native ATEN_CPU_CAPABILITY=$$torch ONEDNN_MAX_CPU_ISA=$$onednn BURNLIKE_CPU_ISA=$$native \
+	    TORCHINDUCTOR_CACHE_DIR="$(TORCHINDUCTOR_CACHE_DIR)-$$native" ATEN_CPU_CAPABILITY=$$torch ONEDNN_MAX_CPU_ISA=$$onednn BURNLIKE_CPU_ISA=$$native \
 	        $(python) -m pytest $(PARALLEL) tests/ops tests/nn tests/interop tests/models || failed=1; \
 	done; \
 	exit $${failed:-0}
