@@ -5,10 +5,9 @@ import json
 from pathlib import Path
 
 import burnlike.config.registry as registry
-from burnlike._atomic import replace_file
 from burnlike._lazy import resolve
+from burnlike._outputs import Output
 from burnlike.config.shipped import shipped_configs, shipped_jobs
-from burnlike.errors import ConfigIOError
 
 from ..config_options import TRAIN_CONFIG, add_import_option
 from ..tables import say
@@ -33,13 +32,13 @@ def run(args: argparse.Namespace) -> int:
     copies = {Path(args.directory, path.name): path.read_bytes() for path in shipped_configs().values()}
     schemas = {name: json.dumps(json_schema(resolve(root))) for name, root in SCHEMAS.items()}
     files = copies | {Path(args.directory, name): f"{text}\n".encode() for name, text in schemas.items()}
-    for target in files:
-        if target.exists() or target.is_symlink():
-            raise ConfigIOError(f"{target}: is there already, and nothing is overwritten; name another directory")
+    outputs = {Output(target, "init", "DIR"): content for target, content in files.items()}
+    for output in outputs:
+        output.check_file()
     Path(args.directory).mkdir(parents=True, exist_ok=True)
-    for target, content in files.items():
-        replace_file(target, content)
-        say(str(target))
+    for output, content in outputs.items():
+        output.write(content)
+        say(str(output))
     last = Path(args.directory, [*shipped_jobs().values()][-1].name)
     say(f"edit one, then: burnlike check {last} && burnlike train {last}")
     return 0

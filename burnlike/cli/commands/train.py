@@ -21,6 +21,7 @@ from burnlike.train.job.sweep import checked_configs, ranked, results_table, swe
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
 from ..config_options import add_device_option, add_import_option, add_repeated, add_set_option, overrides_of
+from ..outputs import add_force_option, checked_file, paths_in
 from ..run_options import RUNS
 from ..tables import say, shell_word
 
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--find", choices=["lr", "batch-size"], help=text)
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --find: what was measured, as JSON")
+    add_force_option(parser)
     add_import_option(parser)
 
 
@@ -135,6 +137,8 @@ def _find(args: argparse.Namespace, file: Path, overrides: list[str]) -> int:
             raise ArgumentError(f"--find measures a config and writes no run; leave {option} out")
     quiet_profiler()
     config = TrainConfig.load(file, overrides)
+    read = [file, *paths_in(config.to_dict())]
+    out = checked_file(args.out, "train", inputs=read, force=args.force)
     from burnlike.train.job import finding
 
     with values_hidden(config):
@@ -146,8 +150,9 @@ def _find(args: argparse.Namespace, file: Path, overrides: list[str]) -> int:
             lines = finding.batch_lines(found)
     for line in lines:
         say(line)
-    if args.out is not None:
-        finding.keep(found, args.out)
+    if out is not None:
+        out.check_file()
+        finding.keep(found, out.path)
     return 0
 
 

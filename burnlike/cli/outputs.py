@@ -1,0 +1,44 @@
+"""Options of commands that write files, and what they must not write over."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .._outputs import Output
+
+_LONGEST = 4096
+_GLOB = "*?["
+
+
+def add_force_option(parser: argparse.ArgumentParser, option: str = "--out") -> None:
+    """`--force`, for `Output`."""
+    text = f"let {option} replace a file that is there already; never one that is read, nor one in a run's directory"
+    parser.add_argument("--force", action="store_true", help=text)
+
+
+def checked_file(place: "str | os.PathLike[str] | None", command: str, **options: Any) -> Output | None:
+    """The place of a file, if one is named, where the command may write; an ArgumentError if it may not."""
+    if place is None:
+        return None
+    output = Output(place, command, **options)
+    output.check_file()
+    return output
+
+
+def paths_in(value: Any) -> Iterator[Path]:
+    """Files and directories that a config, given as plain values, names: its data, the model it starts from, and so on.
+
+    Of a pattern such as `shards/*.parquet` it is the directory before the first wildcard.
+    """
+    if isinstance(value, dict | list | tuple):
+        for it in value.values() if isinstance(value, dict) else value:
+            yield from paths_in(it)
+    elif isinstance(value, str) and 0 < len(value) < _LONGEST and "\0" not in value:
+        path = Path(value).expanduser() if value.startswith("~/") else Path(value)
+        parts = path.parts
+        wild = next((number for number, part in enumerate(parts) if any(it in part for it in _GLOB)), None)
+        path = path if wild is None else Path(*parts[:wild])
+        if path.parts and os.path.exists(path):
+            yield path
