@@ -75,11 +75,29 @@ class Output:
     def __str__(self) -> str:
         return self._shown
 
+    def check_place(self) -> None:
+        """Raise an ArgumentError if nothing at all may be written here, whether something is there or not."""
+        place = Path(os.path.abspath(self._shown))
+        around = next((it for it in place.parents if os.path.lexists(it)), place)
+        if around != place and not around.is_dir():
+            raise self._error(f"{around} is no directory; choose another place")
+        for source in self.inputs:
+            real = Path(os.path.realpath(source))
+            if real.is_relative_to(self.path) or _is_same(real, self.path):
+                verb = "is" if real == self.path else "would replace"
+                raise self._error(f"{verb} an input of the command, {os.fspath(source)}; choose another place")
+        run = run_of(place)
+        if run is not None and not self.path.is_relative_to(os.path.realpath(run)):
+            raise self._error(f"a link leads out of the run {run} to {self.path}; name the place itself")
+        run = run_of(self.path)
+        if run is not None and self.path.is_relative_to(run / _CHECKPOINTS):
+            raise self._error(f"is among the checkpoints of the run {run}; choose another place")
+
     def check_file(self) -> None:
         """Raise an ArgumentError if no file may be written here."""
         if self.path.is_dir():
             raise self._error("expected the name of a file, got a directory")
-        self._check_inputs()
+        self.check_place()
         if not self._is_taken():
             return
         is_link = os.path.islink(self._shown)
@@ -98,7 +116,7 @@ class Output:
 
     def check_directory(self) -> None:
         """Raise an ArgumentError if no directory may be written here."""
-        self._check_inputs()
+        self.check_place()
         if not self._is_taken():
             return
         if os.path.islink(self._shown.rstrip("/")):
@@ -113,7 +131,7 @@ class Output:
 
     def check_folder(self) -> None:
         """Raise an ArgumentError if files may not be written into this directory, beside those that are there."""
-        self._check_inputs()
+        self.check_place()
         if not self._is_taken():
             return
         if not self.path.is_dir():
@@ -179,20 +197,6 @@ class Output:
                 sync_directory(self.path.parent)
             else:
                 new.commit()
-
-    def _check_inputs(self) -> None:
-        for source in self.inputs:
-            real = Path(os.path.realpath(source))
-            if real.is_relative_to(self.path) or _is_same(real, self.path):
-                verb = "is" if real == self.path else "would replace"
-                raise self._error(f"{verb} an input of the command, {os.fspath(source)}; choose another place")
-        place = Path(os.path.abspath(self._shown))
-        run = run_of(place)
-        if run is not None and not self.path.is_relative_to(os.path.realpath(run)):
-            raise self._error(f"a link leads out of the run {run} to {self.path}; name the place itself")
-        run = run_of(self.path)
-        if run is not None and self.path.is_relative_to(run / _CHECKPOINTS):
-            raise self._error(f"is among the checkpoints of the run {run}; choose another place")
 
     def _is_taken(self) -> bool:
         return os.path.lexists(self._shown) or os.path.lexists(self.path)

@@ -29,15 +29,14 @@ def run(args: argparse.Namespace) -> int:
     from burnlike.config.json_schema import json_schema
 
     registry.import_modules(args.imports)
-    copies = {Path(args.directory, path.name): path.read_bytes() for path in shipped_configs().values()}
-    schemas = {name: json.dumps(json_schema(resolve(root))) for name, root in SCHEMAS.items()}
-    files = copies | {Path(args.directory, name): f"{text}\n".encode() for name, text in schemas.items()}
-    outputs = {Output(target, "init", "DIR"): content for target, content in files.items()}
-    for output in outputs:
+    copies = {path.name: path for path in shipped_configs().values()}
+    outputs = {name: Output(Path(args.directory, name), "init", "DIR") for name in (*copies, *SCHEMAS)}
+    for output in outputs.values():
         output.check_file()
+    schemas = {name: json.dumps(json_schema(resolve(root))) for name, root in SCHEMAS.items()}
     Path(args.directory).mkdir(parents=True, exist_ok=True)
-    for output, content in outputs.items():
-        output.write(content)
+    for name, output in outputs.items():
+        output.write(copies[name].read_bytes() if name in copies else f"{schemas[name]}\n".encode())
         say(str(output))
     last = Path(args.directory, [*shipped_jobs().values()][-1].name)
     say(f"edit one, then: burnlike check {last} && burnlike train {last}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from burnlike.train.runs.run_files import RunFiles
     from burnlike.train.view.report.processes import Work
 
-_MARK = re.compile(rb'<meta name="generator" content="burnlike report">')
+_MARK = re.compile(rb'<meta name="generator" content="burnlike report"')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import burnlike.config.registry as registry
 from burnlike._env import global_rank, number_of_ranks, quiet_distributed, quiet_profiler, shorten_spinning
 from burnlike._memory import keep_freed_memory
+from burnlike._outputs import Output
 from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
@@ -189,6 +190,8 @@ def paths_of_run(args: argparse.Namespace) -> tuple[Path, str | None]:
     if "://" in (args.resume or ""):
         _take_mirror(args)
     file, resumed, place = args.file, args.resume, args.run_dir
+    if place is not None:
+        Output(place, "train", "--run-dir", inputs=[] if file is None else [file]).check_place()
     if file is None and resumed and Path(resumed).is_file():
         file, resumed = resumed, _NEWEST  # `--resume FILE`: argparse took the file for the directory
     if resumed is not None and place is not None:
