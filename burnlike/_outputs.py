@@ -145,10 +145,8 @@ class Output:
 
     def write(self, data: bytes) -> None:
         """Write the whole file, or leave what is there."""
-        with self.file() as file:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(file.descriptor, left) :]
+        self.check_file()
+        replace_file(self.path, data)
 
     @contextmanager
     def file(self) -> Iterator[AtomicFile]:

@@ -1,6 +1,7 @@
 """`burnlike launch CONFIG --nproc N`: `burnlike train` in several processes, by torch's launcher."""
 
 import argparse
+import os
 import re
 import signal
 
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     place = Machines(
         nodes=args.nnodes,
         endpoint=args.rdzv_endpoint or "localhost:0",
-        job=args.rdzv_id or run.resolve().name,
+        job=args.rdzv_id or os.path.basename(os.path.abspath(run)),
         local_address=args.local_addr if machines else "localhost",
         options=args.rdzv_conf,
     )
