@@ -57,7 +57,7 @@ class Output:
         Args:
             command: the name by which its earlier outputs are known.
             force: whether another file may be replaced; None: the command has no such option.
-            mark: bytes, at most 512, that every file has which the command writes; None: they have none.
+            mark: bytes that every file has which the command writes: the first ones, or at most 512; None: there are none.
         """
         self._shown, self._command, self._option = os.fspath(path), command, option
         self.inputs, self._force, self._mark = [*inputs], force, mark
@@ -213,14 +213,16 @@ class Output:
 
     def _foreign(self) -> str:
         """A problem with the directory that is there: what the command has not written; empty if there is none."""
-        present = dict(_files(self.path))
+        present = {it.name: it for it in self.path.iterdir()}
         marker = present.pop(MARKER, None)
         facts: Any = None
         with contextlib.suppress(OSError, ValueError, RecursionError):
             facts = None if marker is None else json.loads(read_regular(marker, _MARKER_BYTES, self.path))
-        written: Any = facts.get("files") if isinstance(facts, dict) and facts.get("command") == self._command else {}
+        written: Any = {}
+        if isinstance(facts, dict) and facts.get("command") == self._command and isinstance(facts.get("files"), dict):
+            present, written = dict(_files(self.path)), {**facts["files"], MARKER: _fingerprint(self.path / MARKER)}
         for name, file in sorted(present.items()):
-            if not isinstance(written, dict) or name not in written:
+            if name not in written:
                 return f"holds {name}, which `burnlike {self._command}` has not written"
             if _fingerprint(file) != written[name]:
                 return f"its file {name} has changed since it was written"

@@ -95,7 +95,7 @@ def uses(folder: Path) -> Iterator[Use]:
         tree = ast.parse(path.read_bytes(), path)
         names = _imported(tree)
         for node in ast.walk(tree):
-            if found := _use(node, names):
+            if isinstance(node, ast.expr) and (found := _use(node, names)):
                 yield Use(path.relative_to(folder).as_posix(), node.lineno, *found)
 
 

@@ -6,25 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .._outputs import Output
-
 _LONGEST = 4096
 _GLOB = "*?["
 
 
 def add_force_option(parser: argparse.ArgumentParser, option: str = "--out") -> None:
-    """`--force`, for `Output`."""
+    """`--force`, for `burnlike._outputs.Output`."""
     text = f"let {option} replace a file that is there already; never one that is read, nor one in a run's directory"
     parser.add_argument("--force", action="store_true", help=text)
-
-
-def checked_file(place: "str | os.PathLike[str] | None", command: str, **options: Any) -> Output | None:
-    """The place of a file, if one is named, where the command may write; an ArgumentError if it may not."""
-    if place is None:
-        return None
-    output = Output(place, command, **options)
-    output.check_file()
-    return output
 
 
 def paths_in(value: Any) -> Iterator[Path]:

@@ -6,13 +6,14 @@ from pathlib import Path
 import burnlike.config.registry as registry
 from burnlike._env import quiet_profiler, shorten_spinning
 from burnlike._memory import keep_freed_memory
+from burnlike._outputs import Output
 from burnlike.config.hiding import values_hidden
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 
 from ..config_options import add_device_option, add_import_option, add_set_option, overrides_of
-from ..outputs import add_force_option, checked_file, paths_in
+from ..outputs import add_force_option, paths_in
 from ..tables import say
 
 
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         for name in (TRACE, SNAPSHOT):
             read = [args.file, *paths_in(config.to_dict())]
-            checked_file(args.out / name, "profile", inputs=read, force=args.force)
+            Output(args.out / name, "profile", inputs=read, force=args.force).check_file()
 
     with values_hidden(config):
         found = profile_steps(config, args.steps, args.out)

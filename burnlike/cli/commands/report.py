@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from burnlike.train.runs.run_files import RunFiles
     from burnlike.train.view.report.processes import Work
 
-_MARK = re.compile(rb'<meta name="generator" content="burnlike report"')
+_MARK = re.compile(
+    rb'\A<!DOCTYPE html>\s*<html lang="en"><head>.{0,800}<meta name="generator" content="burnlike report"', re.DOTALL
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from burnlike.train.job.sweep import checked_configs, ranked, results_table, swe
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
 from ..config_options import add_device_option, add_import_option, add_repeated, add_set_option, overrides_of
-from ..outputs import add_force_option, checked_file, paths_in
+from ..outputs import add_force_option, paths_in
 from ..run_options import RUNS
 from ..tables import say, shell_word
 
@@ -139,7 +139,9 @@ def _find(args: argparse.Namespace, file: Path, overrides: list[str]) -> int:
     quiet_profiler()
     config = TrainConfig.load(file, overrides)
     read = [file, *paths_in(config.to_dict())]
-    out = checked_file(args.out, "train", inputs=read, force=args.force)
+    out = None if args.out is None else Output(args.out, "train", inputs=read, force=args.force)
+    if out is not None:
+        out.check_file()
     from burnlike.train.job import finding
 
     with values_hidden(config):

@@ -18,7 +18,10 @@ Target = Literal["onnx", "pt2", "hf", "burn"]
 Dtype = Literal["float32", "float16", "bfloat16"]
 NAMES = {"onnx": "model.onnx", "pt2": "model.pt2", "hf": "huggingface", "burn": "burn"}
 """The file, or the directory, that a target writes where `--out` says no other."""
-MARKS = {"onnx": re.compile(rb"\x08producer\x12.burnlike ", re.DOTALL), "pt2": re.compile(rb"extra/burnlike\.json")}
+MARKS = {
+    "onnx": re.compile(rb"\x08producer\x12.burnlike ", re.DOTALL),
+    "pt2": re.compile(rb"PK\x01\x02.{42}[^\0]{0,200}extra/burnlike\.json", re.DOTALL),
+}
 """Bytes in each file that a target writes: metadata of ONNX, the name of an entry in a program's archive."""
 
 
