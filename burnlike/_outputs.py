@@ -57,7 +57,7 @@ class Output:
         Args:
             command: the name by which its earlier outputs are known.
             force: whether another file may be replaced; None: the command has no such option.
-            mark: bytes that every file has which the command writes: the first ones, or at most 512; None: there are none.
+            mark: bytes of every file that the command writes, the first ones or at most 512; None: there are none.
         """
         self._shown, self._command, self._option = os.fspath(path), command, option
         self.inputs, self._force, self._mark = [*inputs], force, mark
