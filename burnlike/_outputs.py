@@ -168,11 +168,11 @@ class Output:
             yield folder.path
             _sync_tree(folder.path)
             self.check_file()
-            made = sorted(folder.path.iterdir(), key=lambda it: it.name == self.path.name)  # the file itself last
-            targets = [self.path.with_name(it.name) for it in made]
-            if taken := [it for it in targets if os.path.lexists(it)] if made[1:] else []:
-                raise self._error(f"the output has {len(made)} files, and {taken[0]} is there already; choose another")
-            for file, target in zip(made, targets, strict=True):
+            files = sorted(folder.path.iterdir(), key=lambda it: it.name == self.path.name)  # the file itself last
+            targets = [self.path.with_name(it.name) for it in files]
+            if taken := [it for it in targets if os.path.lexists(it)] if files[1:] else []:
+                raise self._error(f"the output has {len(files)} files, and {taken[0]} is there already; choose another")
+            for file, target in zip(files, targets, strict=True):
                 os.replace(file, target)
             sync_directory(self.path.parent)
 

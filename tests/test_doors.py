@@ -6,7 +6,7 @@ import pytest
 
 from tools.doors import problems
 
-FOUND = {
+SIBLINGS = {
     "open to write": "open(path, 'w')",
     "open to append": "open(path, mode='ab')",
     "open in a mode of the caller": "open(path, mode)",
@@ -31,7 +31,7 @@ FOUND = {
     "a pattern": "import re; re.compile(text)",
     "a part of a pattern": "import re; re.fullmatch(rf'a{text}', name)",
 }
-LEFT = {
+OTHERS = {
     "open to read": "open(path, 'rb'); open(path); path.open(); path.open('r', encoding='utf-8')",
     "a descriptor that another has opened": "open(file.descriptor, 'wb', closefd=False)",
     "texts and configs": "text.replace('a', 'b'); config.replace(rate=1); dataclasses.replace(config, rate=1)",
@@ -46,15 +46,15 @@ def planted(folder: Path, code: str) -> list[str]:
     return problems(folder)
 
 
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", SIBLINGS)
 def test_a_second_way_to_files_is_found(name: str, tmp_path: Path) -> None:
-    (problem,) = planted(tmp_path, FOUND[name])
+    (problem,) = planted(tmp_path, SIBLINGS[name])
     assert problem.startswith(f"{tmp_path.name}/nn/linear.py:1: ")
 
 
-@pytest.mark.parametrize("name", LEFT)
+@pytest.mark.parametrize("name", OTHERS)
 def test_what_changes_no_file_is_left(name: str, tmp_path: Path) -> None:
-    assert planted(tmp_path, LEFT[name]) == []
+    assert planted(tmp_path, OTHERS[name]) == []
 
 
 def test_a_row_that_nothing_needs_is_found(tmp_path: Path) -> None:

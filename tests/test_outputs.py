@@ -54,9 +54,9 @@ def killed_at(step: int, work: Callable[[], None]) -> bool:
 
 
 def files_in(place: Path) -> dict[str, str]:
-    found = {it.relative_to(place).as_posix(): it.read_text() for it in place.rglob("*") if it.is_file()}
-    assert found.pop(MARKER)
-    return found
+    files = {it.relative_to(place).as_posix(): it.read_text() for it in place.rglob("*") if it.is_file()}
+    assert files.pop(MARKER)
+    return files
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of a fork beside threads
@@ -64,10 +64,10 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_directory(tmp_path: Path) 
     place, step, seen = tmp_path / "out", 0, set[str]()
     write_directory(place, OLD)
     while killed_at(step, lambda: write_directory(place, NEW)):
-        found = files_in(place)
-        assert found in (OLD, NEW), step
-        seen.add(found["a"])
-        if found == NEW:
+        files = files_in(place)
+        assert files in (OLD, NEW), step
+        seen.add(files["a"])
+        if files == NEW:
             write_directory(place, OLD)  # which takes away what the killed process left
         step += 1
     assert step > 8

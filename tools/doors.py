@@ -95,8 +95,8 @@ def uses(folder: Path) -> Iterator[Use]:
         tree = ast.parse(path.read_bytes(), path)
         names = _imported(tree)
         for node in ast.walk(tree):
-            if isinstance(node, ast.expr) and (found := _use(node, names)):
-                yield Use(path.relative_to(folder).as_posix(), node.lineno, *found)
+            if isinstance(node, ast.expr) and (use := _use(node, names)):
+                yield Use(path.relative_to(folder).as_posix(), node.lineno, *use)
 
 
 def _imported(tree: ast.AST) -> dict[str, str]:
@@ -146,10 +146,10 @@ def _method(node: ast.Call) -> tuple[str, str] | None:
 
 def _writes(node: ast.Call, place: int) -> bool:
     """True if a call of `open` may write; one over a descriptor that stays open does what its owner has chosen."""
-    given = {it.arg: it.value for it in node.keywords}
-    if isinstance(closes := given.get("closefd"), ast.Constant) and closes.value is False:
+    keywords = {it.arg: it.value for it in node.keywords}
+    if isinstance(closes := keywords.get("closefd"), ast.Constant) and closes.value is False:
         return False
-    mode = given.get("mode", node.args[place] if len(node.args) > place else None)
+    mode = keywords.get("mode", node.args[place] if len(node.args) > place else None)
     if mode is None:
         return False
     if place == 0 and not (isinstance(mode, ast.Constant) and isinstance(mode.value, str)):
@@ -176,25 +176,25 @@ def _is_fixed(node: ast.AST, names: dict[str, str]) -> bool:
 
 def problems(folder: Path) -> list[str]:
     """Uses that are not allowed, and rows of the table that nothing needs, one line each."""
-    found, used = [], set[tuple[str, str]]()
+    lines, used = [], set[tuple[str, str]]()
     for use in uses(folder):
         row = next((it for it in ALLOWED if use.file == it or (it.endswith("/") and use.file.startswith(it))), None)
         if row is not None and use.kind in ALLOWED[row][0]:
             used.add((row, use.kind))
         else:
-            found.append(f"{folder.name}/{use.file}:{use.line}: {use.name}: {REMEDIES[use.kind]}")
+            lines.append(f"{folder.name}/{use.file}:{use.line}: {use.name}: {REMEDIES[use.kind]}")
     for row, (kinds, _) in ALLOWED.items():
         unused = sorted(kind for kind in kinds if (row, kind) not in used and kinds != set(REMEDIES))
         if unused and (folder / row).exists():
-            found.append(f"tools/doors.py: {row}: no use is a {', '.join(unused)} any more; take it out of the table")
-    return found
+            lines.append(f"tools/doors.py: {row}: no use is a {', '.join(unused)} any more; take it out of the table")
+    return lines
 
 
 def main() -> int:
-    found = problems(Path(sys.argv[1]) if sys.argv[1:] else PACKAGE)
-    for line in found:
+    lines = problems(Path(sys.argv[1]) if sys.argv[1:] else PACKAGE)
+    for line in lines:
         print(line)
-    return 1 if found else 0
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ def paths_in(value: Any) -> Iterator[Path]:
     Of a pattern such as `shards/*.parquet` it is the directory before the first wildcard.
     """
     if isinstance(value, dict | list | tuple):
-        for it in value.values() if isinstance(value, dict) else value:
-            yield from paths_in(it)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from paths_in(item)
     elif isinstance(value, str) and 0 < len(value) < _LONGEST and "\0" not in value:
         path = Path(value).expanduser() if value.startswith("~/") else Path(value)
         parts = path.parts

@@ -163,14 +163,14 @@ def here(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def content() -> dict[str, bytes | str]:
     """Everything in the working directory by its path: the content of files, the target of links."""
-    found: dict[str, bytes | str] = {}
+    paths: dict[str, bytes | str] = {}
     for folder, folders, names in os.walk("."):
         for path in (Path(folder, name) for name in (*folders, *names)):
             if path.is_symlink():
-                found[str(path)] = f"-> {path.readlink()}"
+                paths[str(path)] = f"-> {path.readlink()}"
             elif path.is_file():
-                found[str(path)] = path.read_bytes()
-    return found
+                paths[str(path)] = path.read_bytes()
+    return paths
 
 
 def called(row: Row, out: str, *more: str) -> int:
