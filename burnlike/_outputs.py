@@ -24,8 +24,8 @@ from .errors import ArgumentError
 
 MARKER = ".burnlike-output.json"
 """The file in a directory that a command has written: the command's name, and the fingerprints of its files."""
-RUN_NAMES = ("run.lock", "metrics.jsonl")
-"""Files by which the directory of a run is known."""
+_OF_RUNS = (("run.lock",), ("config.yaml", "metrics.jsonl"))
+"""Files by which the directory of a run is known: the first, or where it was copied without its lock the others."""
 _CHECKPOINTS = "checkpoints"
 _HASHED_BYTES = 1 << 20
 """Files up to this size, which people edit, are compared by their content; larger ones by their size."""
@@ -234,7 +234,9 @@ class Output:
 
 def run_of(path: Path) -> Path | None:
     """The directory of the run that a path lies in; None: it lies in none."""
-    return next((it for it in path.parents if any((it / name).exists() for name in RUN_NAMES)), None)
+    return next(
+        (it for it in path.parents if any(all((it / name).exists() for name in some) for some in _OF_RUNS)), None
+    )
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -193,7 +193,7 @@ def paths_of_run(args: argparse.Namespace) -> tuple[Path, str | None]:
         _take_mirror(args)
     file, resumed, place = args.file, args.resume, args.run_dir
     if place is not None:
-        Output(place, "train", "--run-dir", inputs=[] if file is None else [file]).check_place()
+        Output(place, "train", "--run-dir").check_place()  # RunDir tells what is there
     if file is None and resumed and Path(resumed).is_file():
         file, resumed = resumed, _NEWEST  # `--resume FILE`: argparse took the file for the directory
     if resumed is not None and place is not None:
