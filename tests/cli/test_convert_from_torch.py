@@ -118,7 +118,7 @@ def test_names_that_may_be_of_either_are_asked_for(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="say by --from torch or --from burnlike"):
         run(convert, *arguments)
     for names, expected in (("torch", layer.weight.mT), ("burnlike", layer.weight)):
-        run(convert, *arguments, "--from", names, "--ids")
+        run(convert, *arguments, "--from", names, "--ids", "--force")
         assert torch.equal(open_record(tmp_path / "x.mpk").tensors["weight"], expected)
     with pytest.raises(RecordError, match="--from torch needs --model"):
         run(convert, tmp_path / "x.pt", tmp_path / "x.mpk", "--from", "torch")

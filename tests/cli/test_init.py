@@ -11,7 +11,7 @@ from burnlike.config import ModuleConfig
 from burnlike.config.document import parse_plain
 from burnlike.config.json_schema import json_schema
 from burnlike.config.shipped import shipped_configs
-from burnlike.errors import ConfigIOError
+from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 
 from ..config.schema_validator import is_valid
@@ -67,7 +67,7 @@ def test_the_schema_has_classes_of_ones_own(tmp_path: Path, monkeypatch: pytest.
 def test_nothing_is_overwritten_and_nothing_half_done(tmp_path: Path) -> None:
     last = list(shipped_configs().values())[-1].name
     (tmp_path / last).write_text("mine")
-    with pytest.raises(ConfigIOError, match=rf"{last}: is there already"):
+    with pytest.raises(ArgumentError, match=rf"{last}: is there already"):
         run(init, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [last]
     assert (tmp_path / last).read_text() == "mine"

@@ -44,7 +44,7 @@ def test_names_in_runs_will_do_and_each_run_counts_once(runs: Path) -> None:
         (["missing"], "there is no run at missing; `burnlike runs` lists those in runs/"),
         (["runs"], "runs is not the directory of a run: it has no run.lock and no metrics.jsonl"),
         (["a", "--out", "no/where.html"], "no/where.html: can't be written: No such file or directory"),
-        (["a", "--out", "runs"], "runs: can't be written: Is a directory"),
+        (["a", "--out", "runs"], "--out runs: expected the name of a file, got a directory"),
     ],
 )
 def test_wrong_input_is_one_error(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:

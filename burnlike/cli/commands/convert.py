@@ -1,20 +1,24 @@
 """`burnlike convert IN OUT`: writes a record in another format, in another precision, or under other names."""
 
 import argparse
+import contextlib
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..._outputs import Output
 from ..._regular_file import read_regular
 from ...errors import RecordError, nearest
 from ...models.weights.table import weight_tables
-from ...record.files.sharded import INDEX_SUFFIX, listed_names
+from ...record.files.sharded import INDEX_SUFFIX, find_record, listed_names, shard_pattern, single_path
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
 from ...record.layout import tag_of
 from .. import record_options as options
 from ..config_options import add_repeated
+from ..outputs import add_force_option
 from ..tables import amount, printable, say
 
 if TYPE_CHECKING:
@@ -93,8 +97,8 @@ def _source_of(args: argparse.Namespace, module: "nn.Module", record: "Record") 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Write a record in another format, in other types or under other names, in a few megabytes of memory. OUT is"
-        " replaced when the new file is whole; nothing is lost: values, ids, ties and metadata are kept."
+        "Write a record in another format, in other types or under other names, in a few megabytes of memory. OUT"
+        " is written whole or not at all; nothing is lost: values, ids, ties and metadata are kept."
     )
     parser.epilog = (
         "Examples: burnlike convert model.safetensors model.mpk --precision bf16 --keep norm --ids; of a model that was"
@@ -108,10 +112,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " torch.distributed.checkpoint",
     )
     text = (
-        f"the file to write, which may be IN; its extension says the format: {', '.join(EXTENSIONS)}; or a new"
+        f"the file to write, never IN itself; its extension says the format: {', '.join(EXTENSIONS)}; or a new"
         " directory NAME.dcp, which torch.distributed.checkpoint.load reads"
     )
     parser.add_argument("output", metavar="OUT", help=text)
+    add_force_option(parser, "OUT")
     text = f"the format, where the extension of OUT does not say it: {', '.join(options.FORMATS)}, {_DCP}"
     parser.add_argument("--format", metavar="NAME", help=text)
     options.add_precision_options(parser)
@@ -154,6 +159,9 @@ def run(args: argparse.Namespace) -> int:
     is_dcp = shard_bytes is None and (args.format or os.path.splitext(args.output)[1]).removeprefix(".") == _DCP
     name = DEFAULT_EXTENSION if is_dcp else _file_name(args.output, args.format, shard_bytes is not None)
     check_names(args)
+    checks = _checks_of(args, name, is_dcp=is_dcp, is_sharded=shard_bytes is not None)
+    for check in checks:
+        check()
     precision, module = options.precision_of(args), model_to_convert(args)
     layout = options.layout_of(args, module)
     record = options.open_file(args.input, layout, args.top_level_key)
@@ -179,6 +187,8 @@ def run(args: argparse.Namespace) -> int:
         recorder = SafetensorsRecorder(precision, shard_bytes=shard_bytes)
     else:
         recorder = recorder_for(name, precision)
+    for check in checks:
+        check()
     written = recorder.save(record, args.output)
     say("\n".join(_report(args.input, written, record, precision, time.perf_counter() - began)))
     return 0
@@ -199,6 +209,37 @@ def _file_name(output: str, format_name: str | None, sharded: bool) -> str:
         return f"x{format_of_path(output).extension}"
     except RecordError as error:
         raise RecordError(f"{error}, or --format") from error
+
+
+def _checks_of(args: argparse.Namespace, name: str, *, is_dcp: bool, is_sharded: bool) -> list[Callable[[], None]]:
+    """Functions that raise an ArgumentError if OUT may not be written: of a set for its directory and for each file."""
+    read = [it for it in (args.input, args.layout, args.model) if it is not None]
+    with contextlib.suppress(RecordError, OSError):  # told when it is opened
+        read += _files_of(find_record(args.input))
+
+    def output(path: str) -> Output:
+        return Output(path, "convert", "OUT", inputs=read, force=args.force)
+
+    if is_dcp:
+        return [output(args.output).check_directory]
+    if not is_sharded:
+        from ...record.recorder import with_extension
+
+        return [output(with_extension(args.output, name.removeprefix("x"))).check_file]
+    folder, file = os.path.split(single_path(args.output))
+    pattern = shard_pattern(file.removesuffix(DEFAULT_EXTENSION))
+    there = filter(pattern.fullmatch, os.listdir(folder or os.curdir) if os.path.isdir(folder or os.curdir) else [])
+    files = [output(os.path.join(folder, it)).check_file for it in (file, file + INDEX_SUFFIX, *there)]
+    return [output(folder).check_folder, *files] if folder == args.output.rstrip(os.sep) else files
+
+
+def _files_of(found: str) -> list[str]:
+    """The files of a record; of a set the index, its shards, and the single file that would count before them."""
+    if not found.endswith(INDEX_SUFFIX):
+        return [found]
+    folder = os.path.dirname(found)
+    shards = [os.path.join(folder, name) for name in listed_names(read_regular(found)) or ()]
+    return [found, found.removesuffix(INDEX_SUFFIX), *shards]
 
 
 def _report(source: str, written: str, record: "Record", precision: "Precision | None", seconds: float) -> list[str]:

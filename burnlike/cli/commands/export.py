@@ -4,9 +4,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
 
 from ..config_options import add_input_option, read_model
+from ..outputs import add_force_option, paths_in
 from ..run_options import add_run_options, opened, place_of
 from ..tables import say
 
@@ -24,9 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " for Burn with the Rust of its struct"
     )
     parser.add_argument("--to", required=True, choices=_TARGETS, help=text)
-    text = "the file of onnx and pt2, the directory of hf and burn (default: in exports/ of the run)"
+    text = (
+        "the file of onnx and pt2, the directory of hf and burn (default: in exports/ of the run); an earlier export is"
+        " replaced, and nothing else"
+    )
     parser.add_argument("--out", type=Path, metavar="PATH", help=text)
     parser.add_argument("--record", type=Path, metavar="FILE", help="where RUN is the YAML of a model: its weights")
+    add_force_option(parser, "--out FILE")
     text = "the type of the parameters (default: as they are)"
     parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], help=text)
     parser.add_argument("--quantize", choices=["int8"], help="round the weights of matrix products to 8 bits")
@@ -37,12 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     source = _of_config(args) if args.place.endswith(_CONFIGS) else _of_run(args)
-    from burnlike.train.export.exporting import NAMES, export
+    from burnlike.train.export.exporting import MARKS, NAMES, export
 
-    out = args.out
-    if out is None:
-        place = Path(args.place).parent if source.run is None else source.run.path
-        out = place / "exports" / NAMES[args.to]
+    if source.run is None:
+        config, folder, read = source.config, Path(args.place).parent, [args.place, args.record]
+    else:
+        config, folder, read = source.run.config, source.run.path, [source.run.path]
+    path = folder / "exports" / NAMES[args.to] if args.out is None else args.out
+    read += paths_in(config.to_dict())
+    out = Output(path, "export", inputs=read, force=args.force, mark=MARKS.get(args.to))
     options = {"dtype": args.dtype, "quantize": args.quantize, "normalize": args.with_normalize, "inputs": args.inputs}
     for line in export(source, args.to, out, **options):
         say(line)

@@ -5,10 +5,9 @@ import json
 from pathlib import Path
 
 import burnlike.config.registry as registry
-from burnlike._atomic import replace_file
 from burnlike._lazy import resolve
+from burnlike._outputs import Output
 from burnlike.config.shipped import shipped_configs, shipped_jobs
-from burnlike.errors import ConfigIOError
 
 from ..config_options import TRAIN_CONFIG, add_import_option
 from ..tables import say
@@ -30,16 +29,15 @@ def run(args: argparse.Namespace) -> int:
     from burnlike.config.json_schema import json_schema
 
     registry.import_modules(args.imports)
-    copies = {Path(args.directory, path.name): path.read_bytes() for path in shipped_configs().values()}
+    copies = {path.name: path for path in shipped_configs().values()}
+    outputs = {name: Output(Path(args.directory, name), "init", "DIR") for name in (*copies, *SCHEMAS)}
+    for output in outputs.values():
+        output.check_file()
     schemas = {name: json.dumps(json_schema(resolve(root))) for name, root in SCHEMAS.items()}
-    files = copies | {Path(args.directory, name): f"{text}\n".encode() for name, text in schemas.items()}
-    for target in files:
-        if target.exists() or target.is_symlink():
-            raise ConfigIOError(f"{target}: is there already, and nothing is overwritten; name another directory")
     Path(args.directory).mkdir(parents=True, exist_ok=True)
-    for target, content in files.items():
-        replace_file(target, content)
-        say(str(target))
+    for name, output in outputs.items():
+        output.write(copies[name].read_bytes() if name in copies else f"{schemas[name]}\n".encode())
+        say(str(output))
     last = Path(args.directory, [*shipped_jobs().values()][-1].name)
     say(f"edit one, then: burnlike check {last} && burnlike train {last}")
     return 0

@@ -1,14 +1,16 @@
 """`burnlike launch CONFIG --nproc N`: `burnlike train` in several processes, by torch's launcher."""
 
 import argparse
+import os
 import re
 import signal
 
 import burnlike.config.registry as registry
+from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.launching import LOGS_NAME, Amount, check_processes, elastic_overrides, run_of
-from burnlike.train.job.slurm import Slurm, script, write_new
+from burnlike.train.job.slurm import Slurm, script
 from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
 
 from ..config_options import overrides_of
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     place = Machines(
         nodes=args.nnodes,
         endpoint=args.rdzv_endpoint or "localhost:0",
-        job=args.rdzv_id or run.resolve().name,
+        job=args.rdzv_id or os.path.basename(os.path.abspath(run)),
         local_address=args.local_addr if machines else "localhost",
         options=args.rdzv_conf,
     )
@@ -139,7 +141,7 @@ def _write_script(args: argparse.Namespace, name: str, resumed: str | None) -> i
     if args.out is None:
         say(text.rstrip())
     else:
-        write_new(args.out, text)
+        Output(args.out, "launch", inputs=[args.file] if args.file else [], force=args.force).write(text.encode())
         say(f"the script is in {args.out}; start it by: sbatch {shell_word(str(args.out))}")
     return 0
 

@@ -3,8 +3,10 @@
 import argparse
 from pathlib import Path
 
+from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
 
+from ..outputs import paths_in
 from ..run_options import add_run_options, opened, place_of
 from ..tables import say
 
@@ -17,7 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = "of adapters of peft: the directory of their model (default: the one that adapter_config.json names)"
     parser.add_argument("--base", metavar="DIR", help=text)
-    text = "the directory to write, which transformers loads; of a model of burnlike it gets a record and a config"
+    text = (
+        "the directory to write, which transformers loads; of a model of burnlike it gets a record and a config;"
+        " an earlier result is replaced, and nothing else"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help=text)
 
 
@@ -25,23 +30,24 @@ def run(args: argparse.Namespace) -> int:
     place = place_of(args.place)
     is_adapter = (place / _ADAPTER).is_file()
     _check(args, place, is_adapter=is_adapter)
+    out = Output(args.out, "merge", inputs=[place, *([] if args.base is None else [args.base])])
+    out.check_directory()
     if is_adapter:
         from burnlike.train.export.merging import merge_directory
 
-        lines = merge_directory(place, args.base, args.out)
+        lines = merge_directory(place, args.base, out)
     else:
         loaded = opened(args)
+        out.inputs += paths_in(loaded.config.to_dict())
         from burnlike.train.export.merging import merge_run
 
-        lines = merge_run(loaded, args.out)
+        lines = merge_run(loaded, out)
     for line in lines:
         say(line)
     return 0
 
 
 def _check(args: argparse.Namespace, place: Path, *, is_adapter: bool) -> None:
-    if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
-        raise ArgumentError(f"--out {args.out}: is there already; choose another directory, or remove it")
     if args.base is not None and not is_adapter:
         raise ArgumentError(f"--base is for adapters of peft; {place} is a run, which names its base in its config")
     of_runs = {"--best": args.best, "--step": args.step is not None, "--set": args.overrides, "--device": args.device}

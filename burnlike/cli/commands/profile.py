@@ -6,12 +6,14 @@ from pathlib import Path
 import burnlike.config.registry as registry
 from burnlike._env import quiet_profiler, shorten_spinning
 from burnlike._memory import keep_freed_memory
+from burnlike._outputs import Output
 from burnlike.config.hiding import values_hidden
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
 
 from ..config_options import add_device_option, add_import_option, add_set_option, overrides_of
+from ..outputs import add_force_option, paths_in
 from ..tables import say
 
 
@@ -21,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=5, metavar="N", help="steps to measure (default: 5)")
     text = "write trace.json, for chrome://tracing or ui.perfetto.dev, and on CUDA memory.pickle, to this directory"
     parser.add_argument("--out", type=Path, metavar="DIR", help=text)
+    add_force_option(parser)
     add_device_option(parser)
     add_set_option(parser)
     add_import_option(parser)
@@ -34,7 +37,12 @@ def run(args: argparse.Namespace) -> int:
     quiet_profiler()
     registry.import_modules(args.imports)
     config = TrainConfig.load(args.file, overrides_of(args))
-    from burnlike.train.job.profiling import profile_lines, profile_steps
+    from burnlike.train.job.profiling import SNAPSHOT, TRACE, profile_lines, profile_steps
+
+    if args.out is not None:
+        for name in (TRACE, SNAPSHOT):
+            read = [args.file, *paths_in(config.to_dict())]
+            Output(args.out / name, "profile", inputs=read, force=args.force).check_file()
 
     with values_hidden(config):
         found = profile_steps(config, args.steps, args.out)

@@ -1,13 +1,15 @@
 """`burnlike report RUN...`: one HTML page about runs."""
 
 import argparse
+import re
 from typing import TYPE_CHECKING
 
-from burnlike._atomic import replace_file
+from burnlike._outputs import Output
 from burnlike.errors import BurnlikeError, RunDirError
 from burnlike.train.runs.run_dir import CONFIG_NAME
 from burnlike.train.runs.run_files import read_run
 
+from ..outputs import add_force_option
 from ..run_options import place_of
 from ..tables import say
 
@@ -15,22 +17,29 @@ if TYPE_CHECKING:
     from burnlike.train.runs.run_files import RunFiles
     from burnlike.train.view.report.processes import Work
 
+_MARK = re.compile(
+    rb'\A<!DOCTYPE html>\s*<html lang="en"><head>.{0,800}<meta name="generator" content="burnlike report"', re.DOTALL
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="the directory of a run, or its name in runs/")
     text = "what a device computes in a second at most, for the share of it that was used (MFU); default: of known GPUs"
     parser.add_argument("--peak-tflops", type=float, metavar="X", help=text)
     parser.add_argument("--out", default="report.html", metavar="FILE", help="the page (default: report.html)")
+    add_force_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     from burnlike.train.view.report.page import report_page
 
     places = dict.fromkeys(map(place_of, args.runs))
+    out = Output(args.out, "report", inputs=places, force=args.force, mark=_MARK)
+    out.check_file()
     runs = [read_run(path) for path in places]
     page = report_page(runs, [_work(run, args.peak_tflops) for run in runs])
     try:
-        replace_file(args.out, page.encode())
+        out.write(page.encode())
     except OSError as error:
         raise RunDirError(f"{args.out}: can't be written: {error.strerror or error}") from error
     say(f"the report is in {args.out}")

@@ -1,15 +1,22 @@
 """`burnlike show CONFIG`: a model as a tree, and as a drawing."""
 
 import argparse
+import re
 from typing import Any
 
-from burnlike._atomic import replace_file
+from burnlike._outputs import Output
 from burnlike._terminal import one_line
 from burnlike.config.shipped import config_file
 from burnlike.errors import ConfigError, ConfigIOError
 
 from ..config_options import Model, add_import_option, add_input_option, add_set_option, read_model
+from ..outputs import add_force_option
 from ..tables import say
+
+_MARK = re.compile(
+    rb'\A<svg xmlns="http://www\.w3\.org/2000/svg" width="\d+" height="\d+" viewBox="0 0 \d+ \d+"'
+    rb' font-family="Helvetica, Arial, sans-serif">\s*<rect width="100%" height="100%" fill="#ffffff"/>'
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--depth", type=int, metavar="N", help="levels of the tree below the model (default: all)")
     parser.add_argument("--svg", metavar="FILE", help="draw the layers and what flows between them into an SVG file")
+    add_force_option(parser, "--svg")
     add_input_option(parser)
     add_set_option(parser)
     add_import_option(parser)
@@ -26,6 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ...module.printing.tree import branch_of, tree_lines
 
+    drawing = None
+    if args.svg is not None:
+        drawing = Output(args.svg, "show", "--svg", inputs=[args.config], force=args.force, mark=_MARK)
+        drawing.check_file()
     model = read_model(args.config, args.imports, args.overrides)
     try:
         module = model.build()
@@ -39,16 +51,16 @@ def run(args: argparse.Namespace) -> int:
         if found.failed is not None and args.inputs:
             raise ConfigError(f"--input: {found.failed.path or 'the model'}: {found.message}")
         shapes = {call.path: call.output for call in reversed(found.calls) if call.output}
-    if args.svg:
-        _draw(args.svg, args.config, model, module, shapes)
+    if drawing is not None:
+        _draw(drawing, args.config, model, module, shapes)
     for line in tree_lines(branch_of(module), args.depth):
         say(one_line(line))
-    if args.svg:
-        say(f"the drawing is in {args.svg}")
+    if drawing is not None:
+        say(f"the drawing is in {drawing}")
     return 0
 
 
-def _draw(file: str, config: str, model: Model, module: Any, shapes: dict[str, str]) -> None:
+def _draw(file: Output, config: str, model: Model, module: Any, shapes: dict[str, str]) -> None:
     from pathlib import Path
 
     from ...models.views.drawing import svg
@@ -57,6 +69,6 @@ def _draw(file: str, config: str, model: Model, module: Any, shapes: dict[str, s
     count = sum(it.numel() for it in module.parameters())
     title = f"{Path(config).stem}: {type(module).__name__}, {count:,} parameters"
     try:
-        replace_file(file, svg(flow_of(Drawn(model.config, module, shapes)), title).encode())
+        file.write(svg(flow_of(Drawn(model.config, module, shapes)), title).encode())
     except OSError as error:
         raise ConfigIOError(f"{file}: can't be written: {error.strerror or error}") from error

@@ -1,10 +1,11 @@
 """`burnlike tokenizer PATH`: learns byte-pair tokens from text."""
 
 import argparse
-from pathlib import Path
 
+from burnlike._outputs import Output
 from burnlike.errors import ArgumentError, DataError
 
+from ..outputs import add_force_option
 from ..tables import say
 
 
@@ -17,24 +18,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocab-size", type=int, default=4096, metavar="N", help="number of tokens (default: 4096)")
     parser.add_argument("--pattern", default="**/*", help="which files of a folder (default: all)")
     parser.add_argument("--out", default="tokenizer.json", metavar="FILE", help="default: tokenizer.json")
+    add_force_option(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from burnlike._atomic import replace_file
     from burnlike.data.configs import TextCorpusConfig
     from burnlike.data.text import read_texts
     from burnlike.data.tokenizer import SMALLEST, TextTokenizer, train_tokenizer
 
     if args.vocab_size < SMALLEST:
         raise ArgumentError(f"--vocab-size: expected at least {SMALLEST}, a token for each byte, got {args.vocab_size}")
+    out = Output(args.out, "tokenizer", inputs=[] if args.path is None else [args.path], force=args.force)
+    out.check_file()
     text = read_texts(TextCorpusConfig(path=args.path, pattern=args.pattern))[0].decode()
     tokenizer = train_tokenizer([text], args.vocab_size)
-    out = Path(args.out)
     try:
-        replace_file(out, tokenizer.to_str(pretty=True).encode() + b"\n")
+        out.write(tokenizer.to_str(pretty=True).encode() + b"\n")
     except OSError as error:
         raise DataError(f"{out} can't be written: {error.strerror or error}") from error
-    read = TextTokenizer(out)
+    read = TextTokenizer(out.path)
     tokens = len(read.encode(text))
     say(f"{out}: {read.vocab_size} tokens; {len(text):,} characters are {tokens:,} of them")
     return 0

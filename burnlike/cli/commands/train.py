@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import burnlike.config.registry as registry
 from burnlike._env import global_rank, number_of_ranks, quiet_distributed, quiet_profiler, shorten_spinning
 from burnlike._memory import keep_freed_memory
+from burnlike._outputs import Output
 from burnlike.config.hiding import values_hidden
 from burnlike.config.overrides import paths_of
 from burnlike.config.shipped import config_file, shipped_jobs
@@ -21,6 +22,7 @@ from burnlike.train.job.sweep import checked_configs, ranked, results_table, swe
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
 from ..config_options import add_device_option, add_import_option, add_repeated, add_set_option, overrides_of
+from ..outputs import add_force_option, paths_in
 from ..run_options import RUNS
 from ..tables import say, shell_word
 
@@ -46,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--find", choices=["lr", "batch-size"], help=text)
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --find: what was measured, as JSON")
+    add_force_option(parser)
     add_import_option(parser)
 
 
@@ -135,6 +138,10 @@ def _find(args: argparse.Namespace, file: Path, overrides: list[str]) -> int:
             raise ArgumentError(f"--find measures a config and writes no run; leave {option} out")
     quiet_profiler()
     config = TrainConfig.load(file, overrides)
+    read = [file, *paths_in(config.to_dict())]
+    out = None if args.out is None else Output(args.out, "train", inputs=read, force=args.force)
+    if out is not None:
+        out.check_file()
     from burnlike.train.job import finding
 
     with values_hidden(config):
@@ -146,8 +153,9 @@ def _find(args: argparse.Namespace, file: Path, overrides: list[str]) -> int:
             lines = finding.batch_lines(found)
     for line in lines:
         say(line)
-    if args.out is not None:
-        finding.keep(found, args.out)
+    if out is not None:
+        out.check_file()
+        finding.keep(found, out.path)
     return 0
 
 
@@ -184,6 +192,8 @@ def paths_of_run(args: argparse.Namespace) -> tuple[Path, str | None]:
     if "://" in (args.resume or ""):
         _take_mirror(args)
     file, resumed, place = args.file, args.resume, args.run_dir
+    if place is not None:
+        Output(place, "train", "--run-dir").check_place()  # RunDir tells what is there
     if file is None and resumed and Path(resumed).is_file():
         file, resumed = resumed, _NEWEST  # `--resume FILE`: argparse took the file for the directory
     if resumed is not None and place is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import burnlike.config.registry as registry
 from burnlike._env import number_of_ranks
+from burnlike._outputs import Output
 from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 from burnlike.train.job.configs import TrainConfig
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=config_file, metavar="CONFIG", help="a YAML file, or a shipped config")
     parser.add_argument("--steps", type=_steps, default=12, metavar="N", help="optimizer steps (default: 12)")
     parser.add_argument("--workers", type=int, metavar="N", help="resume with another number of worker processes")
-    parser.add_argument("--keep", metavar="DIR", help="leave both runs in DIR")
+    parser.add_argument("--keep", metavar="DIR", help="leave both runs in DIR, a new directory")
     add_set_option(parser)
     add_import_option(parser)
 
@@ -50,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
         values = config.to_dict()
         values["training"]["num_workers"] = args.workers
         other = TrainConfig.from_dict(values, "--workers")
+    if args.keep is not None:
+        Output(args.keep, "verify-resume", "--keep", inputs=[args.file]).check_directory()
     with tempfile.TemporaryDirectory(prefix="burnlike-") as made:
         place = Path(args.keep or made)
         legs = legs_of(config)

@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._atomic import AtomicDirectory, sync_files
+from ..._atomic import AtomicDirectory, replace_file, sync_files
 from ...errors import RecordIOError
 from ...module.torch_objects.wrappers import local
 from .. import metadata
@@ -221,4 +221,4 @@ def _write_details(directory: Path, about: Outline, checksums: Mapping[str, str]
     """Write what burnlike adds, and which files there are: without one, torch would take tensors for smaller ones."""
     files = {path.name: checksums.get(path.name, "") for path in sorted(directory.iterdir())}
     head, _ = build_header((), {**metadata.encode(about), FILES: json.dumps(files)})
-    (directory / DETAILS).write_bytes(head)
+    replace_file(directory / DETAILS, head)

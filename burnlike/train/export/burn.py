@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..._atomic import replace_file
+from ..._outputs import Output
 from ...config.root_keys import Input
 from ...errors import BurnlikeError
 from ...record import BurnpackRecorder, Precision, Record
-from .files import placed
 from .rust.operations import IMPORTS
 from .rust.parts import Flow, Kind, Struct
 from .rust.structs import Writer
@@ -20,7 +21,7 @@ from .source import Source, example_of
 RECORD, CODE = "model.bpk", "model.rs"
 
 
-def write_burn(source: Source, out: Path, inputs: Sequence[Input] = ()) -> list[str]:
+def write_burn(source: Source, out: Path | Output, inputs: Sequence[Input] = ()) -> list[str]:
     """Write `model.bpk` and `model.rs`: the structs with `new`, `load`, and `forward` where the inputs are known.
 
     Names of tensors are those of the fields in Rust. Initial values are those of the config, where Burn has them.
@@ -44,11 +45,9 @@ def write_burn(source: Source, out: Path, inputs: Sequence[Input] = ()) -> list[
         states={names[name] for name in record.states},
         layout=None,
     )
-    with placed(out) as folder:
-        made = folder / out.name
-        made.mkdir()
+    with Output.of(out, "export").directory() as made:
         BurnpackRecorder(Precision(None)).save(renamed, made / RECORD)
-        (made / CODE).write_text(rust_of(writer, source))
+        replace_file(made / CODE, rust_of(writer, source).encode())
     lines = [f"burn      {out}: {RECORD}, {CODE}", f"tensors   {len(names)}, as Burn 0.22 reads them"]
     return [*lines, said] if said else lines
 

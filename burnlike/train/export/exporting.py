@@ -1,12 +1,14 @@
 """Exports of a model: what each target takes, and the call of it."""
 
 import copy
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
 import torch
 
+from ..._outputs import Output
 from ...config.root_keys import Input
 from ...errors import ArgumentError
 from .program import program_of
@@ -16,12 +18,17 @@ Target = Literal["onnx", "pt2", "hf", "burn"]
 Dtype = Literal["float32", "float16", "bfloat16"]
 NAMES = {"onnx": "model.onnx", "pt2": "model.pt2", "hf": "huggingface", "burn": "burn"}
 """The file, or the directory, that a target writes where `--out` says no other."""
+MARKS = {
+    "onnx": re.compile(rb"\x08producer\x12.burnlike ", re.DOTALL),
+    "pt2": re.compile(rb"PK\x01\x02.{42}[^\0]{0,200}extra/burnlike\.json", re.DOTALL),
+}
+"""Bytes in each file that a target writes: metadata of ONNX, the name of an entry in a program's archive."""
 
 
 def export(
     source: Source,
     to: Target,
-    out: Path,
+    out: Path | Output,
     *,
     dtype: Dtype | None = None,
     quantize: Literal["int8"] | None = None,
@@ -33,14 +40,14 @@ def export(
     Args:
         to: `onnx`; `pt2`, a program of `torch.export`; `hf`, a directory that transformers loads; `burn`, a record and
             the Rust of its struct.
-        out: the file of `onnx` and `pt2`, the directory of others.
+        out: the file of `onnx` and `pt2`, the directory of others. It replaces nothing but an earlier export.
         dtype: of the parameters, and of floats that go in and out; None leaves it.
         quantize: round weights of matrix products to 8 bits.
         normalize: whether the model itself does what `Normalize` of the data's transforms did.
         inputs: of the model, to export it with random values; none: items of the run's data, or what the config says.
 
     Raises:
-        ArgumentError: an option that the target does not take.
+        ArgumentError: an option that the target does not take, or a place where something else is.
         ConfigError: the model can't be expressed there, a package is missing, or what was written computes something
             else; nothing is written then.
     """
@@ -54,6 +61,8 @@ def export(
         raise ArgumentError("--dtype bfloat16: onnxruntime computes in float32 and float16; take one of these")
     if normalize and not source.normalize:
         raise ArgumentError("--with-normalize: the run's transforms have no Normalize; leave it out")
+    out = Output.of(out, "export", MARKS.get(to))
+    out.check_file() if has_program else out.check_directory()
     if dtype is not None:
         source.model.to(getattr(torch, dtype))
     if to == "hf":
@@ -68,7 +77,7 @@ def export(
 
 
 def _program(
-    source: Source, to: Target, out: Path, quantize: str | None, normalize: bool, inputs: Sequence[Input]
+    source: Source, to: Target, out: Output, quantize: str | None, normalize: bool, inputs: Sequence[Input]
 ) -> list[str]:
     example = example_of(source, inputs)
     floats = next((it.dtype for it in source.model.parameters() if it.is_floating_point()), torch.float32)

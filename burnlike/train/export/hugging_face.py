@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..._outputs import Output
 from ...config.root_keys import Input
 from ...data.chat.templates import TEMPLATE_NAME
 from ...errors import BurnlikeError
 from ...models import save_for_transformers, save_pretrained
 from ...models.by_path.saving import copy_beside
-from .files import placed
 from .program import may_vary, outputs_of, program_of
 from .proof import proof, quiet
 from .source import Source, example_of
@@ -31,15 +31,13 @@ _POOLED = ("resnet", "convnext")
 """Whose result without a head is pooled."""
 
 
-def write_directory(source: Source, out: Path, inputs: Sequence[Input] = ()) -> list[str]:
+def write_directory(source: Source, out: Path | Output, inputs: Sequence[Input] = ()) -> list[str]:
     """Write `config.json`, weights and the tokenizer, and compare what transformers computes where it is installed.
 
     Raises:
         ConfigError: transformers has no such model, or computes something else; nothing is written then.
     """
-    with placed(out) as folder:
-        made = folder / out.name
-        made.mkdir()
+    with Output.of(out, "export").directory() as made:
         is_theirs = callable(getattr(source.model, "save_pretrained", None))
         if is_theirs:
             save_for_transformers(source.model, made, tokenizers_of(source))

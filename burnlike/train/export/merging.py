@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from ..._atomic import replace_file
+from ..._outputs import Output
 from ...config import ModuleConfig
 from ...errors import ArgumentError, ConfigError, ModuleTreeError, RecordMismatchError
 from ...interop import load_adapter, merge_adapters
@@ -13,7 +15,6 @@ from ...models.by_path.directory import OWN_NAME
 from ...record import Record, SafetensorsRecorder, open_record
 from ..job.loaded_run import LoadedRun
 from ..job.results import MODEL_NAME
-from .files import placed
 from .hugging_face import copy_beside, keep_template, tokenizers_of, write_directory
 from .source import source_of_run
 
@@ -27,7 +28,7 @@ _HEADS = {
 """By peft's `task_type` the end of the model, as transformers calls it; without one it is that of the directory."""
 
 
-def merge_run(run: LoadedRun, out: Path) -> list[str]:
+def merge_run(run: LoadedRun, out: Path | Output) -> list[str]:
     """Write the model of a run with its adapters added to its weights, and say what came of it.
 
     One of transformers becomes a directory that transformers loads, with the run's tokenizer, compared with what it
@@ -36,6 +37,7 @@ def merge_run(run: LoadedRun, out: Path) -> list[str]:
     Raises:
         ArgumentError: the model has no adapters.
     """
+    out = Output.of(out, "merge")
     count = len(adapted(run.model))
     if not count:
         raise ArgumentError(f"{run.path}: expected a run of a model with adapters (`type: LoRA`), got one without")
@@ -43,21 +45,19 @@ def merge_run(run: LoadedRun, out: Path) -> list[str]:
     lines = [f"merged    {count} adapters of step {run.step}"]
     if callable(getattr(source.model, "save_pretrained", None)):
         return lines + write_directory(source, out)
-    with placed(out) as folder:
-        made = folder / out.name
-        made.mkdir()
+    with Output.of(out, "merge").directory() as made:
         SafetensorsRecorder().save(Record.of(source.model), made / MODEL_NAME)
-        (made / OWN_NAME).write_bytes(_described(source.config))
+        replace_file(made / OWN_NAME, _described(source.config))
         copy_beside(tokenizers_of(source), made)
         keep_template(source, made)
-    return [*lines, f"model     {out / MODEL_NAME}, of the config {out / OWN_NAME}"]
+    return [*lines, f"model     {out}/{MODEL_NAME}, of the config {out}/{OWN_NAME}"]
 
 
 def _described(config: ModuleConfig) -> bytes:
     return config.description().get(OWN_NAME) or config.to_yaml().encode()
 
 
-def merge_directory(directory: Path, base: str | None, out: Path) -> list[str]:
+def merge_directory(directory: Path, base: str | None, out: Path | Output) -> list[str]:
     """Write the model of peft's files with the adapters added to the weights of its base, a directory of transformers.
 
     The tokenizer is that of the adapter's directory, or else of the base's.
@@ -73,6 +73,9 @@ def merge_directory(directory: Path, base: str | None, out: Path) -> list[str]:
         raise ConfigError(
             f"{directory}: expected the directory of the model that the adapters are for, got {got}; name it by --base"
         )
+    out = Output.of(out, "merge")
+    out.inputs += [directory, where]
+    out.check_directory()
     head = _HEADS.get(said.get("task_type", ""))
     config = PretrainedConfig(path=str(where), head=head, n_classes=_classes(directory, said), strict=head is None)
     model: Any = config.init("cpu").eval()
@@ -87,8 +90,7 @@ def merge_directory(directory: Path, base: str | None, out: Path) -> list[str]:
             " that they were trained with"
         )
     merge_adapters(model)
-    with placed(out) as folder:
-        made = folder / out.name
+    with Output.of(out, "merge").directory() as made:
         save_for_transformers(model, made, _tokenizer(directory) or _tokenizer(Path(where)))
     return [f"merged    {count} adapters of {directory} into {where}", f"hf        {out}, {type(model).__name__}"]
 

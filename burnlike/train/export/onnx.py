@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._outputs import Output
 from ...errors import ConfigError
 from ...ops._function import references
-from .files import placed
 from .program import Program, may_vary
 from .proof import metadata_of, proof, quiet, reason_of
 from .source import Source
 
 
 def write_onnx(
-    source: Source, program: Program, example: Mapping[str, Tensor], out: Path, quantize: str | None = None
+    source: Source, program: Program, example: Mapping[str, Tensor], out: Path | Output, quantize: str | None = None
 ) -> list[str]:
     """Write the model to a `.onnx` file, compare onnxruntime's results with the model's, and say what came of it.
 
@@ -32,8 +32,9 @@ def write_onnx(
     """
     for package in ("onnx", "onnxscript"):
         _needed(package)
-    with placed(out) as folder:
-        made = folder / out.name
+    output = Output.of(out, "export")
+    with output.files() as folder:
+        made = folder / output.path.name
         exported = _exported(program, example)
         _name_sizes(exported)
         exported.model.metadata_props.update(metadata_of(source, program))

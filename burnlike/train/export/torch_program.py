@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._outputs import Output
 from ...errors import ConfigError
 from ...ops._function import references
-from .files import placed
 from .program import Program, may_vary
 from .proof import metadata_of, proof, quiet, reason_of
 from .source import Source
@@ -19,7 +19,12 @@ METADATA = "burnlike.json"
 
 
 def write_program(
-    source: Source, program: Program, example: Mapping[str, Tensor], out: Path, *, reference: Program | None = None
+    source: Source,
+    program: Program,
+    example: Mapping[str, Tensor],
+    out: Path | Output,
+    *,
+    reference: Program | None = None,
 ) -> list[str]:
     """Write the model as `torch.export.save` does, read it back, compare its results, and say what came of it.
 
@@ -37,8 +42,9 @@ def write_program(
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             kind = type(program.model).__name__
             raise ConfigError(f"--to pt2: torch can't export {kind}: {reason_of(error)}") from error
-        with placed(out) as folder:
-            made = folder / out.name
+        output = Output.of(out, "export")
+        with output.files() as folder:
+            made = folder / output.path.name
             torch.export.save(exported, made, extra_files={METADATA: json.dumps(metadata_of(source, program))})
             loaded = torch.export.load(made)
             lines = [f"pt2       {out}, call it with {', '.join(program.input_names)}"]

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -16,6 +15,7 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.elastic.rendezvous import RendezvousParameters, registry as rendezvous_registry
 
+from ..._atomic import remove_directory
 from ..._env import children_know
 from ..._regular_file import open_regular, regular_size
 from ..._terminal import harmless
@@ -125,7 +125,7 @@ class Agent:
             raise TrainingError(f"the launchers of the job can't meet at {machines.endpoint}: {error}") from error
         finally:
             spec.rdzv_handler.shutdown()
-            shutil.rmtree(scratch, ignore_errors=True)
+            remove_directory(scratch)
         if result is None:  # the others have ended the job meanwhile
             return []
         return [Ended(rank, it.pid, it.exitcode) for rank, it in sorted(result.failures.items())]
@@ -197,12 +197,12 @@ def variables(logs: Path, machines: Machines) -> dict[str, str]:
     # that stays. With several of them, the store is rank 0's.
     of_rank_0 = str(int(machines.nodes.most > 1))
     return {
-        "BURNLIKE_LOGS": str(logs.resolve()),
+        "BURNLIKE_LOGS": str(logs.absolute()),
         "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGHUP,SIGQUIT",  # those that Agent does not hand on
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": of_rank_0,
         "TORCH_FR_BUFFER_SIZE": "2000",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
-        "TORCH_FR_DUMP_TEMP_FILE": str(logs.resolve() / "nccl-trace-rank-"),
+        "TORCH_FR_DUMP_TEMP_FILE": str(logs.absolute() / "nccl-trace-rank-"),
     }
 
 

@@ -1,5 +1,6 @@
 """Measures the model of a run on data, and keeps what came of it in the run's directory."""
 
+import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..._outputs import Output
 from ...data import ComposedDataset, transformed
 from ...errors import ArgumentError, nearest
 from ...optim import SgdConfig
@@ -61,6 +63,7 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     file = _free(run.path / EVALUATIONS, f"{name}-step-{run.step:08d}")
     facts = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "seconds": time.perf_counter() - started}
     about = {"step": run.step, "weights": run.weights, "split": name, "items": items, **said}
+    Output(file, "evaluate", "the evaluation").check_file()
     write_json(file, {**facts, **about, "values": values})
     return Evaluation(name, items, values, file)
 
@@ -68,4 +71,4 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
 def _free(folder: Path, name: str) -> Path:
     """A file that is not there yet."""
     numbered = (folder / f"{name}{f'-{number}' if number > 1 else ''}.json" for number in count(1))
-    return next(it for it in numbered if not it.exists())
+    return next(it for it in numbered if not os.path.lexists(it))

@@ -5,7 +5,6 @@ import shlex
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import ArgumentError
@@ -105,12 +104,3 @@ def script(slurm: Slurm, name: str, run: str | None, arguments: Sequence[str], *
         stopped=_STOPPED,
         command=command,
     )
-
-
-def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet; an ArgumentError if it is."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise ArgumentError(f"--out {path} is there already and stays as it is; choose another file") from error

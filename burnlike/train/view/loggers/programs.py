@@ -1,5 +1,6 @@
 """The programs that metrics are sent to: TensorBoard, Weights & Biases, MLflow."""
 
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -79,7 +80,7 @@ class WandB(Logger):
             self._run = wandb.init(
                 project=config.project,
                 entity=config.entity,
-                name=config.name or (None if run is None else run.resolve().name),
+                name=config.name or (None if run is None else os.path.basename(os.path.abspath(run))),
                 group=config.group,
                 mode=config.mode,
                 dir=None if run is None else str(run),
@@ -140,7 +141,7 @@ class MLflow(Logger):
             else:
                 found = self._client.get_experiment_by_name(config.experiment)
                 experiment = self._client.create_experiment(config.experiment) if found is None else found.experiment_id
-                name = config.name or (None if run is None else run.resolve().name)
+                name = config.name or (None if run is None else os.path.basename(os.path.abspath(run)))
                 self._sent.id = self._client.create_run(experiment, run_name=name).info.run_id
                 params = [Param(_name(it), str(value)[:_LONGEST_PARAM]) for it, value in config_of(run).items()]
                 for place in range(0, len(params), _MOST_PARAMS):

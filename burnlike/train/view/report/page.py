@@ -246,6 +246,7 @@ def _head(title: str) -> Html:
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="generator", content="burnlike report"),  # the next report may replace it
         tag("title", title),
         tag("style", Html(_asset("report.css"))),
     )
