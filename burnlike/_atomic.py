@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from ._regular_file import check_within
 from .errors import RecordIOError
 
 _TEMPORARY_FILE = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)
@@ -27,10 +28,17 @@ class AtomicFile:
 
     Until then it has a temporary name in the same directory, and leaving the `with` block removes it. The permissions
     of a file that is replaced are kept; a new one gets the owner and permissions of the file `like`, if both can be
-    had. A symbolic link is followed, not replaced. What a killed process left for the same name is removed.
+    had. A symbolic link is followed, not replaced; OSError refuses one that leads out of the directory `within`. What a
+    killed process left for the same name is removed.
     """
 
-    def __init__(self, path: str | os.PathLike[str], like: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        like: str | os.PathLike[str] | None = None,
+        within: str | os.PathLike[str] | None = None,
+    ) -> None:
+        check_within(path, within)
         self.path = os.path.realpath(path)
         self._like = like
         self.descriptor = -1
@@ -77,6 +85,12 @@ class AtomicFile:
         if not _fallocate(self.descriptor, file_bytes):
             os.ftruncate(self.descriptor, file_bytes)
 
+    def write(self, data: bytes | memoryview) -> None:
+        """Write all of `data` behind what was written before."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self.descriptor, left) :]
+
     def commit(self) -> None:
         """Sync the file, put it in its place, and sync the directory: from here on it survives a power failure."""
         os.fsync(self.descriptor)
@@ -93,14 +107,12 @@ class AtomicFile:
             self.descriptor = -1
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all."""
+def replace_file(path: str | os.PathLike[str], data: bytes, within: str | os.PathLike[str] | None = None) -> None:
+    """Write `data` to `path`, whole or not at all; for `within` see `AtomicFile`."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    with AtomicFile(path) as file:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(file.descriptor, left) :]
+    with AtomicFile(path, within=within) as file:
+        file.write(data)
         file.commit()
 
 
