@@ -16,9 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from ._regular_file import check_within
+from ._regular_file import check_links, check_within, open_regular
 from .errors import RecordIOError
 
+_BLOCK_BYTES = 1 << 20
 _TEMPORARY_FILE = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)
 _HIDDEN_DIRECTORY = re.compile(r"\.(?:partial|removed)-(.+?)(?:-[0-9a-f]{12})?", re.DOTALL)
 
@@ -113,6 +114,24 @@ def replace_file(path: str | os.PathLike[str], data: bytes, within: str | os.Pat
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     with AtomicFile(path, within=within) as file:
         file.write(data)
+        file.commit()
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy a file, or a directory with all in it, to a new name, and make it durable.
+
+    `source` may be a link; OSError refuses one in a directory that leads out of it, before anything is copied.
+    """
+    if source.is_dir():
+        check_links(source)
+        for file in sorted(source.rglob("*")):
+            if not file.is_dir():
+                copy_files(file, target / file.relative_to(source))
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open_regular(source) as opened, AtomicFile(target) as file:
+        while block := opened.read(_BLOCK_BYTES):
+            file.write(block)
         file.commit()
 
 
