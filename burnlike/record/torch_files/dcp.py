@@ -18,6 +18,7 @@ from ..bytes.source import FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
 from ..metadata import aliases_of, decode
 from ..outline import DTYPE_BITS, Outline, StoredTensor
+from ..values import MAX_DEPTH
 from .flat_pickle import flatten
 from .pickled import MAX_INT_BITS, Opaque, PickledTensor, Symbol, kind_of
 from .torch_file import archive_of, entry_of
@@ -146,6 +147,8 @@ def _add_object(name: str, part: "_Slice", values: dict[str, Any], tensors: dict
     if name not in found:
         return True
     *above, last = name.split(".")
+    if len(above) >= MAX_DEPTH:
+        raise RecordFormatError(f"{part.path}: '{name[:80]}' is nested too deeply (more than {MAX_DEPTH} levels)")
     for step in above:
         values = values.setdefault(step, {})
         if not isinstance(values, dict):
