@@ -14,7 +14,7 @@ from typing import Any
 from ..._dtypes import DTYPES
 from ...errors import ArgumentError, RecordError, RecordFormatError, nearest
 from ..bytes.budget import MAX_DIMENSIONS, Budget, TensorCost
-from ..bytes.source import FileSource, Source
+from ..bytes.source import MOST_OPEN, FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
 from ..metadata import aliases_of, decode
 from ..outline import DTYPE_BITS, Outline, StoredTensor
@@ -199,7 +199,7 @@ class _Files:
                 " the directory again without it"
             )
         if file not in self._open:
-            self._open[file] = FileSource(os.path.join(self._path, file))
+            self._open[file] = FileSource(os.path.join(self._path, file), stays_open=len(self._open) < MOST_OPEN)
             self._open[file].budget = self._budget
         return _Slice(self._open[file], start, size)
 
