@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-families fuse-support test-meshes test-kills test-faults test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -52,6 +52,11 @@ test-kills: build
 	$(python) -m tests.train.distributed.kills 50
 	$(python) -m tests.train.distributed.machines 20
 	$(python) -m tests.data.streams.kills 50
+
+# Each system call of fetches, mirrors, the cache of streams, merges, exports, DCP directories and saves fails (full
+# disk, EIO, EINTR, a short write) or is the last (a kill), and power is lost at random moments; a quarter of an hour.
+test-faults: build
+	$(python) -m pytest $(PARALLEL) -m "slow or not slow" tests/faults tests/record/crash
 
 test-cuda: build
 	$(python) -m pytest -m cuda

@@ -169,11 +169,11 @@ class AtomicDirectory:
         return False
 
     def commit(self) -> None:
-        """Sync the directory, give it its name, and sync the one around it. Its files have been synced by the caller.
+        """Sync all that is in the directory, give it its name, and sync the one around it.
 
         FileExistsError: there is a directory of this name that is not empty.
         """
-        sync_directory(self.path)
+        sync_tree(self.path)
         try:
             self.path.rename(self.target)
         except OSError as error:
@@ -258,11 +258,14 @@ def _fallocate(descriptor: int, file_bytes: int) -> bool:
     return True
 
 
-def sync_files(directory: str | os.PathLike[str]) -> None:
-    """Make the content of the files in a directory durable."""
-    for name in os.listdir(directory):
-        with open(os.path.join(directory, name), "rb") as file:
-            os.fsync(file.fileno())
+def sync_tree(directory: str | os.PathLike[str]) -> None:
+    """Make the content and the names of the files in a directory durable, and of those below it."""
+    for folder, _, names in os.walk(directory):
+        for path in (os.path.join(folder, name) for name in names):
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
+        sync_directory(folder)
 
 
 def sync_directory(directory: str | os.PathLike[str]) -> None:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..._atomic import AtomicDirectory, remove_directory, replace_file, sync_files
+from ..._atomic import AtomicDirectory, remove_directory, replace_file
 from ..._env import cache_dir
 from ..._regular_file import open_regular, read_regular
 from ...errors import DataError
@@ -66,7 +66,6 @@ def made(what: str, facts: object, make: Callable[[Path], None], *, waits: bool 
                     make(directory.path)
                     sums = {it.name: _sum_of(it) for it in sorted(directory.path.iterdir())}
                     replace_file(directory.path / _SUMS, json.dumps(sums).encode())
-                    sync_files(directory.path)
                     with contextlib.suppress(FileExistsError):  # where there are no locks: another was faster
                         directory.commit()
     except OSError as error:

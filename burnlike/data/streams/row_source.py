@@ -147,11 +147,11 @@ def _write_lines(directory: Path, shard: Shard) -> None:
                 ends = numpy.flatnonzero(numpy.frombuffer(piece, numpy.uint8) == ord("\n")) + size + 1
                 starts = numpy.concatenate([[begin], ends[:-1]]) if len(ends) else ends
                 has_text = ends - starts > 2  # more than the end of a line
-                starts[has_text].astype("<i8").tofile(places)
+                places.write(starts[has_text].astype("<i8").tobytes())
                 begin, size = (int(ends[-1]) if len(ends) else begin), size + len(piece)
             if size > begin:
-                numpy.asarray([begin], "<i8").tofile(places)
-            numpy.asarray([size], "<i8").tofile(places)
+                places.write(begin.to_bytes(8, "little"))
+            places.write(size.to_bytes(8, "little"))
     except OSError as error:
         raise DataError(f"{shard.path} can't be read: {error.strerror}") from error
 

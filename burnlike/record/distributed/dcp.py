@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._atomic import AtomicDirectory, sync_files
+from ..._atomic import AtomicDirectory
 from ...errors import BurnlikeError, RecordIOError
 from .. import metadata
 from ..dtypes import torch_dtype
@@ -52,7 +52,6 @@ class DcpRecorder(Recorder):
         try:
             with AtomicDirectory(target) as partial:
                 _write(partial.path, content, lambda name: self._values(name, record, forms))
-                sync_files(partial.path)
                 partial.commit()
         except (OSError, RuntimeError) as error:  # the second of torch's own writer
             if isinstance(error, BurnlikeError):

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..._atomic import AtomicFile
+from ..._atomic import AtomicFile, sync_directory
 from ..._regular_file import check_within, open_regular
 from ...errors import CheckpointError, ConfigError
 
@@ -40,6 +40,7 @@ class MirrorFiles:
         except Exception as error:  # whatever a file system raises for a place that is none of its
             raise CheckpointError(f"checkpoint.mirror: {self.place} can't be used: {short(error)}") from error
         self._root = str(root).rstrip("/")
+        self._is_local = "file" in self._files.protocol
         self._folders = set[str]()  # that are there, since the last look
 
     @contextmanager
@@ -83,7 +84,8 @@ class MirrorFiles:
 
     def write(self, name: str, content: Any) -> None:
         self._make_folder(self._root)
-        self._files.pipe_file(f"{self._root}/{name}", json.dumps(content).encode())
+        with self._writing(f"{self._root}/{name}") as out:
+            out.write(json.dumps(content).encode())
 
     def put(self, name: str, sources: Mapping[str, Path]) -> None:
         """Copy files, by the names that they get, as a set in place of one of this name."""
@@ -115,11 +117,24 @@ class MirrorFiles:
     def _remove(self, name: str) -> None:
         if self._files.exists(f"{self._root}/{name}"):
             self._files.rm(f"{self._root}/{name}", recursive=True)
+            if self._is_local:
+                sync_directory(self._root)  # so that no list comes back whose files are gone
 
     def _upload(self, source: Path, target: str) -> tuple[int, str]:
         self._make_folder(target.rpartition("/")[0])
-        with open_regular(source) as opened, self._files.open(target, "wb") as out:
+        with open_regular(source) as opened, self._writing(target) as out:
             return _passed(opened, out.write)
+
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[Any]:
+        """A file to write; on a disk of this machine it is there when it is whole and synced, as other places do it."""
+        if self._is_local:
+            with AtomicFile(path) as file:
+                yield file
+                file.commit()
+        else:
+            with self._files.open(path, "wb") as file:
+                yield file
 
     def _download(self, source: str, target: Path, facts: tuple[int, str], within: Path) -> None:
         present: tuple[int, str] | None = None
