@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -69,6 +69,11 @@ test-isa: build
 	        $(python) -m pytest $(PARALLEL) tests/ops tests/nn tests/interop tests/models || failed=1; \
 	done; \
 	exit $${failed:-0}
+
+# Each system call of fetches, mirrors, the cache of streams, merges, exports, DCP directories and saves fails (full
+# disk, EIO, EINTR, a short write) or is the last (a kill), and power is lost at random moments; a quarter of an hour.
+test-faults: build
+	$(python) -m pytest $(PARALLEL) -m "slow or not slow" tests/faults tests/record/crash
 
 test-cuda: build
 	$(python) -m pytest -m cuda

@@ -16,8 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+from ._regular_file import check_links, check_within, open_regular
 from .errors import RecordIOError
 
+_BLOCK_BYTES = 1 << 20
 _TEMPORARY_FILE = re.compile(r"\.(.+)\.[0-9a-f]{12}\.tmp", re.DOTALL)
 _HIDDEN_DIRECTORY = re.compile(r"\.(?:partial|removed)-(.+?)(?:-[0-9a-f]{12})?", re.DOTALL)
 
@@ -27,10 +29,17 @@ class AtomicFile:
 
     Until then it has a temporary name in the same directory, and leaving the `with` block removes it. The permissions
     of a file that is replaced are kept; a new one gets the owner and permissions of the file `like`, if both can be
-    had. A symbolic link is followed, not replaced. What a killed process left for the same name is removed.
+    had. A symbolic link is followed, not replaced; OSError refuses one that leads out of the directory `within`. What a
+    killed process left for the same name is removed.
     """
 
-    def __init__(self, path: str | os.PathLike[str], like: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        like: str | os.PathLike[str] | None = None,
+        within: str | os.PathLike[str] | None = None,
+    ) -> None:
+        check_within(path, within)
         self.path = os.path.realpath(path)
         self._like = like
         self.descriptor = -1
@@ -77,6 +86,12 @@ class AtomicFile:
         if not _fallocate(self.descriptor, file_bytes):
             os.ftruncate(self.descriptor, file_bytes)
 
+    def write(self, data: bytes | memoryview) -> None:
+        """Write all of `data` behind what was written before."""
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self.descriptor, left) :]
+
     def commit(self) -> None:
         """Sync the file, put it in its place, and sync the directory: from here on it survives a power failure."""
         os.fsync(self.descriptor)
@@ -93,14 +108,30 @@ class AtomicFile:
             self.descriptor = -1
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all."""
+def replace_file(path: str | os.PathLike[str], data: bytes, within: str | os.PathLike[str] | None = None) -> None:
+    """Write `data` to `path`, whole or not at all; for `within` see `AtomicFile`."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    with AtomicFile(path) as file:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(file.descriptor, left) :]
+    with AtomicFile(path, within=within) as file:
+        file.write(data)
+        file.commit()
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy a file, or a directory with all in it, to a new name, and make it durable.
+
+    `source` may be a link; OSError refuses one in a directory that leads out of it, before anything is copied.
+    """
+    if source.is_dir():
+        check_links(source)
+        for file in sorted(source.rglob("*")):
+            if not file.is_dir():
+                copy_files(file, target / file.relative_to(source))
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open_regular(source) as opened, AtomicFile(target) as file:
+        while block := opened.read(_BLOCK_BYTES):
+            file.write(block)
         file.commit()
 
 
@@ -138,11 +169,11 @@ class AtomicDirectory:
         return False
 
     def commit(self) -> None:
-        """Sync the directory, give it its name, and sync the one around it. Its files have been synced by the caller.
+        """Sync all that is in the directory, give it its name, and sync the one around it.
 
         FileExistsError: there is a directory of this name that is not empty.
         """
-        sync_directory(self.path)
+        sync_tree(self.path)
         try:
             self.path.rename(self.target)
         except OSError as error:
@@ -227,11 +258,14 @@ def _fallocate(descriptor: int, file_bytes: int) -> bool:
     return True
 
 
-def sync_files(directory: str | os.PathLike[str]) -> None:
-    """Make the content of the files in a directory durable."""
-    for name in os.listdir(directory):
-        with open(os.path.join(directory, name), "rb") as file:
-            os.fsync(file.fileno())
+def sync_tree(directory: str | os.PathLike[str]) -> None:
+    """Make the content and the names of the files in a directory durable, and of those below it."""
+    for folder, _, names in os.walk(directory):
+        for path in (os.path.join(folder, name) for name in names):
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
+        sync_directory(folder)
 
 
 def sync_directory(directory: str | os.PathLike[str]) -> None:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ._atomic import AtomicDirectory, AtomicFile, replace_file, sync_directory
+from ._atomic import AtomicDirectory, AtomicFile, replace_file, sync_directory, sync_tree
 from ._regular_file import open_regular, read_regular
 from .errors import ArgumentError
 
@@ -166,7 +166,7 @@ class Output:
         self.check_file()
         with AtomicDirectory(self.path) as folder:
             yield folder.path
-            _sync_tree(folder.path)
+            sync_tree(folder.path)
             self.check_file()
             files = sorted(folder.path.iterdir(), key=lambda it: it.name == self.path.name)  # the file itself last
             targets = [self.path.with_name(it.name) for it in files]
@@ -188,7 +188,7 @@ class Output:
             if marked:
                 facts = {"command": self._command, "files": {name: _fingerprint(it) for name, it in _files(new.path)}}
                 replace_file(new.path / MARKER, json.dumps(facts, indent=1).encode() + b"\n")
-            _sync_tree(new.path)
+            sync_tree(new.path)
             self.check_directory()
             if self.path.is_dir() and any(self.path.iterdir()):
                 _swap(new.path, self.path)  # the earlier one is at `new.path` then, and removed with it
@@ -263,15 +263,6 @@ def _fingerprint(file: Path) -> str:
     if status.st_size > _HASHED_BYTES:
         return str(status.st_size)
     return f"{status.st_size} {hashlib.sha256(read_regular(file)).hexdigest()}"
-
-
-def _sync_tree(directory: Path) -> None:
-    """Make the content of all files below a directory durable."""
-    for _, file in _files(directory):
-        with open_regular(file) as opened:
-            os.fsync(opened.fileno())
-    for folder, _, _ in os.walk(directory):
-        sync_directory(folder)
 
 
 def _swap(new: Path, old: Path) -> None:

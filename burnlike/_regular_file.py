@@ -5,11 +5,14 @@ says which), and IsADirectoryError if it is a directory.
 """
 
 import errno
+import hashlib
 import os
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+_BLOCK_BYTES = 1 << 20
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
@@ -21,10 +24,34 @@ def read_regular(
     Symbolic links are followed; OSError refuses one that leads out of the directory `within`: for files that others
     sent with it.
     """
-    if within is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
-        raise OSError(errno.EINVAL, f"it is a link to outside of {os.fspath(within)}, and is not read", os.fspath(path))
+    check_within(path, within)
     with open_regular(path) as file:
         return file.read(_size(os.fstat(file.fileno()), path) if most is None else most)
+
+
+def digest_of(path: "str | os.PathLike[str]", most: int | None = None) -> tuple[int, str]:
+    """Number and SHA-256 of the bytes of a regular file, or of its first ones, at most as many as given."""
+    digest, size = hashlib.sha256(), 0
+    with open_regular(path) as file:
+        while block := file.read(_BLOCK_BYTES if most is None else min(_BLOCK_BYTES, most - size)):
+            digest.update(block)
+            size += len(block)
+    return size, digest.hexdigest()
+
+
+def check_within(path: "str | os.PathLike[str]", within: "str | os.PathLike[str] | None") -> None:
+    """OSError if a link leads from `path` out of the directory `within`, whether its target is there or not."""
+    if within is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
+        raise OSError(errno.EINVAL, f"it is a link to outside of {os.fspath(within)}, and is not used", os.fspath(path))
+
+
+def check_links(directory: "str | os.PathLike[str]", skipped: Collection[str] = ()) -> None:
+    """OSError if a link anywhere in a directory leads out of it; folders of the names `skipped` are not entered."""
+    for folder, folders, files in os.walk(directory):
+        for name in (*folders, *files):
+            if os.path.islink(path := os.path.join(folder, name)):
+                check_within(path, directory)
+        folders[:] = [it for it in folders if it not in skipped]
 
 
 def open_regular(path: "str | os.PathLike[str]") -> BinaryIO:

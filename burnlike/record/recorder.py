@@ -153,13 +153,14 @@ def checked_precision(precision: PrecisionRule | None) -> tuple[PrecisionRule, b
 
 
 def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None = None) -> FileRecorder:
-    """The recorder of the format that the extension of `path` names; of safetensors, where it names none.
+    """The recorder of the format that the extension of `path` names; of safetensors, where it has none.
 
-    RecordError refuses the names of files of torch.save (`pytorch_model.bin`).
+    RecordError refuses the names of files of torch.save (`pytorch_model.bin`), and other extensions.
     """
     recorder = FileRecorder(precision)
-    named = os.fspath(path).endswith(EXTENSIONS)
-    recorder.format = format_of_path(path if named else f"{os.fspath(path)}{DEFAULT_EXTENSION}")
+    text = os.fspath(path)
+    is_bare = not text.endswith(EXTENSIONS) and not os.path.splitext(text)[1]
+    recorder.format = format_of_path(f"{text}{DEFAULT_EXTENSION}" if is_bare else text)
     return recorder
 
 

@@ -27,9 +27,9 @@ def save(
 
     Args:
         source: a module, an optimizer, a Record, a map of tensors, or anything else that `Record.of` takes.
-        path: the file. Its extension says the format: one of `burnlike.record.EXTENSIONS`, else safetensors. A name
-            without an extension gets `.safetensors`. Names of torch.save's files (`.pt`, `.pth`, `.ckpt`,
-            `pytorch_model.bin`, ...) are refused.
+        path: the file. Its extension says the format: one of `burnlike.record.EXTENSIONS`. A name without an extension
+            gets `.safetensors`. Other extensions are refused, and so are names of torch.save's files
+            (`pytorch_model.bin`).
         precision: types to store in; None stores each tensor as it is.
         recorder: writes the file, whatever its extension, in a precision of its own.
 

@@ -12,11 +12,12 @@ import pytest
 import safetensors.torch
 import torch
 from hypothesis import given, settings, strategies as st
+from torch import nn
 
 import burnlike as bl
 from burnlike.cli.main import main
 from burnlike.errors import CheckpointError, RecordFormatError
-from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, open_record, verify
+from burnlike.record import BFloat16Precision, DcpRecorder, Record, SafetensorsRecorder, open_record, verify
 from burnlike.record.bytes.checksums import combined
 from burnlike.train import Checkpointer, TrainingState
 
@@ -210,6 +211,40 @@ def test_a_flipped_bit_in_a_file_of_torch_save_is_an_error(tmp_path: Path) -> No
     assert record.tensors["other"].tolist() == [1] * 5
     with pytest.raises(RecordFormatError, match="CRC-32"):
         verify(record)
+
+
+def test_flipped_bits_of_what_is_beside_tensors_in_files_of_torch_are_errors(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 2))
+    DcpRecorder().save(Record.of(model), tmp_path / "x.dcp")
+    torch.save({"step": 7, "name": "some text", "weight": torch.ones(3)}, tmp_path / "x.pt")
+    for path, file, begins in (("x.dcp", "x.dcp/__0_0.distcp", "burnlike.id"), ("x.pt", "x.pt", "some text")):
+        expected = content_of(tmp_path / path)
+        data = (tmp_path / file).read_bytes()
+        start, refused = data.index(begins.encode()), 0
+        for place in range(start - 20, start + 80, 3):
+            flipped(tmp_path / file, place)
+            try:
+                verify(tmp_path / path)
+                assert content_of(tmp_path / path) == expected  # the bit was in no content
+            except RecordFormatError:
+                refused += 1
+            (tmp_path / file).write_bytes(data)
+        assert refused > 15
+
+
+def content_of(path: Path) -> object:
+    record = open_record(path)
+    return record.ids, record.values, {name: it.tolist() for name, it in record.tensors.items()}
+
+
+def test_files_that_torch_saved_without_checksums_are_read(tmp_path: Path) -> None:
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save({"weight": torch.ones(3)}, tmp_path / "x.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    assert open_record(tmp_path / "x.pt").tensors["weight"].tolist() == [1, 1, 1]
+    assert verify(tmp_path / "x.pt") == 0
 
 
 def test_gzipped_files_have_the_checksum_of_gzip(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Directories of torch.distributed.checkpoint: read without running anything, and written for torch."""
 
 import pickle
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -196,6 +198,26 @@ def test_damaged_directories_are_refused(one: Path, tmp_path: Path) -> None:
     (half / ".metadata").unlink()
     with pytest.raises(RecordIOError, match=r"without \.metadata, which is written last"):
         open_record(half)
+
+
+def test_a_write_that_fails_is_a_record_error_and_leaves_nothing(tmp_path: Path) -> None:
+    limit, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
+        with pytest.raises(RecordIOError, match=r"big.dcp: can't be written: .*free some space"):
+            DcpRecorder().save(Record({"w": torch.ones(200_000)}), tmp_path / "big.dcp")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_value_whose_name_has_too_many_parts_is_refused(tmp_path: Path) -> None:
+    import torch.distributed.checkpoint as dcp
+
+    dcp.save({"a." * 2000 + "x": {"b": 1}, "w": torch.ones(2)}, checkpoint_id=tmp_path / "x")
+    with pytest.raises(RecordFormatError, match="is nested too deeply"):
+        open_record(tmp_path / "x")
 
 
 def test_every_cut_of_the_metadata_is_an_error_of_its_own(one: Path, tmp_path: Path) -> None:

@@ -110,7 +110,19 @@ def test_names_that_stand_for_other_files_are_refused_by_every_save(name: str, t
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("name", ["model.bin", "optimizer.bin", "pt", "model.v1", "my_pytorch_models.bin", "x.pt.mpk"])
+@pytest.mark.parametrize("name", ["x.foo", "model.v1", "x.dcp", "x.mpkk"])
+def test_a_save_refuses_the_extensions_that_convert_refuses(name: str, tmp_path: Path) -> None:
+    layer = bl.nn.LinearConfig(d_input=2, d_output=2).init()
+    for save in (lambda path: bl.record.save(layer, path), lambda path: bl.record.save_async(layer, path), layer.save):
+        with pytest.raises(RecordError, match=r"ends in one of \.safetensors, \.mpk"):
+            save(tmp_path / name)
+    assert not [*tmp_path.iterdir()]
+    assert bl.record.save(layer, tmp_path / "x") == str(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize(
+    "name", ["model.bin", "optimizer.bin", "pt", "model.v1.mpk", "my_pytorch_models.bin", "x.pt.mpk"]
+)
 def test_names_that_only_look_alike_are_taken(name: str, tmp_path: Path) -> None:
     layer, other = nn.Linear(2, 2), nn.Linear(2, 2)
     path = bl.record.save(layer, tmp_path / name)

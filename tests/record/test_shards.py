@@ -3,22 +3,24 @@
 import errno
 import json
 import os
+import resource
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
+from torch import nn
 
 from burnlike import _atomic as atomic
 from burnlike.errors import ArgumentError, PrecisionError, RecordError, RecordIOError
 from burnlike.module import ParamId
-from burnlike.record import HalfPrecision, Record, SafetensorsRecorder
+from burnlike.record import HalfPrecision, Record, SafetensorsRecorder, load, open_record
 
 from ..processes import wait_until
 
@@ -316,3 +318,43 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RecordIOError, match="not saved"):
         SafetensorsRecorder(shard_bytes=400).save(record(1.0), f"{tmp_path}/file/below/")
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """A set of 300 files, with 30 more open files allowed than stay open of a set."""
+    names = [f"model-{number + 1:05}-of-00300.safetensors" for number in range(300)]
+    for number, name in enumerate(names):
+        safetensors.torch.save_file({f"{number}.weight": torch.full((2, 2), float(number))}, tmp_path / name)
+    places = {f"{number}.weight": name for number, name in enumerate(names)}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    return tmp_path
+
+
+@pytest.fixture
+def _few_files() -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 240, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.usefixtures("_few_files")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_more_files_than_may_be_open_are_read(dtype: torch.dtype, many: Path) -> None:
+    model = nn.ModuleList(nn.Linear(2, 2, bias=False) for _ in range(300)).to(dtype)
+    record = open_record(many)
+    load(model, many)
+    for number, layer in enumerate(model):
+        assert layer.weight[0, 0].item() == number == record.tensors[f"{number}.weight"][1, 1].item()
+
+
+@pytest.mark.usefixtures("_few_files")
+def test_a_late_file_of_many_that_was_replaced_is_an_error(many: Path) -> None:
+    record = open_record(many)
+    for number in (1, 299):
+        safetensors.torch.save_file({f"{number - 1}.weight": torch.ones(2, 2)}, many / "other")
+        (many / "other").replace(many / f"model-{number:05}-of-00300.safetensors")
+    assert record.tensors["0.weight"][0, 0] == 0  # it stayed open
+    with pytest.raises(RecordIOError, match=r"00299-of-00300.safetensors: was replaced or changed after it was opened"):
+        _ = record.tensors["298.weight"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..._regular_file import lfs_pointer_problem
+from ..._regular_file import check_within, lfs_pointer_problem
 from ...errors import DataError
 
 _KINDS = (".json", ".txt", ".model", ".jinja", ".vocab", ".tiktoken", ".bpe")
@@ -32,6 +32,7 @@ def read_tokenizer(directory: Path) -> Any:
         raise DataError(
             f"data.tokenizer: expected a directory with the files of a tokenizer, got {directory}, which is none"
         )
+    tokenizer_files(directory)  # refuses links
     try:
         found = AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False, local_files_only=True)
     except Exception as error:  # damaged files make exceptions of many kinds
@@ -46,9 +47,22 @@ def read_tokenizer(directory: Path) -> Any:
 
 
 def tokenizer_files(directory: Path) -> dict[str, Path]:
-    """The files that make a tokenizer, by their names: no weights, which often lie beside them."""
+    """The files that make a tokenizer, by their names: no weights, which often lie beside them.
+
+    A DataError names a link out of the directory, which may be a stranger's; but in the cache of the Hugging Face Hub
+    all files are links to `blobs` of the same model.
+    """
     found = [it for it in directory.iterdir() if it.is_file() and it.suffix in _KINDS and _is_small(it.name)]
     found += [it for it in (directory / "additional_chat_templates").glob("*.jinja") if it.is_file()]
+    *_, model, snapshots, _ = ("", "", *directory.resolve().parts)
+    is_cached = snapshots == "snapshots" and model.startswith("models--")
+    for file in found:
+        if is_cached and file.resolve().parent == directory.resolve().parents[1] / "blobs":
+            continue
+        try:
+            check_within(file, directory)
+        except OSError as error:
+            raise DataError(f"data.tokenizer: {file}: {error.strerror}; put a copy of the file there") from error
     return {it.relative_to(directory).as_posix(): it for it in sorted(found)}
 
 

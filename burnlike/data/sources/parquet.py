@@ -1,12 +1,14 @@
 """Parquet files, by the package pyarrow."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
 
 _ROWS_AT_ONCE = 1024
+_VALUE_BYTES, _LARGEST_GROUP = 8, 1 << 31
 _BUFFER_BYTES = 2**20
 
 
@@ -16,20 +18,97 @@ def parquet_file(path: Path) -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise DataError(f"{path}: Parquet needs the package pyarrow: pip install 'burnlike[parquet]'") from error
-    try:
-        return pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: expected a whole Parquet file: {error}") from error
+    with _naming(f"{path}: expected a whole Parquet file"):
+        file = pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
+        _ = file.schema_arrow  # made now, so that a damaged one fails here
+        _expect_rows(sum(_rows_of(file, it) for it in range(file.num_row_groups)), file.metadata.num_rows)
+        return file
 
 
 def parquet_rows(path: Path, file: Any, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
     """The rows of a file, each with its number from 1; of some columns, or of all."""
-    row = 0
+    row = end = 0
+    for group in range(file.metadata.num_row_groups):
+        batches = file.iter_batches(_ROWS_AT_ONCE, [group], columns, use_threads=False)
+        while True:
+            with _naming(f"{path}: row {row + 1} can't be read"):
+                piece = next(batches, None)
+                values = [] if piece is None else piece.to_pylist()
+            if piece is None:
+                break
+            for value in values:
+                row += 1
+                yield row, value
+        end += _rows_of(file, group)
+        with _naming(f"{path}: row {row + 1} can't be read"):
+            _expect_rows(row, end)
+
+
+def group_sizes(path: Path, file: Any, columns: Sequence[str]) -> list[tuple[int, int]]:
+    """The rows of each row group, and the bytes of some columns in it before they were compressed."""
+    leaves = _leaves(file, columns)
+    found = []
+    for group in range(file.num_row_groups):
+        if all(file.schema.column(it).max_repetition_level == 0 for it in leaves):
+            # `column`, below, ends the process where the metadata is damaged, which reading a row finds out.
+            with _naming(f"{path}: row group {group} can't be read"):
+                next(file.iter_batches(1, [group], [*columns], use_threads=False), None)
+        about = file.metadata.row_group(group)
+        found.append((about.num_rows, sum(about.column(it).total_uncompressed_size for it in leaves)))
+    return found
+
+
+def read_group(path: Path, file: Any, group: int, columns: Sequence[str]) -> Any:
+    """The table of some columns of a row group; a DataError if it can't be read, or takes too much memory."""
+    import pyarrow
+
+    about, leaves = file.metadata.row_group(group), _leaves(file, columns)
+    if _VALUE_BYTES * sum(about.column(it).num_values for it in leaves) > _LARGEST_GROUP:
+        raise _too_large(path, group)  # of one value that comes again and again, which takes a few bytes in the file
+    pieces, size = [], 0
+    with _naming(f"{path}: row group {group} can't be read"):
+        if all(file.schema.column(it).physical_type != "BYTE_ARRAY" for it in leaves):
+            table = file.read_row_group(group, columns=[*columns], use_threads=False)
+            _expect_rows(table.num_rows, about.num_rows)
+            return table
+        for piece in file.iter_batches(_ROWS_AT_ONCE, [group], [*columns], use_threads=False):
+            pieces.append(piece)
+            size += piece.nbytes
+            if size > _LARGEST_GROUP:
+                raise _too_large(path, group)
+        _expect_rows(sum(it.num_rows for it in pieces), about.num_rows)
+        return pyarrow.Table.from_batches(pieces).combine_chunks()
+
+
+def _leaves(file: Any, columns: Sequence[str]) -> list[int]:
+    """The numbers of the columns of plain values that some columns are made of."""
+    return [it for it in range(len(file.schema)) if file.schema.column(it).path.split(".")[0] in columns]
+
+
+def _rows_of(file: Any, group: int) -> int:
+    return file.metadata.row_group(group).num_rows
+
+
+def _expect_rows(count: int, expected: int) -> None:
+    if count != expected:
+        raise ValueError(f"it has {count} rows and says that it has {expected}: it is damaged")
+
+
+def _too_large(path: Path, group: int) -> DataError:
+    return DataError(
+        f"{path}: row group {group} takes more than {_LARGEST_GROUP >> 20} MiB of memory; write the file with smaller"
+        " row groups"
+    )
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Make a DataError of whatever pyarrow raises for damaged files."""
+    from pyarrow.lib import ArrowException
+
     try:
-        for group in range(file.metadata.num_row_groups):
-            for piece in file.iter_batches(_ROWS_AT_ONCE, [group], columns, use_threads=False):
-                for value in piece.to_pylist():
-                    row += 1
-                    yield row, value
-    except (OSError, ValueError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise DataError(f"{path}: row {row + 1} can't be read: {error}") from error
+        yield
+    except DataError:
+        raise
+    except (ArrowException, OSError, ValueError, MemoryError) as error:  # a ValueError is text that is no UTF-8
+        raise DataError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}") from error

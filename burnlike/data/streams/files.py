@@ -3,14 +3,14 @@
 import hashlib
 import os
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..._regular_file import open_regular, regular_size
+from ..._regular_file import digest_of, regular_size
 from ...errors import DataError
-from .cache import remembered
+from .cache import made, remembered
 
 _MOST_OPEN = 64
 KINDS = {
@@ -42,6 +42,39 @@ class Shard(NamedTuple):
     def content(self) -> str:
         """The hash of the content; kept for as long as the file has the same size and times."""
         return remembered(self.path, lambda: _hash_of(self.path))
+
+    def made(self, what: str, facts: object, make: Callable[[Path], None], *, waits: bool = True) -> Path | None:
+        """What `make` computes of the content, in a directory of the cache; see `cache.made`.
+
+        A DataError says that the file changed meanwhile, and nothing is kept.
+        """
+        content = self.content()
+
+        def make_and_compare(directory: Path) -> None:
+            make(directory)
+            self.expect_unchanged()
+            if _hash_of(self.path) != content:  # its times can be as before where another program has set them
+                raise _changed(self.path)
+
+        return made(what, (content, facts), make_and_compare, waits=waits)
+
+    def expect_unchanged(self) -> None:
+        """See `expect_unchanged`."""
+        expect_unchanged(self.path, self.status)
+
+
+def expect_unchanged(path: Path, status: tuple[int, int]) -> None:
+    """DataError if a file is gone or has not the size and time `status` any more; asked after each look into it."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror}; put it back to go on") from error
+    if (found.st_size, found.st_mtime_ns) != status:
+        raise _changed(path)
+
+
+def _changed(path: Path) -> DataError:
+    return DataError(f"{path} has changed since it was first read; put it back to go on, or begin a new run")
 
 
 def shards_of(path: str, pattern: str, field: str) -> list[Shard]:
@@ -88,8 +121,7 @@ def _shard(path: Path, name: str, field: str) -> Shard:
 
 def _hash_of(path: Path) -> str:
     try:
-        with open_regular(path) as opened:
-            return hashlib.file_digest(opened, "sha256").hexdigest()  # pyright: ignore[reportArgumentType] - typeshed's
+        return digest_of(path)[1]
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}") from error
 
@@ -122,24 +154,22 @@ class OpenFiles:
         try:
             descriptor = self._open.get(path)
             if descriptor is None:
-                descriptor = self._opened(path, status)
+                descriptor = self._opened(path)
             else:
                 self._open.move_to_end(path)
             found = os.pread(descriptor, count, first)
         except OSError as error:
             raise DataError(f"{path} can't be read: {error.strerror}; put it back to go on") from error
+        if status is not None:
+            expect_unchanged(path, status)
         if len(found) < count:
             raise DataError(
                 f"{path} ends at byte {first + len(found)}, and had {first + count} at least: it has changed"
             )
         return found
 
-    def _opened(self, path: Path, status: tuple[int, int] | None) -> int:
+    def _opened(self, path: Path) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        found = os.fstat(descriptor)
-        if status is not None and (found.st_size, found.st_mtime_ns) != status:
-            os.close(descriptor)
-            raise DataError(f"{path} has changed since the training began; put it back, or begin a new run")
         if len(self._open) >= _MOST_OPEN:
             os.close(self._open.popitem(last=False)[1])
         self._open[path] = descriptor

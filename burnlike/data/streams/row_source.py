@@ -12,14 +12,13 @@ from torch import Tensor
 
 from ..._regular_file import open_regular
 from ...errors import DataError
-from ..sources.parquet import parquet_file
-from .cache import made
+from ..sources.parquet import group_sizes, parquet_file, read_group
 from .files import OpenFiles, Shard
 from .rows import Damaged, gathered, known_columns, object_of
 
 _LINES_OF_BLOCK = 1024
 _COUNTED_BYTES = 2**20
-_VERSION = 1
+_VERSION = 2
 
 
 class RowSource:
@@ -104,7 +103,7 @@ class _JsonRows:
                 " write Parquet. Text that becomes tokens may be compressed"
             )
         self._shard, self._columns, self._open = shard, columns, opened
-        directory = made("lines", (_VERSION, shard.content()), lambda it: _write_lines(it, shard))
+        directory = shard.made("lines", _VERSION, lambda it: _write_lines(it, shard))
         assert directory is not None  # it was waited for
         self._index = directory / "places"
         self._count = self._index.stat().st_size // 8 - 1
@@ -148,11 +147,11 @@ def _write_lines(directory: Path, shard: Shard) -> None:
                 ends = numpy.flatnonzero(numpy.frombuffer(piece, numpy.uint8) == ord("\n")) + size + 1
                 starts = numpy.concatenate([[begin], ends[:-1]]) if len(ends) else ends
                 has_text = ends - starts > 2  # more than the end of a line
-                starts[has_text].astype("<i8").tofile(places)
+                places.write(starts[has_text].astype("<i8").tobytes())
                 begin, size = (int(ends[-1]) if len(ends) else begin), size + len(piece)
             if size > begin:
-                numpy.asarray([begin], "<i8").tofile(places)
-            numpy.asarray([size], "<i8").tofile(places)
+                places.write(begin.to_bytes(8, "little"))
+            places.write(size.to_bytes(8, "little"))
     except OSError as error:
         raise DataError(f"{shard.path} can't be read: {error.strerror}") from error
 
@@ -164,13 +163,8 @@ class _ParquetRows:
         file = parquet_file(shard.path)
         known_columns(shard.path, file, columns)
         self._shard, self._columns, self._read = shard, columns, groups
-        self._sizes, self._costs = [], []
-        for number in range(file.metadata.num_row_groups):
-            group = file.metadata.row_group(number)
-            chosen = [group.column(it) for it in range(group.num_columns)]
-            self._sizes.append(group.num_rows)
-            wanted = [it.total_uncompressed_size for it in chosen if it.path_in_schema.split(".")[0] in columns]
-            self._costs.append(sum(wanted))
+        sizes = group_sizes(shard.path, file, columns)
+        self._sizes, self._costs = [rows for rows, _ in sizes], [cost for _, cost in sizes]
         self._ends = [*accumulate(self._sizes)]
         file.close()
 
@@ -202,20 +196,14 @@ class _Groups:
 
     def table(self, shard: Shard, group: int, columns: Sequence[str]) -> Any:
         key = shard.path, group
+        shard.expect_unchanged()
         if key in self._tables:
             self._tables.move_to_end(key)
             return self._tables[key]
-        try:
-            found = shard.path.stat()
-            if (found.st_size, found.st_mtime_ns) != shard.status:
-                raise DataError(f"{shard.path} has changed since the training began; put it back, or begin a new run")
-            file = parquet_file(shard.path)
-            table = file.read_row_group(group, columns=list(columns), use_threads=False)
-            file.close()
-        except (OSError, ValueError) as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"{shard.path}: row group {group} can't be read: {error}; put it back to go on") from error
+        file = parquet_file(shard.path)
+        table = read_group(shard.path, file, group, columns)
+        file.close()
+        shard.expect_unchanged()
         self._tables[key] = table
         while len(self._tables) > 1 and sum(it.nbytes for it in self._tables.values()) > self._most:
             self._tables.popitem(last=False)

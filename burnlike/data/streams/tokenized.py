@@ -1,7 +1,6 @@
 """The rows of a shard as tokens in a file, made once: piece by piece, whatever the size of the shard."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -10,13 +9,12 @@ from typing import NamedTuple
 
 from ..._regular_file import read_regular
 from ..sources.rows import pieces
-from .cache import made
 from .encoders import Encoder
 from .files import Shard
 from .rows import Damaged, values_of
 from .windows import Numbers
 
-_VERSION = 1
+_VERSION = 2
 _QUIET_S = 5.0
 
 
@@ -44,9 +42,9 @@ def tokenized(shards: Sequence[Shard], encoder: Encoder, *, has_marks: bool) -> 
 def _of_shard(
     shard: Shard, encoder: Encoder, progress: "_Progress", *, has_marks: bool, waits: bool
 ) -> Tokenized | None:
-    facts = (_VERSION, shard.content(), shard.kind, encoder.facts, encoder.columns, has_marks)
+    facts = (_VERSION, shard.kind, encoder.facts, encoder.columns, has_marks)
     progress.shard += not waits
-    place = made("tokens", facts, lambda it: _write(it, shard, encoder, has_marks, progress), waits=waits)
+    place = shard.made("tokens", facts, lambda it: _write(it, shard, encoder, has_marks, progress), waits=waits)
     if place is None:
         return None
     said = json.loads(read_regular(place / "facts.json"))
@@ -89,7 +87,4 @@ def _write(directory: Path, shard: Shard, encoder: Encoder, has_marks: bool, pro
                 if has_marks:
                     marks_file.write(it.marks)
             progress.note(shard.path, count)
-        for file in (tokens_file, marks_file):
-            file.flush()
-            os.fsync(file.fileno())
     (directory / "facts.json").write_text(json.dumps({"tokens": count, "unreadable": unreadable}))

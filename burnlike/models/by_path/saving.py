@@ -1,14 +1,14 @@
 """What transformers needs to read a model again: `config.json` with the names of the classes, weights, tokenizer."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from ..._regular_file import read_regular
+from ..._atomic import copy_files
+from ..._regular_file import check_within, read_regular
 from ...errors import ConfigError, RecordIOError
 from .build import class_of, described, keep_cache, quiet
 from .configs import PretrainedConfig
@@ -75,4 +75,5 @@ def copy_beside(files: Sequence[str | os.PathLike[str]], directory: Path) -> Non
     for source in map(Path, files):
         for file in sorted(source.iterdir()) if source.is_dir() else [source]:
             if file.is_file() and file.name != CONFIG_NAME:
-                shutil.copyfile(file, directory / file.name)
+                check_within(file, source if source.is_dir() else None)
+                copy_files(file, directory / file.name)

@@ -101,9 +101,11 @@ class Budget:
         self._tensor_bytes = 0
         self._header_counts = True
         self._opened = False
+        self.files = 0
 
     def add_file(self, size: int) -> None:
         """Grant the time for a file of `size` bytes."""
+        self.files += 1
         self._steps += self._steps_per_byte * size
         self._tensor_bytes += size
 

@@ -2,18 +2,23 @@
 
 Bytes are read by position into memory of our own, never mapped: a mapped file that is cut short by someone else kills
 the process. A file stays open as long as something reads from it, so a record that was loaded before its file was
-replaced goes on reading the old one.
+replaced goes on reading the old one. Of a set of many files the later ones are opened for each read, as a process may
+have few files open, and are an error if they were replaced.
 """
 
 import os
 import stat
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
 from ...errors import RecordFormatError, RecordIOError
 from .budget import Budget
 
+MOST_OPEN = 200
+"""Files of a set that stay open; many systems allow a process 1,024."""
 _WINDOW_BYTES = 1 << 16
 
 
@@ -75,12 +80,44 @@ class Source(ABC):
 
 
 class FileSource(Source):
-    """An open file; `budget` is that of the set of files which it is one of, None makes one for it."""
+    """A file, which stays open; but of a set of many files only the first ones do, and others open for each read.
 
-    def __init__(self, path: str | os.PathLike[str], budget: Budget | None = None) -> None:
+    Attributes:
+        descriptor: of the open file; -1 of one that does not stay open, see `opened`.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], budget: Budget | None = None, *, stays_open: bool | None = None
+    ) -> None:
+        """Open the file.
+
+        Args:
+            path: of the file.
+            budget: that of the set of files which it is one of; None makes one for it.
+            stays_open: None: as the number of files in the budget allows.
+        """
         self.path = os.fspath(path)
+        self.descriptor = self._open()
+        found = os.fstat(self.descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(self.descriptor)
+            raise RecordIOError(f"{self.path}: expected a record's file, got a directory or a device")
+        self.stored_bytes = found.st_size
+        self._identity = _identity(found)
+        if budget is not None:
+            self.budget = budget
+            budget.add_file(self.stored_bytes)
+        if stays_open is None:
+            stays_open = budget is None or budget.files <= MOST_OPEN
+        if stays_open:
+            weakref.finalize(self, os.close, self.descriptor)
+        else:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _open(self) -> int:
         try:
-            self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError as error:
             is_url = "://" in self.path
             remedy = " on this machine; get a run from its mirror by: burnlike runs --fetch PLACE/RUN" if is_url else ""
@@ -88,21 +125,34 @@ class FileSource(Source):
         except (OSError, ValueError) as error:
             what = getattr(error, "strerror", None) or error
             raise RecordIOError(f"{self.path}: can't be opened for reading: {what}") from error
-        weakref.finalize(self, os.close, self.descriptor)
-        found = os.fstat(self.descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise RecordIOError(f"{self.path}: expected a record's file, got a directory or a device")
-        self.stored_bytes = found.st_size
-        if budget is not None:
-            self.budget = budget
-            budget.add_file(self.stored_bytes)
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """A descriptor of the file; a RecordIOError says that it has been replaced since it was opened first."""
+        if self.descriptor >= 0:
+            yield self.descriptor
+            return
+        descriptor = self._open()
+        try:
+            if _identity(os.fstat(descriptor)) != self._identity:
+                raise RecordIOError(f"{self.path}: was replaced or changed after it was opened; load it again")
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def read_into(self, offset: int, into: memoryview) -> None:
         """See `Source.read_into`; a file that was cut since it was opened is a RecordIOError."""
         self.require(offset, len(into))
+        if self.descriptor >= 0:
+            self._read(self.descriptor, offset, into)
+        else:
+            with self.opened() as descriptor:
+                self._read(descriptor, offset, into)
+
+    def _read(self, descriptor: int, offset: int, into: memoryview) -> None:
         while into:
             try:
-                count = os.preadv(self.descriptor, [into], offset)
+                count = os.preadv(descriptor, [into], offset)
             except OSError as error:
                 raise RecordIOError(f"{self.path}: reading failed: {error.strerror}") from error
             if count == 0:
@@ -111,12 +161,17 @@ class FileSource(Source):
             into, offset = into[count:], offset + count
 
     def check_length(self) -> None:
-        length = os.fstat(self.descriptor).st_size
+        with self.opened() as descriptor:
+            length = os.fstat(descriptor).st_size
         if length < self.stored_bytes:
             raise RecordIOError(
                 f"{self.path}: was cut to {length} of {self.stored_bytes} bytes after it was opened; save or fetch it"
                 " again"
             )
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class BytesSource(Source):

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._atomic import AtomicDirectory, sync_files
-from ...errors import RecordIOError
+from ..._atomic import AtomicDirectory
+from ...errors import BurnlikeError, RecordIOError
 from .. import metadata
 from ..dtypes import torch_dtype
 from ..files.reading import read_outline
@@ -52,10 +52,14 @@ class DcpRecorder(Recorder):
         try:
             with AtomicDirectory(target) as partial:
                 _write(partial.path, content, lambda name: self._values(name, record, forms))
-                sync_files(partial.path)
                 partial.commit()
-        except OSError as error:
-            raise RecordIOError(f"{target}: can't be written: {error.strerror or error}") from error
+        except (OSError, RuntimeError) as error:  # the second of torch's own writer
+            if isinstance(error, BurnlikeError):
+                raise
+            reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+            raise RecordIOError(
+                f"{target}: can't be written: {reason}; is the disk full? free some space, or choose another place"
+            ) from error
         return os.fspath(path)
 
     def load(self, path: str | os.PathLike[str], layout: Any = None) -> Record:

@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._atomic import AtomicDirectory, replace_file, sync_files
+from ..._atomic import AtomicDirectory, replace_file
 from ...errors import RecordIOError
 from ...module.torch_objects.wrappers import local
 from .. import metadata
@@ -96,7 +96,6 @@ class DistributedRecorder(Recorder):
             with together:
                 if directory is not None:
                     _write_details(partial, about, checksums)
-                    sync_files(partial)
                     directory.commit()
         return os.fspath(path)
 

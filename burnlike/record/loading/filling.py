@@ -146,8 +146,9 @@ def _read(inference: bool, step: _Step, buffer: Tensor) -> None:
         if _is_native(values, into):
             offset = values.entry.start + start * size
             # What a file lacks, or does not give, is left to who can say it.
-            with contextlib.suppress(OSError):
-                part, descriptor = into.view(-1)[start:stop], values.entry.source.descriptor  # pyright: ignore[reportAttributeAccessIssue]
+            source: Any = values.entry.source
+            with contextlib.suppress(OSError), source.opened() as descriptor:
+                part = into.view(-1)[start:stop]
                 if read_values_(part, descriptor, offset, values.stored) == part.numel() * size:
                     return
         _put(values.read(start, stop, buffer), into, start)

@@ -14,10 +14,11 @@ from typing import Any
 from ..._dtypes import DTYPES
 from ...errors import ArgumentError, RecordError, RecordFormatError, nearest
 from ..bytes.budget import MAX_DIMENSIONS, Budget, TensorCost
-from ..bytes.source import FileSource, Source
+from ..bytes.source import MOST_OPEN, FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
 from ..metadata import aliases_of, decode
 from ..outline import DTYPE_BITS, Outline, StoredTensor
+from ..values import MAX_DEPTH
 from .flat_pickle import flatten
 from .pickled import MAX_INT_BITS, Opaque, PickledTensor, Symbol, kind_of
 from .torch_file import archive_of, entry_of
@@ -146,6 +147,8 @@ def _add_object(name: str, part: "_Slice", values: dict[str, Any], tensors: dict
     if name not in found:
         return True
     *above, last = name.split(".")
+    if len(above) >= MAX_DEPTH:
+        raise RecordFormatError(f"{part.path}: '{name[:80]}' is nested too deeply (more than {MAX_DEPTH} levels)")
     for step in above:
         values = values.setdefault(step, {})
         if not isinstance(values, dict):
@@ -196,7 +199,7 @@ class _Files:
                 " the directory again without it"
             )
         if file not in self._open:
-            self._open[file] = FileSource(os.path.join(self._path, file))
+            self._open[file] = FileSource(os.path.join(self._path, file), stays_open=len(self._open) < MOST_OPEN)
             self._open[file].budget = self._budget
         return _Slice(self._open[file], start, size)
 

@@ -26,6 +26,7 @@ from .zip_archive import ArchiveMember, members
 _OLD_MAGIC = 0x1950A86A20F9469CFC6C
 _OLD_VERSION = 1001
 _MAX_PICKLE_BYTES = 1 << 30
+_LONGEST_TEXT = 80
 _STORAGE_BYTES, _STORAGE_STEPS = 260, 60
 
 
@@ -101,7 +102,7 @@ def _zip(source: Source) -> Archive:
         )
     source.budget.add_header(main_pickle.size)
     source.budget.take(main_pickle.size, 0)
-    data = source.read(main_pickle.start, main_pickle.size)
+    data = CheckedSource(source, *main_pickle, "data.pkl").read(0, main_pickle.size)
     content, _ = load_pickle(io.BytesIO(data), source)
     storages = {name.removeprefix("data/"): place for name, place in places.items() if name.startswith("data/")}
     return Archive(content, storages, _text(places, "version", source).strip())
@@ -109,7 +110,9 @@ def _zip(source: Source) -> Archive:
 
 def _text(places: Mapping[str, ArchiveMember], name: str, source: Source) -> str:
     place = places.get(name)
-    return "" if place is None else source.read(place.start, min(place.size, 80)).decode("ascii", "replace")
+    if place is None or place.size > _LONGEST_TEXT:
+        return ""
+    return CheckedSource(source, *place, name).read(0, place.size).decode("ascii", "replace")
 
 
 def _old(source: Source) -> Archive:

@@ -65,6 +65,8 @@ def members(source: Source) -> dict[str, ArchiveMember]:
         if count:
             source.budget.add_tensor(_MEMBER)
         at = name_end + lengths[1] + lengths[2]
+    if not any(it.crc32 for it in found.values()):  # as torch.serialization.set_crc32_options(False) leaves them
+        return {name: it._replace(crc32=None) for name, it in found.items()}
     return found
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..._atomic import AtomicDirectory, replace_file
-from ..._regular_file import read_regular
+from ..._regular_file import digest_of, read_regular
 from ...errors import CheckpointError
 from ..runs.run_dir import LOCK_NAME, RunDir, numbered
 from .mirror_files import FileFacts, MirrorFiles, short
@@ -25,7 +25,7 @@ from .mirror_files import FileFacts, MirrorFiles, short
 _OWNER, _RESULT, _STEP, _OF_RUN = "mirror.json", "result", "step-", "run/"
 _OF_RESULT = ("model.safetensors", "results.json")
 _NOT_COPIED = (LOCK_NAME, _OWNER, "checkpoints", "logs")
-_MOST_BYTES = 1 << 16
+_MOST_BYTES = 1 << 22
 
 
 class Whole(Protocol):
@@ -72,12 +72,11 @@ class Mirror:
         content = {"run": run, "holder": self._holder, "host": platform.node(), "since": _now()}
         with self._files.telling("written"):
             self._files.write(_OWNER, content)
-        replace_file(self._run / _OWNER, json.dumps(content).encode())
+        self._note(content)
 
     def know(self, *, has_checkpoints: bool) -> None:
         """Note in the run's directory whose mirror this is, for one who reads it; see `claim` for errors."""
-        found = self._expect_own(is_new=False, has_checkpoints=has_checkpoints)
-        replace_file(self._run / _OWNER, json.dumps(found).encode())
+        self._note(self._expect_own(is_new=False, has_checkpoints=has_checkpoints))
 
     def _expect_own(self, *, is_new: bool, has_checkpoints: bool) -> Mapping[str, Any]:
         with self._files.telling():
@@ -104,7 +103,7 @@ class Mirror:
             checkpoints = self._checkpoints()
             for step in [*checkpoints][-1:]:
                 beside = {file: it for file, it in checkpoints[step].items() if file.startswith(_OF_RUN)}
-                self._files.get(_name(step), beside, lambda file: self._of_run(file, _OF_RUN))
+                self._get(_name(step), beside, _OF_RUN, self._run)
 
     def steps(self) -> list[int]:
         """The steps of the whole checkpoints, in order; a CheckpointError if it can't be looked at."""
@@ -112,14 +111,15 @@ class Mirror:
             return [*self._checkpoints()]
 
     def _checkpoints(self) -> dict[int, FileFacts]:
-        """The files of each whole checkpoint, by its step, in order."""
+        """The files of each whole checkpoint, by its step, in order; files of the run alone are none."""
         found = {step: files for name, files in self._files.sets().items() if (step := _step(name)) is not None}
-        return dict(sorted(found.items()))
+        return {step: it for step, it in sorted(found.items()) if any(not name.startswith(_OF_RUN) for name in it)}
 
     def fetch(self, directory: Path, after: int = -1) -> int | None:
         """Copy the last whole checkpoint into `directory`, if it is of a step `after` this; the step.
 
-        Files of the run that are not there come with it. A CheckpointError says what is damaged or can't be read.
+        Files of the run come with it; one that was changed here stays, which `notes` say. A CheckpointError says what
+        is damaged or can't be read.
         """
         with self._files.telling():
             checkpoints = self._checkpoints()
@@ -128,18 +128,66 @@ class Mirror:
                 return None
             name = _name(step)
             with AtomicDirectory(directory / name) as partial:
-                own = lambda it: self._of_run(it, _OF_RUN) if it.startswith(_OF_RUN) else partial.path / it  # noqa: E731
-                self._files.get(name, checkpoints[step], own)
+                self._get(name, checkpoints[step], _OF_RUN, partial.path)
                 partial.commit()
         return step
 
     def fetch_result(self) -> bool:
-        """Copy what the run had at its end and what is not there; False where the run has not come to it."""
+        """Copy what the run had at its end; False where the run has not come to it. See `fetch`."""
         with self._files.telling():
             listed = self._files.sets().get(_RESULT)
             if listed is not None:
-                self._files.get(_RESULT, listed, lambda file: self._of_run(file))
+                self._get(_RESULT, listed, "", self._run)
         return listed is not None
+
+    def _get(self, name: str, listed: FileFacts, prefix: str, directory: Path) -> None:
+        """Copy a set: what begins with `prefix` into the run's directory, the rest into `directory`.
+
+        A file that is there is compared with the list. It stays if it was changed here, and is replaced if not.
+        """
+        before = self._fetched()
+        new = {file.removeprefix(prefix): it for file, (_, it) in listed.items() if file.startswith(prefix)}
+        # Noted before they come: what a kill leaves of them is of the mirror, too.
+        self._note(fetched={**before, **{file: [*before.get(file, [])[-1:], it] for file, it in new.items()}})
+        changed: list[str] = []
+
+        def target(file: str, facts: tuple[int, str]) -> Path | None:
+            if not file.startswith(prefix):
+                return directory / file
+            shown = file.removeprefix(prefix)
+            path, first = self._run / shown, shown.partition("/")[0]
+            if first in _NOT_COPIED or first[:1] == ".":
+                return None
+            if not path.exists():
+                return path
+            present = digest_of(path)
+            if present == facts:
+                return None
+            if present[1] in before.get(shown, []):
+                return path
+            if digest_of(path, facts[0]) != facts:  # else it is a log that went on
+                changed.append(shown)
+            return None
+
+        self._files.get(name, listed, target, self._run)
+        if changed:
+            with self._lock:
+                self._notes.append(
+                    f"{self._run} keeps its own {', '.join(changed)}, of which the mirror has other ones; move them"
+                    " away to get those"
+                )
+
+    def _fetched(self) -> dict[str, list[str]]:
+        """The hashes of the files of the run's directory that came from here, by name, the last two of each."""
+        found = _known(self._run).get("fetched")
+        return {name: it for name, it in found.items() if isinstance(it, list)} if isinstance(found, dict) else {}
+
+    def _note(self, owner: Mapping[str, Any] | None = None, fetched: Mapping[str, list[str]] | None = None) -> None:
+        """Note in the run's directory whose mirror this is, and what came from it; None: as it says already."""
+        known = _known(self._run)
+        content = {**(known if owner is None else owner), "fetched": fetched or known.get("fetched", {})}
+        self._run.mkdir(parents=True, exist_ok=True)
+        replace_file(self._run / _OWNER, json.dumps(content).encode(), within=self._run)
 
     def update(self, present: Callable[[], Sequence[Whole]], *, has_result: bool = False) -> None:
         """Have the mirror get what is new of the checkpoints that are `present`, in the background; others go.
@@ -212,14 +260,6 @@ class Mirror:
                 found[name] = path
         return found
 
-    def _of_run(self, file: str, prefix: str = "") -> Path | None:
-        """Where a file of the run's directory goes; None where it is there, or is none."""
-        name = file.removeprefix(prefix)
-        first = name.partition("/")[0]
-        if first in _NOT_COPIED or first[:1] == ".":
-            return None
-        return None if (self._run / name).exists() else self._run / name
-
     def _owner(self) -> Mapping[str, Any]:
         content = self._files.content(_OWNER)
         return content if isinstance(content, dict) else {}
@@ -229,7 +269,7 @@ def fetch_run(url: str, root: Path) -> tuple[Path, list[str]]:
     """Make `root/NAME` of the mirror `PLACE/NAME`, or bring it up to date; the directory, and what came.
 
     Raises:
-        CheckpointError: there is no such mirror, or another run has this name here.
+        CheckpointError: there is no such mirror, another run has this name here, or files were changed here.
     """
     place, run = parts_of_url(url, root)
     mirror = Mirror(place, run)
@@ -239,6 +279,8 @@ def fetch_run(url: str, root: Path) -> tuple[Path, list[str]]:
         mirror.know(has_checkpoints=bool(steps))
         step = mirror.fetch(run / "checkpoints", max(steps, default=-1))
         result = mirror.fetch_result()
+    if kept := mirror.notes():
+        raise CheckpointError("; ".join(dict.fromkeys(kept)))
     return run, [*([] if step is None else [f"the checkpoint of step {step}"]), *(["the result"] if result else [])]
 
 
@@ -259,7 +301,10 @@ def newest_name(place: str, name: str) -> str | None:
 
 
 def _below(directory: Path) -> dict[str, Path]:
-    return {str(it.relative_to(directory)): it for it in directory.rglob("*") if it.is_file()}
+    """The files of a directory by their names there, but for links out of it."""
+    root = directory.resolve()
+    files = (it for it in directory.rglob("*") if it.is_file() and it.resolve().is_relative_to(root))
+    return {str(it.relative_to(directory)): it for it in files}
 
 
 def _known(run: Path) -> Mapping[str, Any]:

@@ -8,12 +8,13 @@ Without the second, what is there of the first is no set: half of one, or one th
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ..._atomic import AtomicFile, sync_directory
+from ..._regular_file import check_within, open_regular
 from ...errors import CheckpointError, ConfigError
 
 _BLOCK_BYTES = 8 << 20
@@ -39,6 +40,7 @@ class MirrorFiles:
         except Exception as error:  # whatever a file system raises for a place that is none of its
             raise CheckpointError(f"checkpoint.mirror: {self.place} can't be used: {short(error)}") from error
         self._root = str(root).rstrip("/")
+        self._is_local = "file" in self._files.protocol
         self._folders = set[str]()  # that are there, since the last look
 
     @contextmanager
@@ -65,14 +67,14 @@ class MirrorFiles:
         return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
 
     def sets(self) -> dict[str, FileFacts]:
-        """The files of each whole set, by its name; a list that was cut makes none."""
+        """The files of each whole set, by its name; a list that was cut or names no file makes none."""
         lists = ((it.removesuffix(".json"), self.content(it)) for it in self.names() if it.endswith(".json"))
         found: dict[str, FileFacts] = {}
         for name, content in lists:
-            with suppress(AttributeError, KeyError, TypeError, ValueError):
+            with suppress(AttributeError, KeyError, TypeError, ValueError, OverflowError):
                 files = content["files"]
                 found[name] = {str(file): (int(size), str(digest)) for file, (size, digest) in files.items()}
-        return found
+        return {name: files for name, files in found.items() if files}
 
     def content(self, name: str) -> Any:
         """What a file of JSON says; None where there is none, or half of one."""
@@ -82,7 +84,8 @@ class MirrorFiles:
 
     def write(self, name: str, content: Any) -> None:
         self._make_folder(self._root)
-        self._files.pipe_file(f"{self._root}/{name}", json.dumps(content).encode())
+        with self._writing(f"{self._root}/{name}") as out:
+            out.write(json.dumps(content).encode())
 
     def put(self, name: str, sources: Mapping[str, Path]) -> None:
         """Copy files, by the names that they get, as a set in place of one of this name."""
@@ -90,22 +93,22 @@ class MirrorFiles:
         listed = {file: self._upload(path, f"{self._root}/{name}/{file}") for file, path in sorted(sources.items())}
         self.write(f"{name}.json", {"files": listed})
 
-    def get(self, name: str, files: FileFacts, target: Callable[[str], Path | None]) -> None:
+    def get(
+        self, name: str, files: FileFacts, target: Callable[[str, tuple[int, str]], Path | None], within: Path
+    ) -> None:
         """Copy the files of a set to where `target` says for each, or leave out those for which it says None.
 
-        A CheckpointError names a file that is not what was copied there.
+        Each appears under its name when it is whole and what was copied there; else a CheckpointError names it. Links
+        out of the directory `within` are not followed.
         """
-        for file, facts in files.items():
+        for file in files:
             if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in file.split("/")):
                 raise CheckpointError(f"{self.place} names the file {file[:80]!r}, expected one in {name}")
-            if (own := target(file)) is None:
-                continue
-            own.parent.mkdir(parents=True, exist_ok=True)
-            if self._download(f"{self._root}/{name}/{file}", own) != facts:
-                raise CheckpointError(
-                    f"{self.place}/{name}/{file} is not the file that was copied there; remove {self.place}/{name}.json"
-                    " to go on without it"
-                )
+        for file, facts in files.items():
+            if (own := target(file, facts)) is not None:
+                check_within(own, within)
+                own.parent.mkdir(parents=True, exist_ok=True)
+                self._download(f"{name}/{file}", own, facts, within)
 
     def remove(self, name: str) -> None:
         for path in (f"{name}.json", name):
@@ -114,18 +117,37 @@ class MirrorFiles:
     def _remove(self, name: str) -> None:
         if self._files.exists(f"{self._root}/{name}"):
             self._files.rm(f"{self._root}/{name}", recursive=True)
+            if self._is_local:
+                sync_directory(self._root)  # so that no list comes back whose files are gone
 
     def _upload(self, source: Path, target: str) -> tuple[int, str]:
         self._make_folder(target.rpartition("/")[0])
-        with open(source, "rb") as opened, self._files.open(target, "wb") as out:
-            return _passed(opened, out)
+        with open_regular(source) as opened, self._writing(target) as out:
+            return _passed(opened, out.write)
 
-    def _download(self, source: str, target: Path) -> tuple[int, str]:
-        with self._files.open(source, "rb") as opened, open(target, "wb") as out:
-            found = _passed(opened, out)
-            out.flush()
-            os.fsync(out.fileno())
-        return found
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[Any]:
+        """A file to write; on a disk of this machine it is there when it is whole and synced, as other places do it."""
+        if self._is_local:
+            with AtomicFile(path) as file:
+                yield file
+                file.commit()
+        else:
+            with self._files.open(path, "wb") as file:
+                yield file
+
+    def _download(self, source: str, target: Path, facts: tuple[int, str], within: Path) -> None:
+        present: tuple[int, str] | None = None
+        with AtomicFile(target, within=within) as file:
+            with suppress(FileNotFoundError), self._files.open(f"{self._root}/{source}", "rb") as opened:
+                present = _passed(opened, file.write)
+            if present != facts:
+                name = source.partition("/")[0]
+                raise CheckpointError(
+                    f"{self.place}/{source} is not the file that was copied there; remove {self.place}/{name}.json to"
+                    " go on without it"
+                )
+            file.commit()
 
     def _make_folder(self, path: str) -> None:
         """Make a directory, where the place has such; never a bucket, which `makedirs` would make by itself."""
@@ -137,13 +159,13 @@ class MirrorFiles:
         self._folders.add(path)
 
 
-def _passed(opened: Any, out: Any) -> tuple[int, str]:
+def _passed(opened: Any, write: Callable[[bytes], object]) -> tuple[int, str]:
     """Write what a file has to another; its size and hash."""
     digest, size = hashlib.sha256(), 0
     while block := opened.read(_BLOCK_BYTES):
         digest.update(block)
         size += len(block)
-        out.write(block)
+        write(block)
     return size, digest.hexdigest()
 
 

@@ -9,7 +9,7 @@ from ..._env import requeued
 from ...errors import ArgumentError, ConfigError
 from ..checkpoint.mirror import Mirror, newest_name
 from ..runs.environment import job_of_run
-from ..runs.run_dir import CONFIG_NAME, LOCK_NAME, RunDir, newest_directory, runs_of
+from ..runs.run_dir import CONFIG_NAME, LOCK_NAME, RunDir, newest_directory, refuse_links, runs_of
 from .configs import TrainConfig
 
 LOGS_NAME = "logs"
@@ -119,6 +119,7 @@ def run_of(
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()) and not (path / LOCK_NAME).exists():
             raise ArgumentError(f"--run-dir {path}: holds other files; choose a new directory for the run")
+        refuse_links(path)
         (path / LOCK_NAME).touch()  # rank 0 locks it
         return path
     if resumed is None and (begun := begun_run(place, root, name)):

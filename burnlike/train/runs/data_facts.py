@@ -1,12 +1,11 @@
 """What a run keeps of its data, so that its model can be used without it: `data.json`, and files in `data/`."""
 
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..._atomic import AtomicDirectory, replace_file
+from ..._atomic import AtomicDirectory, copy_files, replace_file
 from ..._regular_file import read_regular
 from ...errors import RunDirError
 
@@ -24,10 +23,7 @@ def keep_facts(run: Path, classes: Sequence[str] | None, facts: Mapping[str, Any
             return
         with AtomicDirectory(folder) as partial:
             for name, source in files.items():
-                target = partial.path / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                copy = shutil.copytree if source.is_dir() else shutil.copyfile
-                copy(source, target)
+                copy_files(source, partial.path / name)
             partial.commit()
     except OSError as error:
         raise RunDirError(f"{run}: what is kept of the data can't be written: {error}") from error

@@ -8,11 +8,13 @@ import re
 from pathlib import Path
 from typing import IO, Self
 
-from ..._regular_file import writable_regular
+from ..._regular_file import check_links, writable_regular
 from ...errors import CheckpointError, RunDirError
 
 LOCK_NAME = "run.lock"
 CONFIG_NAME = "config.yaml"
+_OF_OTHERS = ("wandb",)
+"""Folders of other programs, which keep links of their own there; burnlike follows none of them."""
 
 
 class RunDir:
@@ -72,6 +74,7 @@ class RunDir:
             raise CheckpointError(f"there is no run at {path}; leave out --resume to start one, or check the path")
         if any(path.iterdir()) and not (path / LOCK_NAME).exists():
             raise CheckpointError(f"{path} holds no run (it has no {LOCK_NAME}); check the path")
+        refuse_links(path)
         return cls._locked(path)
 
     @classmethod
@@ -180,4 +183,14 @@ def config_of(run: Path) -> Path:
         raise CheckpointError(
             f"there is no run at {run} (it has no {CONFIG_NAME}); check the path, or name the config too"
         )
+    refuse_links(run)
     return path
+
+
+def refuse_links(run: Path) -> None:
+    """A RunDirError if something in a run, which may be a stranger's, is a link to outside of it."""
+    try:
+        check_links(run, _OF_OTHERS)
+    except OSError as error:
+        remedy = "put the file or directory itself there, or remove the link"
+        raise RunDirError(f"{error.filename}: {error.strerror or error}; {remedy}") from error

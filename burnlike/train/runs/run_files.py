@@ -199,9 +199,9 @@ def _config(path: Path, problems: list[str]) -> tuple[str, Any]:
         return text, {}
 
 
-def _json(path: Path, problems: list[str]) -> dict[str, Any]:
+def _json(path: Path, problems: list[str], run: Path | None = None) -> dict[str, Any]:
     try:
-        found = json.loads(read_regular(path, _MOST_BYTES, path.parent))
+        found = json.loads(read_regular(path, _MOST_BYTES, run or path.parent))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
@@ -220,7 +220,7 @@ def results_of(path: Path) -> dict[str, Any]:
 
 def _evaluations(folder: Path, problems: list[str]) -> list[dict[str, Any]]:
     files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    found = [_json(it, problems) for it in files]
+    found = [_json(it, problems, folder.parent) for it in files]
     usable = [it for it in found if isinstance(it.get("values"), dict) and isinstance(it.get("split"), str)]
     return sorted(({**it, "values": _numbers(it["values"])} for it in usable), key=lambda it: str(it.get("time")))
 

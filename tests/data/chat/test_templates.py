@@ -143,3 +143,25 @@ def test_directories_without_a_tokenizer(tmp_path, files):
         ChatTemplate(tmp_path, None)
     with pytest.raises(DataError, match="expected a directory"):
         ChatTemplate(tmp_path / "none", None)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "extra.txt", "additional_chat_templates"])
+def test_a_link_out_of_the_directory_of_a_tokenizer_is_refused(tmp_path, name):
+    (outside := tmp_path / "outside").mkdir()
+    (outside / "secret.jinja").write_text("secret")
+    directory = tokenizer_in(tmp_path / "tokenizer", CHATML)
+    (directory / name).unlink(missing_ok=True)
+    (directory / name).symlink_to(outside if name.startswith("add") else outside / "secret.jinja")
+    with pytest.raises(DataError, match=rf"{name}.*: it is a link to outside of .*; put a copy of the file there"):
+        ChatTemplate(directory, None)
+
+
+def test_links_of_the_hubs_cache_and_of_users_are_followed(tmp_path):
+    cached = tokenizer_in(tmp_path / "models--a--b" / "snapshots" / "c0ffee", CHATML)
+    (blobs := cached.parent.parent / "blobs").mkdir()
+    for number, file in enumerate(sorted(cached.iterdir())):
+        file.rename(blobs / str(number))
+        file.symlink_to(f"../../blobs/{number}")
+    (linked := tmp_path / "linked").symlink_to(cached)
+    for directory in (cached, linked):
+        assert ChatTemplate(directory, None).files["tokenizer/tokenizer.json"].read_bytes()

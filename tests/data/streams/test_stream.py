@@ -3,6 +3,10 @@
 import fcntl
 import gzip
 import json
+import os
+import pickle
+import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 import torch
 
 from burnlike.data import StreamConfig
+from burnlike.data.sources import parquet
 from burnlike.data.streams import tokenized
 from burnlike.data.streams.cache import made
 from burnlike.errors import ConfigError, DataError
@@ -82,8 +87,7 @@ def test_an_index_of_megatron_says_the_type_of_its_tokens(tmp_path: Path) -> Non
 def test_what_another_process_makes_is_left_to_it_or_waited_for(tmp_path: Path) -> None:
     path = made("things", "fact", lambda it: (it / "a").touch())
     assert path is not None
-    (path / "a").unlink()
-    path.rmdir()
+    shutil.rmtree(path)
     with path.with_suffix(".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process is making it
         assert made("things", "fact", lambda _: None, waits=False) is None
@@ -228,12 +232,62 @@ def test_a_shard_that_changes_while_it_is_read_is_an_error(kind: str, tmp_path: 
     folder = (write_lines if kind == "lines" else write_parquet)(tmp_path / "data", 1)
     data = stream(folder, columns=["n"])
     (path,) = folder.iterdir()
-    path.write_bytes(path.read_bytes() + b"\n")
-    with pytest.raises(DataError, match=rf"{path} has changed since the training began"):
-        data.train[3]
+    content = path.read_bytes()
+    data.train[3]  # and it stays open
+    for change in (
+        lambda: path.write_bytes(content + b"\n"),
+        lambda: path.write_bytes(content),  # in place, and of the same size
+        lambda: os.replace(shutil.copy(path, tmp_path / "copy"), path),
+    ):
+        change()
+        for data_set in (data, pickle.loads(pickle.dumps(data))):  # as a worker has it
+            with pytest.raises(DataError, match=rf"{path} has changed since it was first read"):
+                data_set.train[3]
     path.unlink()
-    with pytest.raises(DataError, match=rf"{path} can't be read|{path}: row group 0 can't be read"):
+    with pytest.raises(DataError, match=rf"{path} can't be read"):
         data.train[3]
+
+
+def test_a_shard_that_changes_while_its_tokens_are_made_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(tmp_path / "data", 1) / "part-0.jsonl"
+    good, status, write = path.read_bytes(), path.stat(), tokenized._write
+    expected = stream(path).train[3]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+
+    def changed(*arguments: Any) -> None:
+        path.write_bytes(good.replace(b"document", b"DOCUMENT"))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        write(*arguments)
+
+    monkeypatch.setattr(tokenized, "_write", changed)
+    with pytest.raises(DataError, match=rf"{path} has changed since it was first read"):
+        stream(path)
+    monkeypatch.setattr(tokenized, "_write", write)
+    path.write_bytes(good)
+    assert torch.equal(stream(path).train[3], expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": ["n"]}], ids=["tokens", "lines"])
+def test_a_damaged_cache_is_made_anew_with_a_line_that_says_so(
+    options: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_lines(tmp_path / "data", 1)
+    expected = [*loader(stream(folder, **options))]
+    files = [
+        it for it in (tmp_path / "cache").rglob("*") if it.is_file() and it.suffix != ".lock" and it.stat().st_size
+    ]
+    assert len(files) >= 2
+    for file in files:
+        content = file.read_bytes()
+        for damage in (b"", content[: len(content) // 16 * 8], bytes([*content[:1]]) + b"\xff" * 9, None):
+            file.unlink()
+            if damage is not None:
+                file.write_bytes(damage)
+            capsys.readouterr()
+            assert repr([*loader(stream(folder, **options))]) == repr(expected)
+            assert (file.read_bytes(), capsys.readouterr().err.count("is damaged; it is made anew")) == (content, 1)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +308,50 @@ def test_shards_that_are_none_are_refused(name: str, content: bytes, message: st
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=message):
         stream(tmp_path)
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": ["n"]}], ids=["text", "columns"])
+def test_a_flipped_bit_of_a_parquet_file_is_a_data_error_or_changes_no_number_of_rows(
+    options: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["abc def"] * 100, "n": range(100)}), path)
+    content = path.read_bytes()
+    wrong = []
+    for bit in random.Random(1).sample(range(8 * len(content)), 60):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            data = stream(path, context_length=5, **options)
+            rows = sum(len(batch["n"]) for batch in loader(data)) if options else 99
+        except DataError as error:
+            wrong.append(str(error))
+        else:
+            assert rows == 99
+    assert len(wrong) > 15
+
+
+def test_pages_with_checksums_are_compared_with_them(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(pa.table({"text": ["abc def"] * 100}), path, **options)
+    path.write_bytes(path.read_bytes().replace(b"abc", b"abC", 50))
+    with pytest.raises(DataError, match=r"can't be read.*CRC"):
+        stream(path)
+
+
+@pytest.mark.parametrize("values", [[7] * 200_000, ["a" * 1000] * 20_000], ids=["numbers", "text"])
+def test_a_row_group_that_takes_too_much_memory_is_refused(
+    values: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": values}), path)
+    assert path.stat().st_size < 10_000
+    monkeypatch.setattr(parquet, "_LARGEST_GROUP", 1 << 20)
+    data = stream(path, columns=["n"])
+    with pytest.raises(DataError, match=r"row group 0 takes more than 1 MiB of memory; write .* smaller row groups"):
+        data.train[0]
 
 
 def test_other_wrong_sources_are_refused(tmp_path: Path) -> None:

@@ -1,11 +1,6 @@
 """Whatever fails during a save, and whenever the process is killed: the old record or the new one is there, whole."""
 
 import json
-import os
-import select
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,54 +11,30 @@ import torch
 
 from burnlike.record import open_record
 
-from ...processes import HANGS_S
 from .saver import SAVES
+from .shimmed import EIO, FULL, KILL, SHORT, Shimmed
 
-FULL, EIO, SHORT, KILL = 1, 2, 3, 4
 
-
-class Saver:
+class Saver(Shimmed):
     """The saving process and the folder that it saves into."""
 
-    def __init__(self, folder: Path, shim: Path, log: Path) -> None:
-        self.folder = folder
-        self.log = log
-        environment = os.environ | {"LD_PRELOAD": str(shim), "SHIM_FOLDER": str(folder), "SHIM_LOG": str(log)}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.record.crash.saver", str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-
     def __call__(self, save: str, version: int, **order: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"save": save, "version": version, **order}) + "\n")
-        self.process.stdin.flush()
-        assert select.select([self.process.stdout], [], [], HANGS_S)[0], "the process hangs"
-        return json.loads(self.process.stdout.readline())
+        return self.ask(save=save, version=version, **order)
 
     def calls(self, save: str, version: int) -> list[list[str]]:
         """The calls of one save: name and path below the folder."""
         self.log.write_text("")
         assert self(save, version)["error"] == ""
-        lines = (line.split(maxsplit=3) for line in self.log.read_text().splitlines())
-        return [[call, os.path.relpath(path, self.folder)] for _, call, _, path in lines]
+        return self.logged()
 
 
 @pytest.fixture(scope="module")
 def saver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Saver]:
     place = tmp_path_factory.mktemp("crash").resolve()
     (place / "records").mkdir()
-    source = Path(__file__).with_name("shim.c")
-    compiler = os.environ.get("CC") or shutil.which("cc") or "gcc"
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", place / "shim.so", source, "-ldl"], check=True)
-    found = Saver(place / "records", place / "shim.so", place / "log")
+    found = Saver(place, place / "records", "tests.record.crash.saver", str(place / "records"))
     yield found
-    found.process.kill()
-    found.process.communicate()
+    found.kill()
 
 
 def version_of(path: Path) -> int:

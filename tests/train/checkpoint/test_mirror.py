@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from burnlike.config.shipped import config_file
-from burnlike.errors import CheckpointError, ConfigError
+from burnlike.errors import CheckpointError, ConfigError, RunDirError
 from burnlike.record import Record
 from burnlike.train import Checkpointer, TrainConfig
-from burnlike.train.checkpoint.mirror import Mirror
+from burnlike.train.checkpoint.mirror import Mirror, fetch_run
 
 PLACE = "memory://bucket/runs"
 
@@ -42,6 +42,13 @@ def claimed(run: Path, place: str = PLACE, *, is_new: bool = False) -> Mirror:
     mirror = Mirror(place, run)
     mirror.claim(is_new=is_new, has_checkpoints=(run / "checkpoints").exists())
     return mirror
+
+
+def finished(run: Path, weights: bytes) -> None:
+    """The mirror has the result of a run with these weights."""
+    (run / "model.safetensors").write_bytes(weights)
+    saving = checkpointer(run)
+    assert saving.mirror_result() == []
 
 
 def names(suffix: str = "") -> set[str]:
@@ -122,3 +129,72 @@ def test_places_that_cannot_be_used_are_told(run: Path) -> None:
         Mirror("nowhere://x", run)
     with pytest.raises(ConfigError, match="expected a place such as"):
         TrainConfig.load(config_file("char_gpt_tiny"), ["checkpoint.mirror='s3://'"])
+
+
+def test_files_of_a_fetch_are_whole_and_right_or_not_there(run: Path, tmp_path: Path) -> None:
+    finished(run, b"the weights")
+    files, path = fsspec.filesystem("memory"), "/bucket/runs/big/result/model.safetensors"
+    for damage in (b"the wEights", b"the wei", b""):
+        files.pipe_file(path, damage)
+        with pytest.raises(CheckpointError, match=r"model.safetensors is not the file that was copied there"):
+            fetch_run(f"{PLACE}/big", tmp_path / "here")
+        assert not (tmp_path / "here" / "big" / "model.safetensors").exists()
+    files.pipe_file(path, b"the weights")
+    here, came = fetch_run(f"{PLACE}/big", tmp_path / "here")
+    assert came == ["the result"]
+    assert (here / "model.safetensors").read_bytes() == b"the weights"
+    assert not [it for it in here.iterdir() if it.name.endswith(".tmp")]
+
+
+def test_a_fetch_replaces_what_came_from_the_mirror_and_keeps_what_was_changed_here(run: Path, tmp_path: Path) -> None:
+    (run / "metrics.jsonl").write_text("1\n")
+    finished(run, b"first")
+    here, _ = fetch_run(f"{PLACE}/big", tmp_path / "here")
+    (run / "metrics.jsonl").write_text("1\n2\n")
+    finished(run, b"second")
+    fetch_run(f"{PLACE}/big", tmp_path / "here")
+    assert (here / "model.safetensors").read_bytes() == b"second"
+    assert (here / "metrics.jsonl").read_text() == "1\n2\n"
+    (here / "metrics.jsonl").write_text("1\n2\n3\n")  # it went on here
+    fetch_run(f"{PLACE}/big", tmp_path / "here")
+    for content in (b"", b"sec", b"mine"):
+        (here / "model.safetensors").write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"keeps its own model.safetensors, .* move them away"):
+            fetch_run(f"{PLACE}/big", tmp_path / "here")
+        assert (here / "model.safetensors").read_bytes() == content
+    (here / "model.safetensors").unlink()
+    fetch_run(f"{PLACE}/big", tmp_path / "here")
+    assert (here / "model.safetensors").read_bytes() == b"second"
+    assert (here / "metrics.jsonl").read_text() == "1\n2\n3\n"
+
+
+@pytest.mark.parametrize("listed", ['{"files": {}}', '{"files": {"run/config.yaml": [8, "x"]}}', "{}", '{"files": ['])
+def test_a_list_without_files_of_a_checkpoint_is_none(listed: str, run: Path, tmp_path: Path) -> None:
+    saving = checkpointer(run)
+    saving.save(1, records(1.0))
+    saving.notes(wait=True)
+    fsspec.filesystem("memory").pipe_file("/bucket/runs/big/step-00000002.json", listed.encode())
+    mirror = Mirror(PLACE, tmp_path / "elsewhere" / "big")
+    assert mirror.steps() == [1]
+    assert mirror.fetch(tmp_path / "elsewhere" / "big" / "checkpoints") == 1
+
+
+def test_links_out_of_a_run_are_neither_copied_nor_written_through(run: Path, tmp_path: Path) -> None:
+    (outside := tmp_path / "outside").mkdir()
+    (outside / "secret").write_text("secret")
+    (run / "notes").symlink_to(outside / "secret")
+    (run / "data").mkdir()
+    (run / "data" / "tokenizer.json").write_text("{}")
+    finished(run, b"weights")
+    files = fsspec.filesystem("memory")
+    copied = {it: files.cat_file(it) for it in files.find("/bucket/runs/big/result")}
+    assert {it.rpartition("/")[2] for it in copied} == {"config.yaml", "tokenizer.json", "model.safetensors"}
+    assert b"secret" not in b"".join(copied.values())
+    (here := tmp_path / "here" / "big").mkdir(parents=True)
+    (here / "run.lock").touch()
+    (here / "data").symlink_to(outside)
+    with pytest.raises(RunDirError, match="data: it is a link to outside of"):
+        fetch_run(f"{PLACE}/big", tmp_path / "here")
+    with pytest.raises(CheckpointError, match="it is a link to outside of"):
+        Mirror(PLACE, here).fetch_result()
+    assert [it.name for it in outside.iterdir()] == ["secret"]

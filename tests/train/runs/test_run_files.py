@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from burnlike.errors import RunDirError
-from burnlike.train import RunDir, find_runs, read_run
+from burnlike.train import RunDir, find_runs, load_run, read_run
 from burnlike.train.runs.environment import environment, git_state, masked, write_environment
 from burnlike.train.runs.logs import LogFile, MetricsLog, read_log, read_metrics, write_results
+from burnlike.train.runs.run_dir import config_of, open_or_create
 from burnlike.train.runs.run_files import config_differences, flattened
 
 LINE = {"step": 10, "epoch": 0, "split": "train", "loss": 1.5, "time": 100.0}
@@ -215,7 +216,7 @@ def test_a_lock_is_a_file_of_the_run(tmp_path: Path) -> None:
     path = make_run(tmp_path / "a")
     (path / "run.lock").unlink()
     (path / "run.lock").symlink_to(victim)
-    with pytest.raises(RunDirError, match=r"run.lock can't be opened"):
+    with pytest.raises(RunDirError, match=r"run.lock: it is a link to outside of"):
         RunDir.open(path)
     assert victim.read_text() == "mine"
     (path / "run.lock").unlink()
@@ -243,6 +244,33 @@ def test_what_a_run_goes_on_with_is_a_file_of_the_run(tmp_path: Path) -> None:
         with pytest.raises(RunDirError, match=f"{name} can't be"):
             write(run / name)
         (run / name).unlink()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "results.json", "checkpoints", "data", "samples/a/b"])
+def test_a_run_with_a_link_out_of_it_is_not_used(name: str, tmp_path: Path) -> None:
+    (outside := tmp_path / "outside").mkdir()
+    run = make_run(tmp_path / "run")
+    (run / "samples" / "a").mkdir(parents=True)
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(outside)
+    for use in (RunDir.open, open_or_create, config_of, load_run):
+        with pytest.raises(RunDirError, match=f"{name}: it is a link to outside of .*remove the link"):
+            use(run)
+    assert not [*outside.iterdir()]
+    (run / name).unlink()
+    (run / name).symlink_to("log.txt")  # inside
+    (run / "wandb").mkdir()
+    (run / "wandb" / "debug.log").symlink_to(outside)  # as Weights & Biases makes it
+    (tmp_path / "linked").symlink_to(run)  # named by the user
+    RunDir.open(tmp_path / "linked").close()
+
+
+def test_evaluations_behind_a_link_are_not_read(tmp_path: Path) -> None:
+    (outside := tmp_path / "outside").mkdir()
+    (outside / "a.json").write_text('{"split": "valid", "values": {"loss": 1}}')
+    run = make_run(tmp_path / "run")
+    (run / "evaluations").symlink_to(outside)
+    assert read_run(run).evaluations == []
 
 
 def test_numbers_and_times_that_are_none_are_left_out(tmp_path: Path) -> None:
