@@ -7,6 +7,7 @@ whether there is a match, and keeps no groups.
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from re import _constants as codes, _parser as parser  # pyright: ignore[reportAttributeAccessIssue]
 from typing import Any
 
@@ -14,8 +15,8 @@ from .errors import ArgumentError
 
 LONGEST, LONGEST_TEXT = 1 << 20, 2000
 """Characters of an expression, and of a text that it is matched with."""
-_DEEPEST, _FEW = 40, 3
-"""Levels of groups in groups; and repeats, one after the other, that `re` itself tries fast enough."""
+_DEEPEST, _FEW, _SOME = 40, 3, 6
+"""Levels of groups in groups; and repeats, one after the other, that `re` tries fast enough, and in bearable time."""
 _CATEGORIES: dict[Any, Callable[[str], bool]] = {
     codes.CATEGORY_DIGIT: str.isdecimal,
     codes.CATEGORY_SPACE: str.isspace,
@@ -51,7 +52,8 @@ class Pattern:
         try:
             self._tree: Any = parser.parse(text)
             tries = _tries(self._tree, 0)
-            self._plain = re.compile(text) if tries <= _FEW else None
+            self._regex = re.compile(text) if tries <= _SOME else None
+            self._plain = self._regex if tries <= _FEW else None
         except (re.error, OverflowError, RecursionError) as error:
             raise ArgumentError(
                 f"expected a regular expression of Python's `re`, got {_shown(text)}: {error}"
@@ -79,18 +81,36 @@ class Pattern:
             return self._plain.fullmatch(text) is not None
         return len(text) in _Ways(text).after(self._tree, (0,))
 
+    def replaced(self, text: str, replacement: str) -> str:
+        """The text with another one for each match, as `re.sub` makes it; `re.error` or IndexError if it can't be."""
+        self._check(text)
+        if self._regex is None:
+            few = f"at most {_SOME} repeats, and none in another"
+            raise ArgumentError(f"{_shown(self.text)}: expected {few}, where matches are replaced")
+        return self._regex.sub(replacement, text)
+
     def _check(self, text: str) -> None:
         if len(text) > LONGEST_TEXT:
             got = f"got {len(text)}: {_shown(text)}"
             raise ArgumentError(f"{_shown(self.text)}: expected a text of at most {LONGEST_TEXT} characters, {got}")
 
 
-def pattern_problem(text: str) -> str:
-    """What is wrong with a regular expression; empty if nothing is."""
+@lru_cache(maxsize=256)
+def compiled(text: str) -> Pattern:
+    """The Pattern of a text, kept for the next time."""
+    return Pattern(text)
+
+
+def pattern_problem(text: str, replacement: str | None = None) -> str:
+    """What is wrong with a regular expression, and with what stands for its matches; empty if nothing is."""
     try:
-        Pattern(text)
+        found = Pattern(text)
+        if replacement is not None:
+            found.replaced("", replacement)  # reads the replacement, also without a match
     except ArgumentError as error:
         return str(error)
+    except (re.error, IndexError) as error:
+        return f"{replacement!r} can't stand for a match of {_shown(text)}: {error}"
     return ""
 
 
