@@ -41,7 +41,8 @@ def save_adapter(
     `PeftModel.from_pretrained(base_model, directory)` then computes what the model does.
 
     Args:
-        base: the directory of the model that they are for; of a model of transformers what its config says.
+        base: the directory of the model that they are for, of which the absolute path is written, or another name; of a
+            model of transformers what its config says.
         task_type: in peft's words, such as `CAUSAL_LM`.
 
     Raises:
@@ -54,8 +55,10 @@ def save_adapter(
     if len({it.lora.magnitude is None for it in layers.values() if it.lora is not None}) > 1:
         raise ModuleTreeError("some adapters are of DoRA and some are not, for which peft's files have no place")
     saved = [*trained_modules(model)]
-    base = base or getattr(getattr(model, "config", None), "name_or_path", None) or None
-    config = written_config(model, layers, saved, None if base is None else os.fspath(base), task_type)
+    named = os.fspath(base or getattr(getattr(model, "config", None), "name_or_path", None) or "") or None
+    if named is not None and os.path.isdir(os.path.expanduser(named)):
+        named = os.path.abspath(os.path.expanduser(named))  # so that it is found from other folders too
+    config = written_config(model, layers, saved, named, task_type)
     filled = {_of_base(name, layers): it for name, it in filled_tables(model).items()}
     tensors = {name: it.detach().contiguous() for name, it in (filled | _tensors(model, layers, saved)).items()}
     seen: set[int] = set()

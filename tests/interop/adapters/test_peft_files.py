@@ -63,6 +63,7 @@ def test_adapters_are_saved_read_and_merged(tmp_path: Path, dora: bool) -> None:
     assert torch.allclose(model(TOKENS), base(TOKENS), rtol=1e-13, atol=0)
     changed(model)
     save_adapter(model, tmp_path, base="a/model", task_type="CAUSAL_LM")
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["base_model_name_or_path"] == "a/model"
     load_adapter(base, tmp_path)
     expected = model(TOKENS)
     assert torch.equal(base(TOKENS), expected)
