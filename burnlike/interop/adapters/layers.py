@@ -118,6 +118,8 @@ def select(
         if not isinstance(targets, str) and layers is not None:
             fitting = [path for path in fitting if _number(path, numbered) in layers]
         if not fitting:
+            if layers is not None and any(map(_fitting([one]), modules)):
+                raise ModuleTreeError(f"targets: no layer '{one}' in those of layers_to_transform")
             ends = sorted({path.rpartition(".")[2] for path in known})
             hint = "" if one in ends else nearest(one, ends)
             raise ModuleTreeError(f"targets: no layer '{one}'{hint}; {_listed(known)}")
