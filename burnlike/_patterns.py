@@ -139,10 +139,12 @@ class _Ways:
         if code is codes.SUBPATTERN:
             return self.after(argument[3], places)
         if code in _REPEATS:
-            return self._after_repeat(*argument, places)
+            least, most, part = argument
+            return self._after_repeat(least, most, part, places)
         if code is codes.AT:
             return {it for it in places if _POSITIONS[argument].match(text, it)}
-        return {it for it in places if self._is_asserted(*argument, it) is (code is codes.ASSERT)}
+        direction, part = argument
+        return {it for it in places if self._is_asserted(direction, part, it) is (code is codes.ASSERT)}
 
     def _after_repeat(self, least: int, most: int, part: Any, places: set[int]) -> set[int]:
         count, before = 0, set[int]()

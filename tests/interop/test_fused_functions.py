@@ -246,3 +246,4 @@ def test_a_fused_recurrent_layer_trains_within_autocast_on_every_cpu(layer: Any,
     torch.testing.assert_close(found, output, **near)
     torch.testing.assert_close(found_packed.data, packed.data, **near)
     assert all(param.grad is not None and param.grad.isfinite().all() for param in model.parameters())
+

@@ -135,10 +135,9 @@ def test_adapters_of_a_model_with_more_tokens_are_trained_on(folder: Path, tmp_p
     llama(tmp_path / "llama", vocab_size=32, tie_word_embeddings=True)
     base = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "llama")
     base.resize_token_embeddings(37)
-    options = {"modules_to_save": ["lm_head"]} if "lm_head" in saved else {}
-    peft.get_peft_model(base, peft.LoraConfig(r=2, target_modules=["q_proj"], **options)).save_pretrained(
-        tmp_path / "peft"
-    )
+    whole = ["lm_head"] if "lm_head" in saved else None
+    theirs: Any = peft.get_peft_model(base, peft.LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=whole))
+    theirs.save_pretrained(tmp_path / "peft")
     of = f"{{type: Pretrained, path: {tmp_path / 'llama'}, head: CausalLM}}"
     model = f"{{type: LoRA, of: {of}, rank: 2, alpha: 8, targets: [q_proj], modules_to_save: {saved}}}"
     options_of_run = [f"data.path={folder / 'tokens.bin'}", "~model", f"model={model}"]

@@ -174,9 +174,7 @@ CASES = {
     "convolutions": ("digits", []),
     "resnet": (
         "digits",
-        [
-            "model={type: ResNet, num_classes: 10, channels: 1, depths: [1, 1], widths: [32, 64], stem_channels: 32, stem: Small}"
-        ],
+        ["model={type: ResNet, num_classes: 10, channels: 1, depths: [1, 1], widths: [32, 64], stem_channels: 32, stem: Small}"],
     ),
 }
 

@@ -128,10 +128,9 @@ def equal_names(
     for name, tensor in frozen.items():
         if (one := first.setdefault(id(tensor), name)) != name:
             yield one, name
-    inputs, *others = tied_tables(model) if stay_tied else [None]
-    paths = {it.path for it in layers}
-    for other in others:
-        one, two = f"{PREFIX}{inputs.path}", f"{PREFIX}{other.path}"  # pyright: ignore[reportOptionalMemberAccess]
+    tied, paths = tied_tables(model) if stay_tied else [], {it.path for it in layers}
+    for other in tied[1:]:
+        one, two = f"{PREFIX}{tied[0].path}", f"{PREFIX}{other.path}"
         if other.path not in paths:
             yield f"{one}.weight", f"{two}.weight"
             continue

@@ -100,7 +100,7 @@ def resize_tables(model: Any, count: int) -> None:
 
 def parameters_of(model: nn.Module, path: str) -> dict[str, Tensor]:
     """The parameters of a layer by their paths; of one with an adapter the weight that this is added to."""
-    own = dict(model.get_submodule(path).named_parameters(prefix=path, recurse=False))
+    own: dict[str, Tensor] = dict(model.get_submodule(path).named_parameters(prefix=path, recurse=False))
     layer = adaptable(model).get(path)
     return own if layer is None else {**own, f"{path}.weight": layer.weight}
 

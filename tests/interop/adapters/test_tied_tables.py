@@ -24,7 +24,7 @@ from burnlike.models import LoRAConfig, PretrainedConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of peft
 TOKENS, MORE = 24, 28
-SIZES = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES: dict[str, Any] = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 SAVED = [[], ["lm_head"], ["embed_tokens"], ["embed_tokens", "lm_head"]]
 TARGETS = [["q_proj"], ["q_proj", "embed_tokens"], ["q_proj", "lm_head"], ["q_proj", "embed_tokens", "lm_head"]]
 
@@ -160,7 +160,7 @@ def test_a_config_trains_what_peft_trains(bases: dict[bool, Path], saved: tuple[
     theirs = peft.get_peft_model(read(bases[True]), peft.LoraConfig(r=2, lora_alpha=3, **options))
     of = PretrainedConfig(path=str(bases[True]), head="CausalLM")
     config = LoRAConfig(of=of, rank=2, alpha=3, targets=("q_proj",), modules_to_save=saved, ensure_weight_tying=ensure)
-    ours = config.init()
+    ours: Any = config.init()
     with torch.no_grad():
         for one in (ours, theirs):
             for name, it in one.named_parameters():
