@@ -56,8 +56,7 @@ def add_adapters(
         for restore in before:
             restore()
         raise
-    if not stay_tied:
-        part_from_the_rest(model, trained)
+    part_from_the_rest(model, [trained] if stay_tied else [[path] for path in trained])
     for tensor in model.parameters():
         tensor.requires_grad_(False)
     for path in trained:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ...errors import ModuleTreeError
 from .layers import AdaptedLayer, adaptable, inside_of
 
-T = TypeVar("T")
+Options = TypeVar("Options", bound=Any)
 FILLED = "_burnlike_filled_tables"
 """The attribute of a model that names the modules whose frozen values came with peft's files."""
 
@@ -36,12 +36,12 @@ def tied_tables(model: nn.Module) -> list[AdaptedLayer]:
 
 
 def tied_together(
-    model: nn.Module, layers: Mapping[AdaptedLayer, T], saved: Collection[str]
-) -> tuple[dict[AdaptedLayer, T], list[str]] | None:
+    model: nn.Module, layers: Mapping[AdaptedLayer, Options], saved: Collection[str]
+) -> tuple[dict[AdaptedLayer, Options], list[str]] | None:
     """What is adapted and what is trained whole, if tables that are tied stay so; None if that changes nothing.
 
     Raises:
-        ModuleTreeError: the adapters of two tied tables are meant to differ.
+        ModuleTreeError: the adapters of two tied tables are meant to differ, or have magnitudes of their own.
     """
     tied = tied_tables(model)
     paths = {it.path for it in tied}
@@ -51,18 +51,23 @@ def tied_together(
     chosen = {options for layer, options in layers.items() if layer.path in paths}
     if not chosen:
         return None
+    names = ", ".join(sorted(paths))
     if len(chosen) > 1:
-        raise ModuleTreeError(f"ensure_weight_tying: expected one rank and alpha for {', '.join(sorted(paths))}")
+        raise ModuleTreeError(f"ensure_weight_tying: expected one rank and alpha for {names}")
+    if any(it.dora for it in chosen):
+        raise ModuleTreeError(
+            f"ensure_weight_tying: of DoRA, {names} would have magnitudes of their own: leave one out"
+        )
     return {**layers, **dict.fromkeys(tied, *chosen)}, [*saved]
 
 
-def part_from_the_rest(model: nn.Module, paths: Iterable[str]) -> None:
-    """Give each module at some paths a parameter of its own where it shares one with the rest of the model.
+def part_from_the_rest(model: nn.Module, groups: Iterable[Collection[str]]) -> None:
+    """Give the modules at the paths of each group parameters of their own where they share them with the rest.
 
     They are trained as copies, as peft does it: what is tied to them stays as it is.
     """
-    for path in paths:
-        parts = [*model.get_submodule(path).modules()]
+    for paths in groups:
+        parts = [part for path in paths for part in model.get_submodule(path).modules()]
         inside = {id(it) for it in parts}
         rest = {id(it) for part in model.modules() if id(part) not in inside for it in part._parameters.values()}
         copies: dict[int, nn.Parameter] = {}

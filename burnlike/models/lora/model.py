@@ -73,7 +73,10 @@ def _together(
     model: nn.Module, layers: dict[AdaptedLayer, AdapterOptions], saved: list[str]
 ) -> tuple[dict[AdaptedLayer, AdapterOptions], list[str]]:
     """What is adapted and trained if tied tables stay one; a ConfigError if there are none, or none is meant."""
-    found = tied_together(model, layers, saved)
+    try:
+        found = tied_together(model, layers, saved)
+    except ModuleTreeError as error:
+        raise ConfigError(str(error)) from error
     if found is None:
         tied = ", ".join(f"'{it.path}'" for it in tied_tables(model))
         what = f"expected one of {tied} in modules_to_save or targets" if tied else "the model has no tied tables"

@@ -179,6 +179,7 @@ def test_a_config_trains_what_peft_trains(bases: dict[bool, Path], saved: tuple[
             "expected one of 'model.embed_tokens', 'lm_head' in modules_to_save or targets",
         ),
         (False, {"modules_to_save": ("lm_head",)}, "the model has no tied tables"),
+        (True, {"targets": ("lm_head",), "dora": True}, "of DoRA, lm_head, model.embed_tokens would have magnitudes"),
     ],
 )
 def test_no_tying_where_there_is_nothing_to_tie(
@@ -234,3 +235,21 @@ def test_a_whole_module_with_counts_is_read(tmp_path: Path) -> None:
     ours = network()
     load_adapter(ours, tmp_path)
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+
+
+@pytest.mark.parametrize("ensure", [False, True])
+def test_a_head_whose_bias_is_shared_is_read_as_it_was_saved(tmp_path: Path, ensure: bool) -> None:
+    config = transformers.BertConfig(vocab_size=TOKENS, **SIZES)
+    transformers.BertForMaskedLM(config).save_pretrained(tmp_path / "base")
+    of = PretrainedConfig(path=str(tmp_path / "base"), head="MaskedLM", dtype="float64")
+    options = {"targets": ("query",), "modules_to_save": ("decoder",), "ensure_weight_tying": ensure}
+    models: list[Any] = [LoRAConfig(of=of, rank=2, **options).init() for _ in range(2)]
+    losses(models[0], TOKENS)
+    expected = logits(models[0], TOKENS)
+    save_adapter(models[0], tmp_path / "ours")
+    load_adapter(models[1], tmp_path / "ours")
+    plain: Any = transformers.BertForMaskedLM.from_pretrained(tmp_path / "base", dtype=torch.float64)
+    theirs = peft.PeftModel.from_pretrained(plain, str(tmp_path / "ours"))
+    fresh = of.init()
+    load_adapter(fresh, tmp_path / "ours")
+    assert all(near(logits(it, TOKENS), expected) for it in (models[1], theirs, fresh))
