@@ -1,6 +1,5 @@
 """Precision: the element types in which a record's tensors are stored."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,6 +7,7 @@ from typing import Protocol
 import torch
 
 from .._dtypes import convertible, torch_dtypes
+from .._patterns import compiled, pattern_problem
 from ..errors import ArgumentError, BurnlikeError, DTypeError, RecordError
 from .dtypes import kind_of, plain
 
@@ -54,16 +54,14 @@ class Precision:
 
     def stored_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
         """The type in which a tensor of this name and type is stored."""
-        if any(re.search(pattern, name) for pattern in self.keep):
+        if any(compiled(pattern).search(name) for pattern in self.keep):
             return dtype
         return {"float": self.float, "int": self.int}.get(kind_of(dtype)) or dtype
 
 
 def check_pattern(option: str, pattern: str, error_type: type[BurnlikeError] = ArgumentError) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise error_type(f"{option}: {pattern!r} is no regular expression: {error}") from error
+    if problem := pattern_problem(pattern):
+        raise error_type(f"{option}: {problem}")
 
 
 def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch.dtype) -> torch.dtype:

@@ -215,7 +215,7 @@ def test_format_says_what_the_name_does_not(tmp_path: Path) -> None:
         (("x.mpk", "--precision", "bf61"), "did you mean 'bf16'"),
         (("x.mpk", "--int", "i33"), r"--int i33: expected one of .*did you mean"),
         (("x.mpk", "--format", "mpkk"), "did you mean 'mpk'"),
-        (("x.mpk", "--precision", "f16", "--keep", "("), r"keep: '\(' is no regular expression"),
+        (("x.mpk", "--precision", "f16", "--keep", "("), r"keep: expected a regular expression"),
         (("x.mpk", "--keep", "norm"), "give one of those"),
         (("x.mpk", "--rename", "abc"), "expected REGEX=NEW"),
         (("x.mpk", "--rename", "(=x"), "no regular expression"),

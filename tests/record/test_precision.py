@@ -192,7 +192,7 @@ def test_wrong_settings_are_refused() -> None:
         Precision(None, torch.float32)
     with pytest.raises(DTypeError, match="got 'bf16'"):
         Precision("bf16")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(RecordError, match="no regular expression"):
+    with pytest.raises(RecordError, match="expected a regular expression"):
         Precision(None, keep=["("])
     with pytest.raises(RecordError, match=r"write keep=\['norm'\]"):
         Precision(None, keep="norm")

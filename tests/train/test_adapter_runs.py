@@ -7,8 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
 import torch
+import transformers
 
 from burnlike.cli.main import main
 from burnlike.errors import RecordMismatchError
@@ -16,6 +18,8 @@ from burnlike.interop import load_adapter
 from burnlike.models import DecoderLmConfig, PretrainedConfig, save_pretrained
 from burnlike.record import open_record
 from burnlike.train import Job, PlainRenderer, RunDir, TrainConfig, load_run
+
+from ..models.by_path.directories import llama
 
 YAML = """
 data: {type: Tokens, path: DIR/tokens.bin, context_length: 8}
@@ -122,6 +126,35 @@ def test_a_base_that_is_drawn_is_kept_whole(folder: Path) -> None:
 def test_adapters_are_trained_on(folder: Path) -> None:
     train(folder, "more", f"model.adapter={folder / 'run'}", "training.epochs=1", "lr_scheduler.lr=1e-30")
     assert torch.allclose(logits(load_run(folder / "more").model), logits(load_run(folder / "run").model), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")  # of peft
+@pytest.mark.parametrize("saved", ["[]", "[lm_head]"])
+def test_adapters_of_a_model_with_more_tokens_are_trained_on(folder: Path, tmp_path: Path, saved: str) -> None:
+    transformers.logging.disable_progress_bar()
+    llama(tmp_path / "llama", vocab_size=32, tie_word_embeddings=True)
+    base = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "llama")
+    base.resize_token_embeddings(37)
+    whole = ["lm_head"] if "lm_head" in saved else None
+    theirs: Any = peft.get_peft_model(base, peft.LoraConfig(r=2, target_modules=["q_proj"], modules_to_save=whole))
+    theirs.save_pretrained(tmp_path / "peft")
+    of = f"{{type: Pretrained, path: {tmp_path / 'llama'}, head: CausalLM}}"
+    model = f"{{type: LoRA, of: {of}, rank: 2, alpha: 8, targets: [q_proj], modules_to_save: {saved}}}"
+    options_of_run = [f"data.path={folder / 'tokens.bin'}", "~model", f"model={model}"]
+    train(tmp_path, "run", *options_of_run, f"model.adapter={tmp_path / 'peft'}")
+    expected = logits(load_run(tmp_path / "run").model)
+    assert expected.shape == (1, 8, 37)
+    assert torch.equal(logits(load_run(tmp_path / "run", step=6).model), expected)
+    shutil.rmtree(tmp_path / "peft")
+    assert torch.equal(logits(load_run(tmp_path / "run", step=6).model), expected)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    assert torch.equal(logits(load_run(tmp_path / "run").model), expected)
+    again = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "llama")
+    again.resize_token_embeddings(37)
+    theirs = peft.PeftModel.from_pretrained(again, str(tmp_path / "run" / "adapter")).eval()
+    torch.testing.assert_close(logits(theirs), expected)
+    assert main(["merge", str(tmp_path / "run"), "--out", str(tmp_path / "merged")]) == 0
+    torch.testing.assert_close(logits(transformers.LlamaForCausalLM.from_pretrained(tmp_path / "merged")), expected)
 
 
 @pytest.mark.parametrize(

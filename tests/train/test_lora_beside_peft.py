@@ -20,7 +20,10 @@ from burnlike.train import Callback, Job, Learner, RunDir, TrainConfig
 from ..data.chat.samples import conversations, tokenizer_in, write_lines
 from ..models.by_path.directories import llama
 
-pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # by peft
+pytestmark = [  # of peft
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`:UserWarning"),
+]
 WARM_UP, RATE, DECAY, NORM = 2, 1e-2, 0.05, 0.5
 YAML = f"""
 data: {{type: Chat, path: DIR/chat.jsonl, tokenizer: DIR/llama, max_length: 96}}
@@ -63,7 +66,8 @@ def _trained(model: Any) -> list[tuple[str, Tensor]]:
     for name, tensor in model.named_parameters():
         if tensor.requires_grad:
             path = name.replace("parametrizations.weight.0.", "lora_").replace("lora_a", "lora_A.weight")
-            found.append((path.replace("lora_b", "lora_B.weight"), tensor.mT if tensor.dim() == 2 else tensor))
+            is_factor = tensor.dim() == 2 and "parametrizations" in name
+            found.append((path.replace("lora_b", "lora_B.weight"), tensor.mT if is_factor else tensor))
     return found
 
 
@@ -71,6 +75,7 @@ def _trained(model: Any) -> list[tuple[str, Tensor]]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("lora")
     llama(path / "llama", vocab_size=300, max_position_embeddings=96, num_key_value_heads=1)
+    llama(path / "tied", vocab_size=300, max_position_embeddings=96, num_key_value_heads=1, tie_word_embeddings=True)
     tokenizer_in(path / "llama")
     write_lines(path / "chat.jsonl", [{"messages": it} for it in conversations(40)])
     return path
@@ -103,6 +108,7 @@ def _rate(step: int, steps: int) -> float:
     [
         ["data.packing=false"],
         ["data.packing=true", "model.of.fuse=true"],
+        ["model.of.path=DIR/tied", "model.modules_to_save=[embed_tokens, lm_head]"],
         pytest.param(["data.packing=true", "model.dora=true"], marks=pytest.mark.slow),
         pytest.param(
             ["data.packing=false", "model.rslora=true", "model.targets=[q_proj, down_proj]"], marks=pytest.mark.slow
@@ -110,13 +116,14 @@ def _rate(step: int, steps: int) -> float:
     ],
 )
 def test_each_step_is_that_of_peft_and_a_loop_by_hand(overrides: list[str], folder: Path, tmp_path: Path) -> None:
+    overrides = [it.replace("DIR", str(folder)) for it in overrides]
     job = Job(TrainConfig.from_yaml(YAML.replace("DIR", str(folder)), "f.yaml", overrides))
     save_adapter(job.model, tmp_path / "start")
     seen = Seen()
     with closing(RunDir.create(tmp_path / "run")) as run:
         job.run(run, callbacks=[seen])
 
-    base = transformers.AutoModelForCausalLM.from_pretrained(folder / "llama", dtype=torch.float64)
+    base = transformers.AutoModelForCausalLM.from_pretrained(job.config.model.of.path, dtype=torch.float64)  # pyright: ignore[reportAttributeAccessIssue]
     model: Any = peft.PeftModel.from_pretrained(base, str(tmp_path / "start"), is_trainable=True)
     own = {name.removeprefix("base_model.model.").replace(".default", ""): it for name, it in model.named_parameters()}
     chosen = [it for it in model.parameters() if it.requires_grad]
@@ -138,4 +145,5 @@ def test_each_step_is_that_of_peft_and_a_loop_by_hand(overrides: list[str], fold
 
 
 def _theirs(name: str, own: Mapping[str, Tensor]) -> str:
-    return name if name in own else name.replace("lora_magnitude", "lora_magnitude_vector.weight")
+    forms = (name, name.replace("lora_magnitude", "lora_magnitude_vector.weight"))
+    return next((it for it in forms if it in own), name.replace(".weight", ".modules_to_save.weight"))

@@ -133,6 +133,7 @@ def test_what_is_trained(options: list[str], trained: list[str] | int) -> None:
         ("trainable=[head, tail]", r"trainable\.1: matches no parameter"),
         ("freeze=['.']", "freeze: leaves no parameter to train"),
         ("freeze=['(']", r"freeze\.0: expected a regular expression"),
+        ("freeze=['(([a-z._])+)+!']", r"freeze\.0: matches no parameter"),
         ("init_from={path: x, rename: {a: '\\1'}}", r"init_from\.rename\.a: .*can't stand for a match of 'a'"),
         ("init_from={path: x, skip: ['[']}", r"init_from\.skip\.0: expected a regular expression"),
     ],

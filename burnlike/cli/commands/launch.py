@@ -8,8 +8,8 @@ import signal
 import burnlike.config.registry as registry
 from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
-from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.launching import LOGS_NAME, Amount, check_processes, elastic_overrides, run_of
+from burnlike.train.job.run_config import load_config
 from burnlike.train.job.slurm import Slurm, script
 from burnlike.train.runs.logs import LOG_NAME, STOPPED, read_log
 
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     _check_options(args)
     file, resumed = train.paths_of_run(args)
     registry.import_modules(args.imports)
-    config = TrainConfig.load(file, overrides_of(args))
+    config = load_config(file, overrides_of(args))
     counts = check_processes(config, args.nproc, args.nnodes)
     if args.slurm:
         return _write_script(args, file.stem, resumed)

@@ -18,6 +18,7 @@ from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.launching import begun_run, resumed_run
 from burnlike.train.job.rank_logs import print_to_log
 from burnlike.train.job.resuming import check_resumable
+from burnlike.train.job.run_config import load_config, run_config
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
 from burnlike.train.runs.run_dir import CONFIG_NAME, RunDir, config_of
 
@@ -78,7 +79,7 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
         return _sweep(args, file, resumed, overrides)
     if resumed is None and (begun := begun_run(args.run_dir, RUNS, file.stem)):
         resumed = str(begun)
-    config = TrainConfig.load(file, overrides)
+    config = load_config(file, overrides)
     if config.distributed.is_single and (ranks := number_of_ranks()) > 1:
         raise ArgumentError(
             f"this is one of {ranks} processes of a launcher (torchrun, srun, mpirun), and the config is for one: each"
@@ -96,7 +97,7 @@ def _run(args: argparse.Namespace, *, is_launched: bool) -> int:
         if resumed is not None and global_rank() == 0:
             directory = stack.enter_context(closing(resumed_run(resumed, RUNS, file.stem, config.checkpoint.mirror)))
             if directory.config.exists():
-                before = TrainConfig.load(directory.config)
+                before = run_config(directory.path)
                 check_resumable(before, config, str(directory.path), paths_of(overrides))
         job = Job(config)
         stack.callback(job.parallel.close)

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..._dtypes import FloatName
 from ...errors import ArgumentError, ModuleTreeError
@@ -15,6 +15,7 @@ from ...module.adapters.parametrized import give_back, restoring, take_over
 from ...module.torch_objects.quantized import dequantized, is_quantized
 from ...module.torch_objects.wrappers import own_class, parametrizations_of
 from .layers import AdaptedLayer, adaptable, adapted
+from .tables import part_from_the_rest, say_untied, tied_tables
 
 
 class AdapterOptions(NamedTuple):
@@ -29,24 +30,33 @@ class AdapterOptions(NamedTuple):
 
 
 def add_adapters(
-    model: nn.Module, layers: Mapping[AdaptedLayer, AdapterOptions], trained: Collection[str] = ()
+    model: nn.Module,
+    layers: Mapping[AdaptedLayer, AdapterOptions],
+    trained: Collection[str] = (),
+    *,
+    stay_tied: bool = False,
 ) -> None:
     """Freeze a model, and add a trainable adapter to each of the layers; modules at the paths `trained` stay trainable.
 
     Of linear layers `a` is drawn as `nn.Linear` draws its weight, of embeddings `b` from N(0, 1); the other is 0.
+    A trained module that shares a parameter with others gets one of its own. With `stay_tied` it stays the same one,
+    and tied tables have one adapter; `tied_together` gives the layers and paths of that.
 
     Raises:
         ModuleTreeError: a layer has an adapter, or something else computes its weight. The model is as it was.
         ArgumentError: dropout is meant for a layer whose code reads its weight itself.
     """
     before = [restoring(layer.module) for layer in layers]
+    tied, shared = {it.path for it in tied_tables(model)} if stay_tied else set[str](), None
     try:
         for layer, options in layers.items():
-            _add(layer, options)
+            lora = _add(layer, options, shared if layer.path in tied else None)
+            shared = lora if layer.path in tied else shared
     except BaseException:
         for restore in before:
             restore()
         raise
+    part_from_the_rest(model, [trained] if stay_tied else [[path] for path in trained])
     for tensor in model.parameters():
         tensor.requires_grad_(False)
     for path in trained:
@@ -55,7 +65,7 @@ def add_adapters(
         layer.lora.requires_grad_(True)  # pyright: ignore[reportOptionalMemberAccess]
 
 
-def _add(layer: AdaptedLayer, options: AdapterOptions) -> None:
+def _add(layer: AdaptedLayer, options: AdapterOptions, shared: Lora | None) -> Lora:
     list_of = parametrizations_of(layer.module).get("weight")
     if list_of is not None:
         if len(list_of._modules) != 1 or not isinstance(list_of._modules["0"], Dequantized):
@@ -67,6 +77,9 @@ def _add(layer: AdaptedLayer, options: AdapterOptions) -> None:
         raise ArgumentError(f"dropout: {own.__name__} '{layer.path}' reads its weight itself, and takes no dropout")
     if getattr(layer.module, "max_norm", None) is not None:
         raise ArgumentError(f"targets: the embedding '{layer.path}' has a max_norm, which changes its weight")
+    if shared is not None:
+        take_over(layer.module, "weight", shared)
+        return shared
     dtype = options.dtype or ("float32" if weight.dtype.itemsize < 4 else None)
     config = LoraConfig(rank=options.rank, alpha=options.alpha, dtype=dtype)
     lora = Lora(config, weight, transposed=layer.kind == "linear", dropout=options.dropout, dora=options.dora)
@@ -80,14 +93,15 @@ def _add(layer: AdaptedLayer, options: AdapterOptions) -> None:
             bound = 1 / math.sqrt(lora.a.shape[0])
             lora.a.uniform_(-bound, bound)
     take_over(layer.module, "weight", lora)
+    return lora
 
 
 @torch.no_grad()
 def merge_adapters(model: nn.Module) -> nn.Module:
     """Add all adapters to the weights of their layers, in place, and make quantized weights plain; returns the model.
 
-    A weight that was tied to another, which has no adapter, is one of its own then; of a model of transformers its
-    config says so.
+    A weight that was tied to another, which has no adapter or another one, is one of its own then; of a model of
+    transformers its config says so.
     """
     layers = adapted(model)
     for layer in adaptable(model).values():
@@ -96,28 +110,17 @@ def merge_adapters(model: nn.Module) -> nn.Module:
             weight = dequantized(list_of.original)
             give_back(layer.module, "weight")
             layer.module._parameters["weight"] = nn.Parameter(weight, requires_grad=False)
+    merged: dict[tuple[int, int], nn.Parameter] = {}
     for layer in layers.values():
-        base = layer.weight
-        effective = layer.lora(base)  # pyright: ignore[reportOptionalCall]
-        kept = dequantized(base).dtype if is_quantized(base) else base.dtype
+        base, key = layer.weight, (id(layer.weight), id(layer.lora))
+        if key not in merged:
+            effective = layer.lora(base)  # pyright: ignore[reportOptionalCall]
+            kept = dequantized(base).dtype if is_quantized(base) else base.dtype
+            merged[key] = nn.Parameter(effective.to(kept).contiguous(), requires_grad=False)
         give_back(layer.module, "weight")
-        layer.module._parameters["weight"] = nn.Parameter(effective.to(kept).contiguous(), requires_grad=False)
-    _untie(model)
+        layer.module._parameters["weight"] = merged[key]
+    say_untied(model)
     for tensor in model.parameters():
         if tensor.is_floating_point():
             tensor.requires_grad_(True)
     return model
-
-
-def _untie(model: Any) -> None:
-    """Say in the config of a model of transformers that its tables are two, where one of them has changed."""
-    config = getattr(model, "config", None)
-    if config is None or not callable(getattr(model, "get_input_embeddings", None)):
-        return
-    tables: list[Tensor | None] = []
-    for ask in ("get_input_embeddings", "get_output_embeddings"):
-        found = getattr(model, ask, lambda: None)()
-        tables.append(getattr(found, "weight", None))
-    for part in (config, config.get_text_config()):
-        if getattr(part, "tie_word_embeddings", False) and None not in tables and tables[0] is not tables[1]:
-            part.tie_word_embeddings = False

@@ -1,11 +1,12 @@
 """The layers of a model that can have a low-rank adapter, and which of them are meant."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 
+from ..._patterns import Pattern
 from ...errors import ModuleTreeError, nearest
 from ...module.adapters.layers import Lora, kind_of
 from ...module.torch_objects.wrappers import own_class, parametrizations_of
@@ -98,44 +99,65 @@ def select(
 
     Raises:
         ModuleTreeError: an end or the expression fits no layer that can have an adapter.
+        ArgumentError: an expression is none.
     """
+    left_aside = _fitting(exclude)
     known, modules = adaptable(model), module_paths(model)
-    whole = [rf"(^|.*\.){name}($|\..*)" for name in saved]
     if targets == ALL_LINEAR or [*targets] == [ALL_LINEAR]:
-        left_out = output_layers(model) | {it for it in known if any(re.match(pattern, it) for pattern in whole)}
+        left_out = output_layers(model) | {it for it in known if inside_of(it, saved)}
         found = {path: it for path, it in known.items() if it.kind != "embedding" and path not in left_out}
         if not found:
             raise ModuleTreeError(f"targets: {type(model).__name__} has no linear layer: {_listed(known)}")
-        return {path: it for path, it in found.items() if not _fits(path, exclude)}
+        return {path: it for path, it in found.items() if not left_aside(path)}
     wanted = [targets] if isinstance(targets, str) else targets
+    is_wanted = _fitting(targets) if isinstance(targets, str) else None
+    numbered = [Pattern(it) for it in patterns]
     chosen: set[str] = set()
     for one in wanted:
-        fitting = [path for path in modules if _fits(path, targets if isinstance(targets, str) else [one])]
-        fitting = [path for path in fitting if not any(re.match(pattern, path) for pattern in whole)]
+        fitting = [path for path in modules if (is_wanted or _fitting([one]))(path)]
         if not isinstance(targets, str) and layers is not None:
-            fitting = [path for path in fitting if _number(path, patterns) in layers]
+            fitting = [path for path in fitting if _number(path, numbered) in layers]
         if not fitting:
+            if layers is not None and any(map(_fitting([one]), modules)):
+                raise ModuleTreeError(f"targets: no layer '{one}' in those of layers_to_transform")
             ends = sorted({path.rpartition(".")[2] for path in known})
             hint = "" if one in ends else nearest(one, ends)
             raise ModuleTreeError(f"targets: no layer '{one}'{hint}; {_listed(known)}")
+        fitting = [path for path in fitting if not inside_of(path, saved)]
         if others := [path for path in fitting if path not in known]:
             kind = type(model.get_submodule(others[0])).__name__
             raise ModuleTreeError(f"targets: '{others[0]}' is a {kind}, which takes no adapter; {_listed(known)}")
         chosen |= {*fitting}
-    return {path: it for path, it in known.items() if path in chosen and not _fits(path, exclude)}
+    return {path: it for path, it in known.items() if path in chosen and not left_aside(path)}
 
 
-def _fits(path: str, wanted: str | Iterable[str]) -> bool:
+def inside_of(path: str, names: Iterable[str]) -> bool:
+    """True if a path is, or goes through, a module of one of some names, which may be paths themselves."""
+    return any(f".{name}." in f".{path}." for name in names)
+
+
+def _fitting(wanted: str | Iterable[str]) -> Callable[[str], bool]:
+    """The test of whether a path has one of some ends, or is matched by an expression."""
     if isinstance(wanted, str):
-        return re.fullmatch(wanted, path) is not None
-    return any(path == end or path.endswith(f".{end}") for end in wanted)
+        return Pattern(wanted).fullmatch
+    ends = {*wanted}
+    # By each end of the path, not by each wanted one, of which a file may have very many.
+    return lambda path: any(path[start:] in ends for start in _starts(path))
 
 
-def _number(path: str, patterns: Sequence[str]) -> int | None:
-    """The number of the layer that a path is in."""
-    forms = [rf"(?:^|.*?\.){it}\.(?P<idx>\d+)\." for it in patterns] or [r".*?\.[^.]*\.(?P<idx>\d+)\."]
-    found = next(filter(None, (re.match(form, path) for form in forms)), None)
-    return None if found is None else int(found["idx"])
+def _starts(path: str) -> list[int]:
+    return [0, *(place + 1 for place, it in enumerate(path) if it == ".")]
+
+
+def _number(path: str, patterns: Sequence[Pattern]) -> int | None:
+    """The number of the layer that a path is in: the first one behind names that fit, or else any name in a module."""
+    for pattern in patterns or [None]:
+        for place in re.finditer(r"(?<=\.)\d+(?=\.)", path):
+            before = path[: place.start() - 1]
+            fits = "." in before if pattern is None else any(pattern.fullmatch(before[it:]) for it in _starts(before))
+            if fits:
+                return int(place[0])
+    return None
 
 
 def _listed(known: Mapping[str, AdaptedLayer]) -> str:

@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from ..._patterns import Pattern, pattern_problem
 from ..._regular_file import read_regular
 from ...errors import RecordFormatError, RecordIOError, nearest
 from .adding import AdapterOptions
 from .layers import ALL_LINEAR, AdaptedLayer, module_paths, select
+from .tables import tied_together
 
 CONFIG_NAME, WEIGHTS_NAME = "adapter_config.json", "adapter_model.safetensors"
-_MOST_BYTES = 4 << 20
+_MOST_BYTES, _MOST_PATTERNS, _HIGHEST = 4 << 20, 4096, 1 << 30
+_TABLES = ("embed_tokens", "lm_head")
+"""The names by which peft knows tables of tokens."""
 
 _READ: dict[str, tuple[type, ...]] = {
     "peft_type": (str,),
@@ -27,6 +31,7 @@ _READ: dict[str, tuple[type, ...]] = {
     "exclude_modules": (list, str),
     "use_rslora": (bool,),
     "use_dora": (bool,),
+    "ensure_weight_tying": (bool,),
     "modules_to_save": (list,),
     "rank_pattern": (dict,),
     "alpha_pattern": (dict,),
@@ -39,10 +44,11 @@ _READ: dict[str, tuple[type, ...]] = {
 
 _WITHOUT_EFFECT = (
     *("auto_mapping", "peft_version", "revision", "inference_mode", "runtime_config", "megatron_core"),
-    *("fan_in_fan_out", "qalora_group_size", "ensure_weight_tying"),
+    *("fan_in_fan_out", "qalora_group_size"),
 )
 """Keys that say where an adapter comes from, what the model's own layers say, or something about keys that are off."""
 
+_LONGEST_SHOWN = 80
 _SAME_BASE = (True, False, "gaussian", "orthogonal", "eva")
 """Values of `init_lora_weights` that leave the weights of the base as they are."""
 
@@ -57,8 +63,27 @@ class PeftConfig(NamedTuple):
         found = self.values.get(key)
         return default if found is None else found
 
-    def layers(self, model: nn.Module) -> dict[AdaptedLayer, AdapterOptions]:
-        """The layers of a model that have an adapter, with its options; a ModuleTreeError if there are none."""
+    def places(self, model: nn.Module) -> tuple[dict[AdaptedLayer, AdapterOptions], list[str], bool]:
+        """The layers of a model with an adapter and its options, and the paths of modules that are trained whole.
+
+        And whether tied tables among them stay tied. A ModuleTreeError if there are no such layers.
+        """
+        layers, saved = self._layers(model), self.saved_modules(model)
+        together = tied_together(model, layers, saved) if self._ensures_tying() else None
+        return (layers, saved, False) if together is None else (*together, True)
+
+    def _ensures_tying(self) -> bool:
+        """True if peft lets tied tables be one: it looks for names, and at the targets if it trains no table whole."""
+        if not self.get("ensure_weight_tying", False):
+            return False
+        saved, targets = self.get("modules_to_save", ()), self.get("target_modules", ())
+        if any(it.rpartition(".")[2] in _TABLES for it in saved):
+            return True
+        if isinstance(targets, str):
+            return targets != ALL_LINEAR and any(map(Pattern(targets).fullmatch, _TABLES))
+        return any(it.rpartition(".")[2] in _TABLES for it in targets)
+
+    def _layers(self, model: nn.Module) -> dict[AdaptedLayer, AdapterOptions]:
         numbers = self.get("layers_to_transform")
         found = select(
             model,
@@ -68,13 +93,15 @@ class PeftConfig(NamedTuple):
             layers=None if numbers in (None, []) else [numbers] if isinstance(numbers, int) else numbers,
             patterns=_listed(self.get("layers_pattern", ())),
         )
-        return {layer: self._options(path) for path, layer in found.items()}
-
-    def _options(self, path: str) -> AdapterOptions:
-        rank = _by_pattern(self.get("rank_pattern", {}), path, self.get("r", 8))
-        alpha = _by_pattern(self.get("alpha_pattern", {}), path, self.get("lora_alpha", 8))
         dropout, dora, rslora = (self.get(key, 0) for key in ("lora_dropout", "use_dora", "use_rslora"))
-        return AdapterOptions(rank, alpha, dropout, bool(dora), bool(rslora))
+        ranks, alphas = ([*map(_compiled, self.get(key, {}).items())] for key in ("rank_pattern", "alpha_pattern"))
+
+        def options(path: str) -> AdapterOptions:
+            rank = _by_pattern(ranks, path, self.get("r", 8))
+            alpha = _by_pattern(alphas, path, self.get("lora_alpha", 8))
+            return AdapterOptions(rank, alpha, dropout, bool(dora), bool(rslora))
+
+        return {layer: options(path) for path, layer in found.items()}
 
     def saved_modules(self, model: nn.Module) -> list[str]:
         """The paths of the modules that are trained whole."""
@@ -106,7 +133,7 @@ def read_config(directory: str | os.PathLike[str]) -> PeftConfig:
 def _problems(values: Mapping[str, Any]) -> list[str]:
     """What is wrong with the content of a config: with its types first, as the rest relies on them."""
     if values.get("peft_type") != "LORA":
-        return [f"peft_type: expected LORA, got {values.get('peft_type')!r}"]
+        return [f"peft_type: expected LORA, got {_shown(values.get('peft_type'))}"]
     given = {key: value for key, value in values.items() if value is not None}
     return [it for key, value in given.items() if (it := _problem(key, value))] or [*_wrong_values(given)]
 
@@ -114,15 +141,17 @@ def _problems(values: Mapping[str, Any]) -> list[str]:
 def _problem(key: str, value: Any) -> str:
     if (types := _READ.get(key)) is not None:
         fits = isinstance(value, types) and isinstance(value, bool) == (types == (bool,))
-        return "" if fits else f"{key}: expected {' or '.join(it.__name__ for it in types)}, got {value!r}"
+        return "" if fits else f"{key}: expected {' or '.join(it.__name__ for it in types)}, got {_shown(value)}"
     if key == "bias":
-        return "" if value == "none" else f"bias: {value!r} trains the biases of the base, which is not known here"
+        return (
+            "" if value == "none" else f"bias: {_shown(value)} trains the biases of the base, which is not known here"
+        )
     if key == "init_lora_weights":
         is_known = value in _SAME_BASE
-        return "" if is_known else f"{key}: {value!r} changes the weights of the base, which is not known here"
+        return "" if is_known else f"{key}: {_shown(value)} changes the weights of the base, which is not known here"
     if key in _WITHOUT_EFFECT or value in (False, {}, [], ""):
         return ""
-    return f"{key}: {str(value)[:80]!r} is not known here{nearest(key, [*_READ])}"
+    return f"{_shown(key)[1:-1]}: {str(value)[:80]!r} is not known here{nearest(key, [*_READ])}"
 
 
 def _wrong_values(given: Mapping[str, Any]) -> Iterable[str]:
@@ -131,38 +160,55 @@ def _wrong_values(given: Mapping[str, Any]) -> Iterable[str]:
     for key in ("target_modules", "exclude_modules", "modules_to_save", "layers_pattern"):
         found = given.get(key)
         if isinstance(found, list) and not all(isinstance(it, str) and it for it in found):
-            yield f"{key}: expected names, got {found!r}"
-        elif isinstance(found, str) and found != ALL_LINEAR and (problem := _pattern_problem(found)):
+            yield f"{key}: expected names, got {_shown(found)}"
+        elif isinstance(found, str) and found != ALL_LINEAR and (problem := pattern_problem(found)):
             yield f"{key}: {problem}"
+    patterns = given.get("layers_pattern", [])
+    for it in patterns if isinstance(patterns, list) else []:
+        if problem := pattern_problem(it) if isinstance(it, str) else "":
+            yield f"layers_pattern: {problem}"
     numbers = given.get("layers_to_transform")
     if isinstance(numbers, list) and not all(type(it) is int for it in numbers):
-        yield f"layers_to_transform: expected numbers of layers, got {numbers!r}"
+        yield f"layers_to_transform: expected numbers of layers, got {_shown(numbers)}"
     if not 0 <= given.get("lora_dropout", 0) < 1:
-        yield f"lora_dropout: expected a share >= 0 and < 1, got {given['lora_dropout']!r}"
+        yield f"lora_dropout: expected a share >= 0 and < 1, got {_shown(given['lora_dropout'])}"
     counts = {"r": given.get("r", 8), **{f"rank_pattern.{it}": n for it, n in given.get("rank_pattern", {}).items()}}
     sizes = {f"alpha_pattern.{it}": n for it, n in given.get("alpha_pattern", {}).items()}
     for key, value in {"lora_alpha": given.get("lora_alpha", 8), **sizes, **counts}.items():
         is_number = isinstance(value, int if key in counts else int | float) and not isinstance(value, bool)
-        if not is_number or value <= 0 or not math.isfinite(value):
-            yield f"{key}: expected {'a whole number' if key in counts else 'a number'} > 0, got {value!r}"
+        if not is_number or not 0 < value <= _HIGHEST:
+            limit = "> 0" if not is_number or not value > _HIGHEST else f"<= {_HIGHEST}"
+            kind = "a whole number" if key in counts else "a number"
+            yield f"{key}: expected {kind} {limit}, got {_shown(value)}"
     for key in ("rank_pattern", "alpha_pattern"):
-        yield from (f"{key}: {problem}" for it in given.get(key, {}) if (problem := _pattern_problem(it)))
+        patterns = given.get(key, {})
+        if len(patterns) > _MOST_PATTERNS:
+            yield f"{key}: expected at most {_MOST_PATTERNS} patterns, got {len(patterns)}"
+        else:
+            both = ((pattern_problem(it), pattern_problem(_ended(it))) for it in patterns)
+            yield from (f"{key}: {alone or ended}" for alone, ended in both if alone or ended)
 
 
-def _pattern_problem(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        return f"{pattern!r} is no regular expression: {error}"
-    return ""
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _by_pattern(patterns: Mapping[str, Any], path: str, default: Any) -> Any:
-    return next((value for pattern, value in patterns.items() if re.match(rf"(.*\.)?({pattern})$", path)), default)
+def _compiled(item: tuple[str, Any]) -> tuple[Pattern, Any]:
+    return Pattern(_ended(item[0])), item[1]
+
+
+def _ended(pattern: str) -> str:
+    """The expression for whole paths that peft makes of one for their ends."""
+    return rf"(.*\.)?({pattern})$"
+
+
+def _by_pattern(patterns: Iterable[tuple[Pattern, Any]], path: str, default: Any) -> Any:
+    return next((value for pattern, value in patterns if pattern.match(path)), default)
 
 
 def written_config(
@@ -173,6 +219,8 @@ def written_config(
     ranks = {path: it.a.shape[1] for path, it in loras.items()}
     alphas = {path: _whole(it.scale * it.a.shape[1]) for path, it in loras.items()}
     rank, alpha = _most(ranks.values()), _most(alphas.values())
+    together = [*map(id, loras.values())]
+    together += [id(it) for path in saved for it in {*model.get_submodule(path).parameters()}]
     return {
         "peft_type": "LORA",
         "task_type": task_type,
@@ -185,6 +233,7 @@ def written_config(
         "lora_dropout": _most([it.dropout for it in loras.values()]),
         "target_modules": _targets(model, layers, saved),
         "modules_to_save": saved or None,
+        "ensure_weight_tying": len({*together}) < len(together),
         "fan_in_fan_out": any(it.kind == "conv1d" for it in layers.values()),
         "bias": "none",
         "use_dora": any(it.magnitude is not None for it in loras.values()),

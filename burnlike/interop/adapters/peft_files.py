@@ -10,13 +10,24 @@ import torch
 from torch import Tensor, nn
 
 from ..._atomic import replace_file
-from ...errors import ModuleTreeError, RecordIOError, RecordMismatchError, nearest
+from ...errors import ModuleTreeError, RecordIOError
 from ...record import Record, SafetensorsRecorder, open_record
 from .adding import add_adapters
-from .layers import AdaptedLayer, adapted, trained_modules
+from .layers import AdaptedLayer, adapted, inside_of, trained_modules
 from .peft_config import CONFIG_NAME, WEIGHTS_NAME, PeftConfig, read_config, written_config
-
-_PREFIX = "base_model.model."
+from .peft_tensors import (
+    PREFIX,
+    check_equal,
+    check_tensors,
+    count_of_tokens,
+    equal_names,
+    name_of_base,
+    shapes_of,
+    sizes_of,
+    stored_names,
+    tensors_of,
+)
+from .tables import FILLED, filled_tables, parameters_of, resize_tables, shared_with_the_rest, tables_of
 
 
 def save_adapter(
@@ -31,7 +42,8 @@ def save_adapter(
     `PeftModel.from_pretrained(base_model, directory)` then computes what the model does.
 
     Args:
-        base: the directory of the model that they are for; of a model of transformers what its config says.
+        base: the directory of the model that they are for, of which the absolute path is written, or another name; of a
+            model of transformers what its config says.
         task_type: in peft's words, such as `CAUSAL_LM`.
 
     Raises:
@@ -44,9 +56,16 @@ def save_adapter(
     if len({it.lora.magnitude is None for it in layers.values() if it.lora is not None}) > 1:
         raise ModuleTreeError("some adapters are of DoRA and some are not, for which peft's files have no place")
     saved = [*trained_modules(model)]
-    base = base or getattr(getattr(model, "config", None), "name_or_path", None) or None
-    config = written_config(model, layers, saved, None if base is None else os.fspath(base), task_type)
-    tensors = {name: it.detach().contiguous() for name, it in _tensors(model, layers, saved).items()}
+    named = os.fspath(base or getattr(getattr(model, "config", None), "name_or_path", None) or "") or None
+    if named is not None and os.path.isdir(os.path.expanduser(named)):
+        named = os.path.abspath(os.path.expanduser(named))  # so that it is found from other folders too
+    config = written_config(model, layers, saved, named, task_type)
+    filled = {name_of_base(name, layers): it for name, it in filled_tables(model).items()}
+    tensors = {name: it.detach().contiguous() for name, it in (filled | tensors_of(model, layers, saved)).items()}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():  # peft looks for all names of what is tied
+        tensors[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
+        seen.add(tensor.data_ptr())
     try:
         os.makedirs(directory, exist_ok=True)
         SafetensorsRecorder().save(Record(tensors, metadata={"format": "pt"}), Path(directory) / WEIGHTS_NAME)
@@ -58,24 +77,54 @@ def save_adapter(
 def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftConfig:
     """Read peft's files into a model: it gets adapters, or has the same ones already; returns what the config says.
 
-    The rest of the model is frozen.
+    The rest of the model is frozen. Tables of tokens that the files have beside adapters, as those of a model with more
+    tokens, become the model's.
 
     Raises:
         RecordIOError: a file is missing or can't be read.
         RecordFormatError: the config says what is not known here.
         ModuleTreeError: the model has no such layers, or other adapters; it is as it was.
-        RecordMismatchError: the tensors are not those of the adapters; the model is as it was, but may have adapters.
+        RecordMismatchError: the tensors are not those of the adapters; the model is as it was.
     """
     config, record = read_config(directory), _record(Path(directory))
-    wanted, saved = config.layers(model), config.saved_modules(model)
-    there = adapted(model)
+    wanted, saved, stay_tied = config.places(model)
+    there, stored = adapted(model), stored_names(record)
+    count = count_of_tokens(model, saved, stored, record)
     if there:
         _check_same(there, wanted, config)
-    else:
-        add_adapters(model, wanted, saved)
+        _check_apart(model, saved, config, count, stay_tied=stay_tied)
+    tables = [it for it in tables_of(model) if not inside_of(it, saved)]
+    frozen = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
+    frozen = {name: it for name, it in frozen.items() if name in stored}
+    shapes = shapes_of(model, wanted, saved, count)
+    check_tensors(model, shapes | sizes_of(model, frozen, count), stored, record)
+    for one, other in equal_names(model, wanted, frozen, stay_tied=stay_tied):
+        check_equal(one, other, stored, record)
+    if count is not None:
+        resize_tables(model, count)
+        wanted, saved, stay_tied = config.places(model)  # the tables may be other layers now
+    if not there:
+        add_adapters(model, wanted, saved, stay_tied=stay_tied)
         there = adapted(model)
-    _fill(model, there, saved, record)
+    targets = tensors_of(model, there, saved)
+    _fill({name: it for name, it in targets.items() if name in shapes}, stored, record)
+    now = {f"{PREFIX}{name}": it for path in tables for name, it in parameters_of(model, path).items()}
+    if _fill({name: now[name] for name in frozen}, stored, record):
+        vars(model)[FILLED] = tuple(tables)
     return config
+
+
+def resize_for_adapter(model: nn.Module, directory: Path) -> None:
+    """Give a model without adapters tables of as many tokens as peft's files have; the values come with these."""
+    record = _record(directory)
+    count = count_of_tokens(model, read_config(directory).saved_modules(model), stored_names(record), record)
+    if count is not None:
+        resize_tables(model, count)
+
+
+def has_whole_tensors(directory: Path) -> bool:
+    """True if peft's files have more than adapters: tables of tokens, or modules that were trained whole."""
+    return any(".lora_" not in name for name in _record(directory).tensors)
 
 
 def _record(directory: Path) -> Record:
@@ -100,64 +149,25 @@ def _check_same(there: Mapping[str, AdaptedLayer], wanted: Mapping[AdaptedLayer,
             )
 
 
-def _places(layers: Mapping[str, AdaptedLayer]) -> dict[str, Tensor]:
-    """What peft stores of adapters, by its names: views of `a`, `b` and the magnitude."""
-    found: dict[str, Tensor] = {}
-    for path, layer in layers.items():
-        lora = layer.lora
-        assert lora is not None
-        # Of a layer of torch that `apply_lora` gave its adapter, the factors are those of the weight as it is held.
-        is_swapped = layer.kind == "linear" and not lora.transposed
-        down, up = (lora.b.mT, lora.a.mT) if is_swapped else (lora.a, lora.b)
-        first, second = ("lora_embedding_A", "lora_embedding_B") if layer.kind == "embedding" else _LINEAR
-        found[f"{_PREFIX}{path}.{first}"], found[f"{_PREFIX}{path}.{second}"] = down.mT, up.mT
-        if lora.magnitude is not None:
-            found[f"{_PREFIX}{path}.lora_magnitude_vector"] = lora.magnitude
-    return found
-
-
-_LINEAR = ("lora_A.weight", "lora_B.weight")
-
-
-def _tensors(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str]) -> dict[str, Tensor]:
-    found = _places(layers)
-    for path in saved:
-        part = model.get_submodule(path)
-        found |= {f"{_PREFIX}{path}.{name}": it for name, it in part.state_dict().items()}
-    return found
+def _check_apart(model: nn.Module, saved: list[str], config: PeftConfig, count: int | None, *, stay_tied: bool) -> None:
+    """Refuse files for a model with adapters whose tables are other ones."""
+    name = None if stay_tied else shared_with_the_rest(model, saved)
+    if name is not None:
+        raise ModuleTreeError(
+            f"'{name}' is tied in the model, and {config.path} has it apart: name its module in modules_to_save"
+        )
+    if count is not None:
+        raise ModuleTreeError(
+            f"{config.path}: is of a model with {count} tokens: read it into a model without adapters, which gets them"
+        )
 
 
 @torch.no_grad()
-def _fill(model: nn.Module, layers: Mapping[str, AdaptedLayer], saved: list[str], record: Record) -> None:
-    targets, given = _tensors(model, layers, saved), {_own_name(it): it for it in record.tensors}
-    own: dict[str, Tensor] = {f"{_PREFIX}{name}": it for name, it in model.named_parameters()}
-    for path, layer in layers.items():
-        own[f"{_PREFIX}{path}.weight"] = layer.weight
-    copies: list[tuple[Tensor, Tensor]] = []
-    for name, there in given.items():
-        value = record.tensors[there]
-        target = targets.get(name)
-        base = own.get(name) if target is None else None
-        if base is not None and value.shape == base.shape and torch.equal(value.to(base), base):
-            continue  # peft stores tables of tokens again
-        if target is None and base is not None:
-            raise RecordMismatchError(
-                f"{record.source}: '{there}' is a weight of the base, and another than the model's"
-            )
-        if target is None:
-            raise RecordMismatchError(f"{record.source}: the model has no '{there}'{nearest(name, [*targets])}")
-        if value.shape != target.shape:
-            raise RecordMismatchError(
-                f"{record.source}: expected '{there}' of {list(target.shape)}, got {list(value.shape)}"
-            )
-        copies.append((target, value))
-    if missing := [name for name in targets if name not in given]:
-        raise RecordMismatchError(f"{record.source}: '{missing[0]}' is missing{nearest(missing[0], [*given])}")
-    for target, value in copies:
+def _fill(targets: Mapping[str, Tensor], stored: Mapping[str, str], record: Record) -> bool:
+    """Copy tensors of a file; gives whether that changes any."""
+    is_changed = False
+    for name, target in targets.items():
+        value = record.tensors[stored[name]].to(target)
+        is_changed |= not torch.equal(value, target)
         target.copy_(value)
-
-
-def _own_name(name: str) -> str:
-    """The name of a tensor, for those that older versions of peft give another."""
-    name = name.replace(".base_layer.", ".")
-    return name.removesuffix(".weight") if name.endswith("lora_magnitude_vector.weight") else name
+    return is_changed

@@ -24,6 +24,7 @@ from .directory import CONFIG_NAME, GENERATION_NAME, is_run, model_classes, read
 from .of_tables import of_tables
 from .reading import dtype_of, read_model
 
+_MOST_PARTS = 10_000
 _CODE = ("auto_map", "fusion_config", "kernel_config", "transformers_weights")
 _CODE += ("attn_implementation", "experts_implementation", "_attn_implementation", "_experts_implementation")
 """Keys of a `config.json` that choose code or files: YAML says these, and nothing else does."""
@@ -59,6 +60,9 @@ def described(config: PretrainedConfig, values: Mapping[str, Any]) -> Any:
 
     path = os.path.join(config.path, CONFIG_NAME)
     values = {key: it for key, it in values.items() if key not in _CODE}
+    for name, count in _counts(values, ""):
+        if count > _MOST_PARTS:  # transformers makes each, also where no weights are, for hours
+            raise ConfigError(f"{path}: {name}: expected at most {_MOST_PARTS}, got {count}")
     config_class: Any = CONFIG_MAPPING[values["model_type"]]
     with naming(path):
         known = config_class().to_dict() if config.options else {}
@@ -71,6 +75,15 @@ def described(config: PretrainedConfig, values: Mapping[str, Any]) -> Any:
     elif config.n_classes is not None and config.n_classes != found.num_labels:
         found.num_labels = config.n_classes
     return found
+
+
+def _counts(values: Mapping[str, Any], path: str) -> Iterator[tuple[str, int]]:
+    """How many layers and experts a description names, in each of its parts."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _counts(value, f"{path}{key}.")
+        elif isinstance(value, int) and any(word in key for word in ("layers", "n_layer", "experts")):
+            yield f"{path}{key}", value
 
 
 def class_of(config: PretrainedConfig, values: Mapping[str, Any]) -> Any:

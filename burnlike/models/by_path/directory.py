@@ -34,9 +34,10 @@ def read_description(directory: str | os.PathLike[str]) -> Mapping[str, Any]:
     path = os.path.join(directory, CONFIG_NAME)
     what = f"{path}: expected the config.json of a model"
     if not os.path.isdir(directory):
+        hub = "; one of the Hugging Face Hub is fetched by huggingface_hub.snapshot_download(...)"
         raise ConfigIOError(
-            f"{os.fspath(directory)}: expected a directory with the config.json of a model and its weights, found none;"
-            " one of the Hugging Face Hub is fetched by huggingface_hub.snapshot_download(...)"
+            f"{os.fspath(directory)}: expected a directory with the config.json of a model and its weights, found none"
+            + ("" if os.path.isabs(directory) else f" in {os.getcwd()}{hub}")
         )
     if not os.path.exists(path) and (adapters := adapters_in(directory)):
         merge = f"`burnlike merge {os.fspath(directory)} --out DIR` makes a model of it"

@@ -1,11 +1,11 @@
 """The config of a model with low-rank adapters. Imports no torch."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..._dtypes import FloatName
+from ..._patterns import pattern_problem
 from ...config import Meta, ModuleConfig
 from ...config.bounds import Positive, Size
 from ...config.file_paths import FilePath
@@ -36,10 +36,14 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
         dora: train the magnitudes of a layer's outputs apart from their directions (Liu et al. 2024).
         rslora: multiply by alpha / sqrt(rank) (Kalajdzievski 2023).
         modules_to_save: ends of the paths of modules that are trained whole. None: those beside the body of a model of
-            transformers that the task needs, such as the `classifier` of a classification.
+            transformers that the task needs, such as the `classifier` of a classification. A table of tokens that is
+            tied to another is trained apart from it.
+        ensure_weight_tying: tied tables of tokens of a model of transformers stay one: all are trained whole, or have
+            one adapter, if one of them is meant.
         dtype: of the matrices; None is that of the weights, float32 for those of 16 bits.
         quantize: round the weights of linear layers to 8 bits, or to 4 bits of normal numbers (QLoRA).
-        adapter: a directory of peft's files, or a run, whose adapters are trained on; the fields above say the same.
+        adapter: a directory of peft's files, or a run, whose adapters are trained on; the fields above say the same. If
+            it has tables of more tokens, the model gets as many.
     """
 
     of: ModuleConfig
@@ -50,6 +54,7 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
     dora: bool = False
     rslora: bool = False
     modules_to_save: Names | None = None
+    ensure_weight_tying: bool = False
     dtype: FloatName | None = None
     quantize: Literal["int8", "nf4"] | None = None
     adapter: FilePath | None = None
@@ -59,11 +64,8 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
             yield "of", "expected a model without adapters, got LoRA again"
         if not self.targets:
             yield "targets", "expected layers, such as [q_proj, v_proj], or all-linear"
-        if isinstance(self.targets, str):
-            try:
-                re.compile(self.targets)
-            except re.error as error:
-                yield "targets", f"expected a regular expression for paths, or a list of their ends: {error}"
+        if isinstance(self.targets, str) and (problem := pattern_problem(self.targets)):
+            yield "targets", f"{problem}; or a list of ends of paths"
 
     @property
     def vocab_size(self) -> int | None:
@@ -98,8 +100,18 @@ class LoRAConfig(ModuleConfig["nn.Module"], tag="LoRA", builds=".model:lora_mode
 
     def without_weights(self, run: Path) -> "LoRAConfig":
         if self.has_base_elsewhere and not list(run.glob("model.safetensors*")):
-            return self.replace(adapter=None)  # of which a run keeps the adapters alone
+            return self.replace(adapter=self._with_tables(run))  # of which a run keeps the adapters alone
         return self.replace(of=self.of.without_weights(run), adapter=None)
+
+    def _with_tables(self, run: Path) -> str | None:
+        """The adapters that the model began with, or those of its run, if they decide how many tokens it has."""
+        from ...interop.adapters.peft_files import has_whole_tensors
+
+        if self.adapter is None:
+            return None
+        begun = adapter_in(Path(self.adapter).expanduser())
+        there = (it for it in (begun, run / "adapter") if (it / "adapter_config.json").exists())
+        return next((str(it) for it in there if has_whole_tensors(it)), None)
 
     def init_from(self, source: Any, device: Any = None, **options: Any) -> Any:
         from .model import with_adapters

@@ -1,15 +1,17 @@
 """Builds a model with low-rank adapters."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from ...errors import ConfigError, ModuleTreeError
+from ...errors import ArgumentError, ConfigError, ModuleTreeError
 from ...interop.adapters.adding import AdapterOptions, add_adapters
-from ...interop.adapters.layers import ABOUT, module_paths, output_layers, select
-from ...interop.adapters.peft_files import load_adapter
+from ...interop.adapters.layers import ABOUT, AdaptedLayer, module_paths, output_layers, select
+from ...interop.adapters.peft_files import load_adapter, resize_for_adapter
+from ...interop.adapters.tables import tied_tables, tied_together
 from ...interop.quantize import quantize_
 from ..by_path.configs import PretrainedConfig
 from .configs import LoRAConfig, adapter_in
@@ -33,14 +35,20 @@ def lora_model(config: LoRAConfig, device: torch.device | str | None = None) -> 
 
 def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     """Add the adapters of a config to the model of its `of`, in place."""
+    adapter = None if config.adapter is None else adapter_in(Path(config.adapter).expanduser())
+    if adapter is not None:
+        resize_for_adapter(model, adapter)
     saved = _saved(config, model)
     inside = tuple(f"{path}." for path in saved)
     drawn = {it.rpartition(".")[0] for it in vars(model).get("_burnlike_drawn", ()) if not it.startswith(inside)}
     saved += sorted(drawn)  # frozen, they would be noise
+    options = AdapterOptions(config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype)
     try:
-        layers = select(model, config.targets, saved=saved)
-    except ModuleTreeError as error:
+        layers = dict.fromkeys(select(model, config.targets, saved=saved).values(), options)
+    except (ModuleTreeError, ArgumentError) as error:
         raise ConfigError(str(error)) from error
+    if config.ensure_weight_tying:
+        layers, saved = _together(model, layers, saved)
     said: list[str] = [*getattr(model, "burnlike_origin", ())]
     if config.quantize is not None:
         whole = [f"{path}." for path in saved]
@@ -48,10 +56,9 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
         kept |= {name for name, _ in model.named_parameters() if name.startswith(tuple(whole))}
         rounded = quantize_(model, config.quantize, skip=kept)
         said.append(f"quantized {len(rounded)} weights of linear layers, {config.quantize}")
-    options = AdapterOptions(config.rank, config.alpha, config.dropout, config.dora, config.rslora, config.dtype)
-    add_adapters(model, dict.fromkeys(layers.values(), options), saved)
-    if config.adapter is not None and not any(it.is_meta for it in model.parameters()):
-        load_adapter(model, adapter_in(Path(config.adapter).expanduser()))
+    add_adapters(model, layers, saved, stay_tied=config.ensure_weight_tying)
+    if adapter is not None and not any(it.is_meta for it in model.parameters()):
+        load_adapter(model, adapter)
     counts = [
         sum(it.numel() for it in model.parameters() if it.requires_grad or not trained) for trained in (True, False)
     ]
@@ -62,10 +69,25 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
     return model
 
 
+def _together(
+    model: nn.Module, layers: dict[AdaptedLayer, AdapterOptions], saved: list[str]
+) -> tuple[dict[AdaptedLayer, AdapterOptions], list[str]]:
+    """What is adapted and trained if tied tables stay one; a ConfigError if there are none, or none is meant."""
+    try:
+        found = tied_together(model, layers, saved)
+    except ModuleTreeError as error:
+        raise ConfigError(str(error)) from error
+    if found is None:
+        tied = ", ".join(f"'{it.path}'" for it in tied_tables(model))
+        what = f"expected one of {tied} in modules_to_save or targets" if tied else "the model has no tied tables"
+        raise ConfigError(f"ensure_weight_tying: {what}; or leave it out")
+    return found
+
+
 def about(config: LoRAConfig) -> dict[str, Any]:
     """What the files of adapters say of the model that they are for."""
     of = config.of
-    path = of.path if isinstance(of, PretrainedConfig) else None
+    path = os.path.abspath(os.path.expanduser(of.path)) if isinstance(of, PretrainedConfig) else None
     return {"base": path, "task_type": TASK_TYPES.get(getattr(of, "head", None) or "")}
 
 

@@ -1,10 +1,10 @@
 """The rules of a ParamGroup. Each looks at a parameter's id and paths. Imports no torch."""
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
+from ..._patterns import Pattern, pattern_problem
 from ...config import Config
 from ...errors import ConfigError, ModuleTreeError
 from ..identity.param_id import ParamId
@@ -94,19 +94,6 @@ class MatchAnyPredicates(MatchPredicates, tag="AnyPredicates"):
         return any(text in path for text in self.predicates for path in paths)
 
 
-def pattern_problem(pattern: str, replacement: str | None = None) -> str:
-    """What is wrong with a regular expression, and with what stands for it; empty if nothing is."""
-    try:
-        compiled = re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"expected a regular expression of Python's `re`, got {pattern!r}: {error}"
-    try:
-        compiled.sub(replacement or "", "")  # reads the replacement, also without a match
-    except (re.error, IndexError) as error:
-        return f"{replacement!r} can't stand for a match of {pattern!r}: {error}"
-    return ""
-
-
 class MatchRegexes(ParamMatcher, tag="Regexes", dict=True):
     """Parameters with a path in which all the patterns are found; with no patterns, every parameter that has a path.
 
@@ -123,8 +110,8 @@ class MatchRegexes(ParamMatcher, tag="Regexes", dict=True):
                 yield f"regexes.{index}", message
 
     @cached_property
-    def _patterns(self) -> list[re.Pattern[str]]:
-        return [re.compile(text) for text in self.regexes]
+    def _patterns(self) -> list[Pattern]:
+        return [Pattern(text) for text in self.regexes]
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
         return any(all(pattern.search(path) for pattern in self._patterns) for path in paths)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from ..._patterns import compiled
 from ...errors import ArgumentError, BurnlikeError, RecordMismatchError, nearest
 from ...module import ParamGroup, ParamId
 from ..precision import check_pattern
@@ -102,7 +103,7 @@ def renamed(
     """The name after rules, of `(regular expression, replacement)`, one after the other."""
     for pattern, replacement in rules:
         try:
-            name = re.sub(pattern, replacement, name)
+            name = compiled(pattern).replaced(name, replacement)
         except (re.error, IndexError) as error:
             raise error_type(f"{option}: {replacement!r} can't replace {pattern!r}: {error}") from error
     return name

@@ -1,12 +1,12 @@
 """Matches the tensors of a record with the parameters of a module."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
+from ..._patterns import compiled
 from ...errors import ArgumentError, ModuleTreeError, RecordMismatchError, nearest
 from ...module import Param, ParamGroup, ParamId
 from ...module.groups.param_group import selected
@@ -183,7 +183,7 @@ def _filter(
                 return False
 
         return (lambda param: param.path in paths), is_in_group
-    accepts = re.compile(chosen).search if isinstance(chosen, str) else chosen
+    accepts = compiled(chosen).search if isinstance(chosen, str) else chosen
     return (
         lambda param: any(accepts(path) for path in (param.path, *param.aliases)),
         lambda name, new_name: bool(accepts(new_name)),

@@ -15,6 +15,7 @@ from ...models.by_path.directory import OWN_NAME
 from ...record import Record, SafetensorsRecorder, open_record
 from ..job.loaded_run import LoadedRun
 from ..job.results import MODEL_NAME
+from ..job.run_config import place_of_run
 from .hugging_face import copy_beside, keep_template, tokenizers_of, write_directory
 from .source import source_of_run
 
@@ -67,7 +68,7 @@ def merge_directory(directory: Path, base: str | None, out: Path | Output) -> li
     """
     said = read_config(directory)
     named = said.get("base_model_name_or_path")
-    where = base or named
+    where = base or (named and place_of_run(named, directory.parent))
     if where is None or not Path(where).is_dir():
         got = "none" if where is None else f"{where}, which is none"
         raise ConfigError(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from ..._dtypes import FloatName
+from ..._patterns import pattern_problem
 from ...config import (
     Config,
     DatasetConfig,
@@ -23,7 +24,6 @@ from ...config.file_paths import FilePath
 from ...config.registry import tag_of
 from ...errors import nearest
 from ...interop.parallel_words import undivided_heads
-from ...module.groups.param_matchers import pattern_problem
 from ...optim.lbfgs.configs import LbfgsConfig
 from ..checkpoint.configs import CheckpointConfig
 from ..learner.configs import BEST, TrainingConfig

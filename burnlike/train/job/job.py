@@ -32,6 +32,7 @@ from .deferring import FirstValues, deferred_model
 from .device import check_fits, choose_device, describe_device, is_out_of_memory
 from .results import copy_of, read_weights, without_values, write_weights
 from .resuming import check_resumable
+from .run_config import run_config
 from .starting import choose_trained, first_model, loader_of, model_config
 from .trial import check_batch
 
@@ -226,7 +227,7 @@ class Job:
     def _go_back(self, run: RunDir, checkpointer: Checkpointer, renderer: Renderer) -> None:
         checkpoint = self.parallel.latest(checkpointer)
         if run.config.exists():
-            before = TrainConfig.load(run.config)
+            before = run_config(run.path)
             for change in check_resumable(before, self.config, str(run.path)):
                 renderer.note(f"changed since the run began: {change}")
             if checkpoint is None:

@@ -17,13 +17,14 @@ from ..learner.configs import BestMetricConfig
 from ..learner.ema import Ema
 from ..runs.data_facts import FOLDER, NAME, kept_facts
 from ..runs.logs import read_metrics
-from ..runs.run_dir import config_of, local_run
+from ..runs.run_dir import local_run
 from ..runs.run_files import results_of
 from ..state.frozen_base import load_model
 from ..tasks.task import Task
 from .configs import TrainConfig, Weights
 from .device import choose_device
 from .results import MODEL_NAME, has_weights, read_weights
+from .run_config import run_config
 from .starting import choose_trained, model_config
 
 
@@ -106,7 +107,7 @@ def load_run(
         RunDirError, RecordError: a file can't be read, or does not fit.
     """
     run = local_run(path)
-    config = TrainConfig.load(config_of(run), overrides)
+    config = run_config(run, overrides)
     facts = kept_facts(run)
     place = choose_device(config.device if device is None else str(device))
     wanted: Weights = config.final_weights if best is None else "best" if best else "last"
@@ -131,7 +132,7 @@ def model_of_run(path: str, device: torch.device) -> nn.Module:
     if device.type != "meta":
         return load_run(path, device=device).model.train()
     run = Path(path)
-    config = TrainConfig.load(config_of(run))
+    config = run_config(run)
     facts = kept_facts(run)
     structure = model_config(config, outputs_of(facts["classes"], facts)).without_weights(run)
     return config.task.init().prepare(structure.init("meta"))

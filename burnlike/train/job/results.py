@@ -11,6 +11,7 @@ from ..._atomic import replace_file
 from ..._regular_file import read_regular
 from ...interop import load_adapter, save_adapter
 from ...interop.adapters.layers import ABOUT
+from ...interop.adapters.tables import filled_tables
 from ...module import ParamGroup
 from ...record import Precision, Record, SafetensorsRecorder, load
 from ..parallel.single_process import SingleProcess
@@ -34,7 +35,7 @@ def write_weights(
     about, has_files = vars(model).get(ABOUT), not has_base(model)
     record = Record.of(model)
     if about is not None and empty is not None:
-        kept = frozenset().union(*parallel.gather(kept_paths(model)))
+        kept = frozenset(filled_tables(model)).union(*parallel.gather(kept_paths(model)))
         if not has_files:
             record = Record.from_module(
                 model, ParamGroup.from_predicate(lambda it: it.path in kept or it.kind != "weight")

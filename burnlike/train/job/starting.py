@@ -1,12 +1,12 @@
 """What a run starts with: the first values of its model, which of its parameters are trained, and its loaders."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..._patterns import compiled
 from ...config import ModuleConfig
 from ...data import DataLoader
 from ...errors import ConfigError, RecordError, nearest
@@ -98,14 +98,14 @@ def load_options(source: InitFromConfig) -> dict[str, Any]:
     """The options of a load that the config asks for."""
     options: dict[str, Any] = {"strict": source.strict, "remap": source.rename}
     if source.skip:
-        options["filter"] = lambda path: not any(re.search(pattern, path) for pattern in source.skip)
+        options["filter"] = lambda path: not any(compiled(pattern).search(path) for pattern in source.skip)
     return options
 
 
 def _wrong_with(report: LoadReport, source: InitFromConfig) -> Iterator[tuple[str, str]]:
     """The paths in the config of patterns that match nothing, and of a record of which nothing is taken."""
     for place, pattern in enumerate(source.skip):
-        if not any(re.search(pattern, path) for path in report.skipped):
+        if not any(compiled(pattern).search(path) for path in report.skipped):
             known = _listed([*report.applied, *report.unexpected])
             yield f"init_from.skip.{place}", f"matches nothing in the model or in {source.path} ({known}): '{pattern}'"
     if not report.applied:
@@ -151,7 +151,7 @@ def _unmatched(field: str, patterns: Sequence[str], known: list[str], weights: A
 
 
 def _matches(patterns: Sequence[str], paths: Sequence[str]) -> bool:
-    return any(re.search(pattern, path) for pattern in patterns for path in paths)
+    return any(compiled(pattern).search(path) for pattern in patterns for path in paths)
 
 
 def _listed(names: list[str]) -> str:

@@ -81,28 +81,42 @@ _SECRETS = frozenset(
 
 
 def write_environment(run: Path) -> dict[str, tuple[Any, Any]]:
-    """Write `environment.json` of a new run; that of a run which goes on is left as it is.
+    """Write `environment.json` of a new run; in that of a run which goes on only the working directory changes.
 
     Returns what is different now from when the run was started, by name: the value before and now.
     """
     path, now = run / ENVIRONMENT_NAME, environment()
-    try:
-        before = json.loads(read_regular(path))
-    except (OSError, ValueError, RecursionError):
-        before = None
-    if not isinstance(before, dict):
-        replace_file(path, json.dumps(now, indent=2).encode() + b"\n")
+    folder = {"folder": os.getcwd(), "folder_from_run": os.path.relpath(os.getcwd(), run)}
+    before = _of_run(run)
+    if not before:
+        replace_file(path, json.dumps(now | folder, indent=2).encode() + b"\n")
         return {}
+    if any(before.get(key) != it for key, it in folder.items()):  # of which the config is, that was just written
+        replace_file(path, json.dumps(before | folder, indent=2).encode() + b"\n")
     same = ("started", "command", "job")
     return {name: (before.get(name), it) for name, it in now.items() if name not in same and before.get(name) != it}
 
 
 def job_of_run(run: Path) -> str | None:
     """The job of SLURM that a run was begun by, as far as its files say."""
-    try:
-        return json.loads(read_regular(run / ENVIRONMENT_NAME)).get("job")
-    except (OSError, ValueError, RecursionError, AttributeError):
+    return _of_run(run).get("job")
+
+
+def folders_of_run(run: Path) -> tuple[str, str] | None:
+    """The working directory of a run: where it is now, if it has moved together with the run, and where it was."""
+    found = _of_run(run)
+    folder, from_run = found.get("folder"), found.get("folder_from_run")
+    if not (isinstance(folder, str) and isinstance(from_run, str)):
         return None
+    return os.path.normpath(os.path.join(os.path.abspath(run), from_run)), folder
+
+
+def _of_run(run: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_regular(run / ENVIRONMENT_NAME))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def git_state(directory: Path) -> dict[str, Any] | None:

@@ -214,6 +214,9 @@ def test_values_that_transformers_refuses_are_one_error(tmp_path: Path) -> None:
     changed(llama(tmp_path), num_attention_heads=3)
     with pytest.raises(ConfigError, match=r"transformers can't build the model"):
         built(tmp_path)
+    changed(tmp_path, num_attention_heads=2, num_hidden_layers=10**9)
+    with pytest.raises(ConfigError, match=r"config\.json: num_hidden_layers: expected at most 10000, got 1000000000"):
+        built(tmp_path)
 
 
 def test_burnlikes_own_models(places: dict[str, Path], tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_the_environment_is_written_once_and_compared(tmp_path: Path) -> None:
     assert found["python"] == platform.python_version()
     assert found["torch"] == torch.__version__
     assert found["threads"] == torch.get_num_threads()
-    assert found.keys() == environment().keys()
+    assert found.keys() == {*environment(), "folder", "folder_from_run"}
     (tmp_path / "environment.json").write_text(json.dumps({**found, "torch": "1.0"}))
     assert write_environment(tmp_path) == {"torch": ("1.0", torch.__version__)}
     assert json.loads((tmp_path / "environment.json").read_text())["torch"] == "1.0"
