@@ -6,6 +6,7 @@ Each is read when asked for, so that a test may set it; none changes what a prog
 import contextlib
 import os
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,11 @@ def user_variable(name: str) -> str | None:
 def without_transports() -> dict[str, str]:
     """The variables for a git that must reach no other repository: a look at objects it lacks could run a program."""
     return {**os.environ, "GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+
+
+def for_python_beside() -> dict[str, str]:
+    """The variables for a small Python process that imports what this one can import, with one thread."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
 
 
 def library_dir() -> str | None:
