@@ -66,6 +66,11 @@ def quiet_distributed() -> None:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 
+def quiet_launcher() -> contextlib.AbstractContextManager[None]:
+    """Torch that is loaded within the `with` block logs no errors of C++ with its frames: the launcher names them."""
+    return children_know(TORCH_CPP_LOG_LEVEL="FATAL")
+
+
 def ignore_leaks_of_killed_processes() -> None:
     """Let Python clean up the semaphores of a process that is killed on purpose without a warning; in new processes."""
     os.environ.setdefault("PYTHONWARNINGS", "ignore:resource_tracker:UserWarning")
@@ -214,6 +219,11 @@ def local_rank() -> int:
 def logs_dir() -> Path | None:
     """`BURNLIKE_LOGS`: the folder for what each rank prints, set by `burnlike launch`; None without it."""
     return Path(found) if (found := os.environ.get("BURNLIKE_LOGS")) else None
+
+
+def launcher() -> int:
+    """`BURNLIKE_LAUNCHER`: the process of `burnlike launch` that started this rank; 0 without it."""
+    return _number("BURNLIKE_LAUNCHER")
 
 
 @contextlib.contextmanager
