@@ -27,14 +27,12 @@ def division_problems(config: DistributedConfig, optimizer: Any, module: nn.Modu
         yield from _told("distributed.pipeline", lambda: plan_of(module, stages, config.stages))
     if config.tensor > 1:
         yield from _told("distributed.tensor", lambda: _divide(config, optimizer, module))
-    if config.name == "fsdp2" and config.pipeline == config.expert == 1:
+    if config.name == "fsdp2":
         from ..parallel.fsdp2 import blocks_of, check_divisible
 
-        problems = [
-            *_told(
-                "distributed.strategy", lambda: check_divisible(module, [[it] for it in [*blocks_of(module), module]])
-            )
-        ]
+        # What is gathered together of stages and of experts depends on the processes.
+        units = [[it] for it in (*blocks_of(module), module)] if config.pipeline == config.expert == 1 else []
+        problems = [*_told("distributed.strategy", lambda: check_divisible(module, units))]
         yield from problems or _told("distributed.strategy", lambda: _shard(optimizer, module))
 
 
