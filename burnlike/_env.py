@@ -6,6 +6,7 @@ Each is read when asked for, so that a test may set it; none changes what a prog
 import contextlib
 import os
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,11 @@ def user_variable(name: str) -> str | None:
 def without_transports() -> dict[str, str]:
     """The variables for a git that must reach no other repository: a look at objects it lacks could run a program."""
     return {**os.environ, "GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+
+
+def for_python_beside() -> dict[str, str]:
+    """The variables for a small Python process that imports what this one can import, with one thread."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
 
 
 def library_dir() -> str | None:
@@ -58,6 +64,11 @@ def quiet_distributed() -> None:
     Does nothing if the user has set TORCH_CPP_LOG_LEVEL.
     """
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+
+def quiet_launcher() -> contextlib.AbstractContextManager[None]:
+    """Torch that is loaded within the `with` block logs no errors of C++ with its frames: the launcher names them."""
+    return children_know(TORCH_CPP_LOG_LEVEL="FATAL")
 
 
 def ignore_leaks_of_killed_processes() -> None:
@@ -208,6 +219,11 @@ def local_rank() -> int:
 def logs_dir() -> Path | None:
     """`BURNLIKE_LOGS`: the folder for what each rank prints, set by `burnlike launch`; None without it."""
     return Path(found) if (found := os.environ.get("BURNLIKE_LOGS")) else None
+
+
+def launcher() -> int:
+    """`BURNLIKE_LAUNCHER`: the process of `burnlike launch` that started this rank; 0 without it."""
+    return _number("BURNLIKE_LAUNCHER")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ArgumentError
-from ..module.torch_objects.wrappers import is_sharded
+from ..module.torch_objects.wrappers import is_sharded, unwrap
 
 COLDEST = 1e-30
 """A temperature below this takes the likeliest token: the logits divided by it would be no float32."""
@@ -62,6 +62,17 @@ def next_tokens(
         left_out = (before >= top_p).index_fill(-1, torch.zeros(1, dtype=torch.int64, device=scaled.device), False)
         scaled = scaled.masked_fill(left_out.scatter(-1, places, left_out), -torch.inf)
     return torch.multinomial(scaled.softmax(-1), 1, generator=generator).squeeze(-1)
+
+
+def stop_tokens(model: nn.Module, codec: Any) -> tuple[int, ...]:
+    """The tokens that end what a model writes: those of its data's codec and those of its own `generation_config`.
+
+    Args:
+        codec: has `stop_tokens`, as the codecs of data have them; None has none.
+    """
+    ends = getattr(getattr(unwrap(model), "generation_config", None), "eos_token_id", None)
+    own = [ends] if isinstance(ends, int) else ends or []
+    return tuple(sorted({*own, *getattr(codec, "stop_tokens", ())}))
 
 
 class Reader(NamedTuple):

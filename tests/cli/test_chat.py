@@ -45,6 +45,7 @@ def test_the_answer_is_that_of_transformers(
     )
     with torch.no_grad():
         answer = model.generate(**prompt, do_sample=False, max_new_tokens=20)
+    assert {*tokenizer.convert_tokens_to_ids(["</s>", "<|im_end|>"])} <= {*model.generation_config.eos_token_id}
     expected = tokenizer.decode(answer[0, prompt["input_ids"].shape[1] :], skip_special_tokens=True)
     assert written == f"{expected}\n"
     assert len(written) > 1

@@ -311,9 +311,10 @@ def test_processes_of_a_mesh_are_a_table(capsys):
         ("{replicate: 2}", "distributed.replicate: replicate does not work together with none: a single process"),
         ("{strategy: fsdp2, replicate: -1}", "distributed.replicate: is -1 as `shard` is"),
         ("{strategy: fsdp2, precision: {params: float16}}", "precision.params: expected 'bfloat16' or 'float32'"),
+        ("{strategy: ddp, precision: {reduce: bfloat16}}", "distributed.precision.reduce: torch's DistributedDataP"),
     ],
 )
 def test_what_a_strategy_does_not_have_is_refused_by_name(wrong, said, capsys):
-    status, out, _ = check(capsys, "char_gpt", "--fast", "--set", f"distributed={wrong}")
+    status, out, _ = check(capsys, "char_gpt", "--fast", "--set", "device=cpu", "--set", f"distributed={wrong}")
     assert status == 2
     assert said in out

@@ -103,6 +103,18 @@ def test_shipped_trainings_are_ok(name: str, capsys: pytest.CaptureFixture[str])
             "12:40: distributed.tensor: ",
             "3 processes can't share 0.weight, [64, 8], equally",
         ),
+        (
+            "{type: AdamW}",
+            "{type: AdamW, moment_1: blockwise8}\ndistributed: {strategy: fsdp2}",
+            "9:12: optimizer: ",
+            "'0.weight' is sharded, and moment_1: blockwise8 can't be",
+        ),
+        (
+            "{type: AdamW}",
+            "{type: AdamW, moment_2: blockwise8}\ndistributed: {strategy: ddp, tensor: 2, plan: {'0': colwise}}",
+            "9:12: optimizer: ",
+            "'0.weight' is sharded, and moment_2: blockwise8 can't be",
+        ),
     ],
 )
 def test_what_can_not_be_trained_is_told_at_its_place(

@@ -2,10 +2,11 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,8 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--nproc", "3", *DDP, "--set", "distributed.replicate=2"], "there are 3"),
         (["--nproc", "2", "--nnodes", "2", *DDP], "expected --rdzv-endpoint HOST:PORT"),
         (["--nproc", "2", "--nnodes", "2", "--rdzv-endpoint", "localhost:1", *DDP], "expected --run-dir DIR"),
+        (["--nproc", "2", "--nnodes", "2", "--rdzv-endpoint", "localhost:x", *DDP], "expected HOST:PORT with a port"),
+        (["--nproc", "2", "--nnodes", "2", "--rdzv-endpoint", "a:65536", *DDP], "expected HOST:PORT with a port"),
         (["--nproc", "1:2", "--nnodes", "2", "--rdzv-endpoint", "localhost:1", *DDP], "expected one number"),
         (["--nproc", "2", "--find", "lr"], "use `burnlike train`"),
         (["--nproc", "2", "--sweep", "seed=1,2"], "use `burnlike train`"),
@@ -80,6 +83,56 @@ def test_what_does_not_fit_is_said_before_anything_is_done(
     config: str, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     assert message in fails(capsys, config, *options)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes connections and says nothing."""
+    with socket.create_server(("localhost", 0)) as server:
+        yield f"localhost:{server.getsockname()[1]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("endpoint", "message"),
+    [
+        (
+            "localhost:PORT",
+            "fewer than 2 came within 1 s (--rdzv-conf join_timeout=N); start `burnlike launch` on each",
+        ),
+        ("nobody.invalid:PORT", "timed out after 1000ms while trying to connect to (nobody.invalid, "),
+        (
+            "SILENT",
+            "what listens there has not answered for 7 s: it is no launcher; HOST has to be one of the machines",
+        ),
+    ],
+)
+def test_launchers_that_do_not_meet_say_what_to_do(config: str, silent: str, endpoint: str, message: str) -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        free = server.getsockname()[1]
+    place = endpoint.replace("PORT", str(free)).replace("SILENT", silent)
+    options = ["--rdzv-endpoint", place, "--rdzv-conf", "join_timeout=1,read_timeout=1", "--run-dir", "run"]
+    text = ends(launch(config, "--nproc", "1", "--nnodes", "2", *DDP, *options), 2)
+    assert f"the launchers of the job can't meet at {place}: " in text
+    assert message in text
+    assert "frame #" not in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT])
+def test_processes_end_with_their_launcher(config: str, number: signal.Signals) -> None:
+    launcher = launch(config, "--nproc", "2", *DDP, "--set", "training.epochs=100000", "--run-dir", "run")
+    run = Path("run")
+    wait_for(lambda: any((run / "checkpoints").glob("*")), launcher)
+    ranks = [process_of(run, rank) for rank in range(2)]
+    launcher.send_signal(number)
+    text, _ = launcher.communicate(timeout=HANGS_S)
+    assert "Traceback" not in text
+    deadline = time.monotonic() + HANGS_S
+    while any(Path(f"/proc/{rank}").exists() for rank in ranks):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("count", ["0", "4:2", "two", "-1", "2:"])

@@ -1,10 +1,14 @@
 """Sampling token by token."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
-from burnlike.train import sample
+from burnlike.models.generation import stop_tokens
+from burnlike.train import LanguageModelConfig, sample
 
 
 class Counting(nn.Module):
@@ -42,3 +46,23 @@ def test_draws_depend_on_the_seed_only() -> None:
     assert draw(1) == first != draw(2)
     assert torch.equal(torch.get_rng_state(), before)
     assert set(first) == set(range(10))
+
+
+@pytest.mark.parametrize(("ends", "of_data", "answer"), [
+    (None, (), "567890"), (8, (), "567"), ([9, 7], (), "56"), ([9, 8], (6,), "5"), (8, (9,), "567"),
+])  # fmt: skip
+def test_an_answer_ends_where_the_model_or_its_data_say(ends: Any, of_data: tuple[int, ...], answer: str) -> None:
+    class Codec:
+        context_length, stop_tokens = None, frozenset(of_data)
+
+        def decode(self, tokens: torch.Tensor) -> str:
+            return "".join(map(str, tokens.tolist()))
+
+    model: Any = Counting()
+    model.generation_config = SimpleNamespace(eos_token_id=ends)
+    prompt = torch.tensor([3, 4])
+    task = LanguageModelConfig(sample_length=6).init()
+    assert task.predict(model, {"input_ids": [prompt], "codec": Codec()}, {}) == [{"answer": answer}]
+    stops = stop_tokens(model, Codec())
+    assert stops == tuple(sorted({*of_data, *([] if ends is None else ends if isinstance(ends, list) else [ends])}))
+    assert sample(model, prompt, length=6, context_length=3, stops=stops).tolist() == [*map(int, answer)]

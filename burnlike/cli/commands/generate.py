@@ -67,14 +67,14 @@ class _Writer:
     def __init__(self, loaded: "LoadedRun", args: argparse.Namespace) -> None:
         import torch
 
+        from burnlike.models.generation import stop_tokens
+
         self._loaded = loaded
         self._args = args
         self.codec: Any = loaded.config.data.codec(loaded.facts, loaded.directory)
         seed = random.SystemRandom().randrange(_LARGEST_SEED // 2) if args.seed is None else args.seed
         self._generator = torch.Generator().manual_seed(seed)
-        ends = getattr(getattr(loaded.model, "generation_config", None), "eos_token_id", None)
-        own = [ends] if isinstance(ends, int) else ends or []
-        self._stops = frozenset(self.codec.stop_tokens) | frozenset(own)
+        self._stops = stop_tokens(loaded.model, self.codec)
 
     def write(self, tokens: "Tensor") -> Iterator[str]:
         from burnlike.data.codec import text_pieces, until
@@ -89,7 +89,7 @@ class _Writer:
             temperature=args.temperature,
             top_k=args.top_k,
             top_p=args.top_p,
-            stop_tokens=tuple(self._stops),
+            stop_tokens=self._stops,
             generator=self._generator,
         )
         shown = (token for token in added if token not in self._stops)

@@ -6,6 +6,7 @@ import re
 import signal
 
 import burnlike.config.registry as registry
+from burnlike._env import quiet_launcher
 from burnlike._outputs import Output
 from burnlike.errors import ArgumentError
 from burnlike.train.job.launching import LOGS_NAME, Amount, check_processes, elastic_overrides, run_of
@@ -73,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args, more)
     command = ["-m", "burnlike", "train", *([str(args.file)] if args.file else []), "--resume", str(run), *options]
     # torch is loaded only now, so that a wrong file is told at once
-    from burnlike.train.job.agent import Agent, Machines
+    with quiet_launcher():
+        from burnlike.train.job.agent import Agent, Machines
     from burnlike.train.learner.stopping import Interrupted
 
     is_range = args.nproc.is_range or args.nnodes.is_range
@@ -153,6 +155,12 @@ def _check_machines(args: argparse.Namespace) -> bool:
         raise ArgumentError(
             "--nnodes: expected --rdzv-endpoint HOST:PORT, where the launchers meet; HOST is one of the machines"
         )
+    place = re.fullmatch(r"(?:\[[^\]\s]+\]|[^\s:]+)(?::(\d{1,5}))?", args.rdzv_endpoint or "")
+    if several and (place is None or int(place[1] or 1) not in range(1, 2**16)):
+        raise ArgumentError(
+            f"--rdzv-endpoint: expected HOST:PORT with a port from 1 to 65535, such as node1:29400, got"
+            f" '{args.rdzv_endpoint}'"
+        )
     return several
 
 
@@ -186,4 +194,7 @@ def _pairs(text: str) -> dict[str, str]:
     pairs = [it.partition("=") for it in text.split(",")]
     if not all(name and sign for name, sign, _ in pairs):
         raise argparse.ArgumentTypeError(f"expected KEY=VALUE,KEY=VALUE, got '{text}'")
+    for name, _, value in pairs:
+        if name.endswith("_timeout") and not re.fullmatch(r"[1-9]\d{0,8}", value):
+            raise argparse.ArgumentTypeError(f"{name}: expected seconds, such as 600, got '{value}'")
     return {name: value for name, _, value in pairs}

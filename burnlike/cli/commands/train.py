@@ -16,7 +16,7 @@ from burnlike.errors import ArgumentError, BurnlikeError, CheckpointError, Confi
 from burnlike.train.checkpoint.mirror import Mirror, parts_of_url
 from burnlike.train.job.configs import TrainConfig
 from burnlike.train.job.launching import begun_run, resumed_run
-from burnlike.train.job.rank_logs import print_to_log
+from burnlike.train.job.rank_logs import follow_launcher
 from burnlike.train.job.resuming import check_resumable
 from burnlike.train.job.run_config import load_config, run_config
 from burnlike.train.job.sweep import checked_configs, ranked, results_table, sweep_folder, sweep_runs, train_all
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from burnlike.train.learner.stopping import EarlySignals
 
     with EarlySignals():
-        return _run(args, is_launched=print_to_log())
+        return _run(args, is_launched=follow_launcher())
 
 
 def _run(args: argparse.Namespace, *, is_launched: bool) -> int:

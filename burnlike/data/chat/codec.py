@@ -19,7 +19,6 @@ class ChatCodec:
     Attributes:
         vocab_size: number of different tokens.
         context_length: how many of them a model was trained to see at once.
-        stop_tokens: those that end an answer.
         template: what writes conversations.
     """
 
@@ -27,7 +26,11 @@ class ChatCodec:
         self.template = template
         self.vocab_size = len(template.tokenizer)
         self.context_length = context_length
-        self.stop_tokens = template.end_tokens
+
+    @property
+    def stop_tokens(self) -> frozenset[int]:
+        """Those that end an answer."""
+        return self.template.end_tokens
 
     def encode(self, text: str) -> Tensor:
         """The tokens `[n]` int64 of a text, with the one that begins texts, if the tokenizer has one."""

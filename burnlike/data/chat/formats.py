@@ -225,8 +225,8 @@ def _call(place: str, value: Any) -> Any:
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         raise WrongRow(f"{place}: expected the name of a function, got {_shown(value)}")
     given = inner.get("arguments")
-    arguments = _without_none(_parsed(given)) if given is not None else {}
-    return {**_without_none(value), "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
+    arguments = _parsed(given) if given is not None else {}
+    return {**value, "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
 
 
 def _tools(row: Mapping[str, Any]) -> list[Any] | None:
@@ -235,7 +235,7 @@ def _tools(row: Mapping[str, Any]) -> list[Any] | None:
         return None
     if not isinstance(tools, list) or not all(isinstance(it, Mapping) for it in tools):
         raise WrongRow(f"tools: expected a list of JSON objects, got {_shown(tools)}")
-    return [_without_none(it) for it in tools]
+    return tools
 
 
 def _text(place: str, value: Any, *, may_be_number: bool = False) -> str:
@@ -257,13 +257,6 @@ def _parsed(value: Any) -> Any:
         except (ValueError, RecursionError):
             return value
     return value
-
-
-def _without_none(value: Any) -> Any:
-    """Without keys whose value is none, as Parquet has them where another row has one."""
-    if isinstance(value, Mapping):
-        return {name: _without_none(it) for name, it in value.items() if it is not None}
-    return [_without_none(it) for it in value] if isinstance(value, list) else value
 
 
 def _shown(value: Any) -> str:

@@ -1,16 +1,18 @@
 """New prompts for predictions: rows of the training's format without answers, or lines of text."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..._regular_file import read_regular
 from ...errors import DataError
 from ..dataset import Dataset, InMemDataset
+from ..sources.row_files import bytes_of
+from ..sources.rows import text_lines
 from ..sources.unlabeled import Unlabeled
 from .codec import ChatCodec, codec
 from .configs import ChatConfig, ChatFormatConfig
@@ -40,18 +42,16 @@ def prompts(config: ChatConfig, sources: Sequence[Any], directory: Path) -> Unla
 def _rows(source: Any) -> Iterator[tuple[str, Any]]:
     """The place of each row, and the row: a text where it is a line of plain text."""
     if not isinstance(source, Path):
-        yield from _lines(source.read(), "standard input")
+        name = Path("standard input")
+        yield from _lines(text_lines(name, BytesIO(bytes_of(source)).readlines()), name)
     elif source.suffix.lower() == _TEXT:
-        try:
-            yield from _lines(read_regular(source).decode("utf-8-sig"), str(source))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{source} can't be read: {error}") from error
+        yield from _lines(text_lines(source), source)
     else:
         yield from file_source(source)
 
 
-def _lines(text: str, name: str) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(text.splitlines(), start=1):
+def _lines(lines: Iterable[str], name: Path) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(lines, start=1):
         if line.lstrip().startswith("{"):
             try:
                 yield f"{name}:{number}", json.loads(line)

@@ -112,6 +112,8 @@ class ChatData(Splits):
             self.counts["with tools, which the template leaves out"] += bool(found.tools) and not self._knows_tools
             calls = any("tool_calls" in it for it in found.messages)
             self.counts["with calls of tools, which the template leaves out"] += calls and not self._knows_calls
+            for kind in self.template.left_out(found):
+                self.counts[f"with {kind}, which the template leaves out"] += 1
             return found
         except WrongRow as error:
             self._note(f"{place}: {error}")

@@ -1,6 +1,6 @@
 """Parquet files, by the package pyarrow."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ def parquet_file(path: Path) -> Any:
 def parquet_rows(path: Path, file: Any, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Any]]:
     """The rows of a file, each with its number from 1; of some columns, or of all."""
     row = end = 0
+    with_keys = [name for name in columns_with_keys(file.schema_arrow) if columns is None or name in columns]
     for group in range(file.metadata.num_row_groups):
         batches = file.iter_batches(_ROWS_AT_ONCE, [group], columns, use_threads=False)
         while True:
@@ -38,7 +39,7 @@ def parquet_rows(path: Path, file: Any, columns: Sequence[str] | None = None) ->
                 break
             for value in values:
                 row += 1
-                yield row, value
+                yield row, without_added_nulls(value, with_keys)
         end += _rows_of(file, group)
         with _naming(f"{path}: row {row + 1} can't be read"):
             _expect_rows(row, end)
@@ -112,3 +113,24 @@ def _naming(what: str) -> Iterator[None]:
         raise
     except (ArrowException, OSError, ValueError, MemoryError) as error:  # a ValueError is text that is no UTF-8
         raise DataError(f"{what}: {' '.join(str(error).split()) or type(error).__name__}") from error
+
+
+def columns_with_keys(schema: Any) -> list[str]:
+    """The columns of an Arrow schema that have structs, at any depth."""
+    import pyarrow.types as types
+
+    def has_keys(kind: Any) -> bool:
+        return types.is_struct(kind) or any(has_keys(kind.field(it).type) for it in range(kind.num_fields))
+
+    return [it.name for it in schema if has_keys(it.type)]
+
+
+def without_added_nulls(row: Mapping[str, Any], with_keys: Sequence[str]) -> Mapping[str, Any]:
+    """A row without the keys of its structs that are null: Arrow gives each struct the keys of all others."""
+    return {**row, **{name: _without_nulls(row[name]) for name in with_keys}} if with_keys else row
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(it) for name, it in value.items() if it is not None}
+    return [_without_nulls(it) for it in value] if isinstance(value, list) else value

@@ -1,11 +1,12 @@
 """Opens what has rows by its kind: CSV, JSON lines, Parquet, directories of Hugging Face's `datasets`, text streams."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, nearest
-from .parquet import parquet_file, parquet_rows
+from .parquet import columns_with_keys, parquet_file, parquet_rows, without_added_nulls
 from .rows import CSV, TABS, CsvFile, Dialect, JsonLinesFile, Row, RowFile
 
 KINDS = {".csv": "csv", ".tsv": "tabs", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
@@ -33,12 +34,13 @@ class HuggingFaceRows:
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         names = {name: it.names for name, it in self._dataset.features.items() if type(it).__name__ == "ClassLabel"}
+        with_keys = [name for name in columns_with_keys(self._dataset.data.schema) if name in self._dataset.features]
         for number, row in enumerate(self._dataset.with_format(None), 1):
             # A number of a class has its name here, as -1 stands for none.
             named = {
                 name: known[row[name]] for name, known in names.items() if row[name] is not None and row[name] >= 0
             }
-            yield number, {**row, **dict.fromkeys(names), **named}
+            yield number, without_added_nulls({**row, **dict.fromkeys(names), **named}, with_keys)
 
     def place(self, line: int, column: str) -> str:
         return f"{self.path}: row {line}"
@@ -76,7 +78,7 @@ def stream_rows(stream: Any, dialect: Dialect | None = None) -> RowFile:
     CSV.
     """
     raw = stream if isinstance(stream, bytes) else bytes_of(stream)
-    path, lines = Path("standard input"), raw.splitlines(keepends=True)
+    path, lines = Path("standard input"), BytesIO(raw).readlines()
     is_json = raw.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
     return JsonLinesFile(path, lines) if is_json else CsvFile(path, dialect or CSV, lines)
 

@@ -1,6 +1,7 @@
 """Files of rows of text: their parts, and rows of CoNLL and of lines."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def opened(config: TextRowsConfig, path: Path, *, has_targets: bool = True) -> R
 def streamed(config: TextRowsConfig, stream: Any) -> RowFile:
     """A text stream: JSON lines if it begins with a brace, CSV if its first line names the columns, else lines."""
     raw = bytes_of(stream)
-    path, lines = Path("standard input"), raw.splitlines(keepends=True)
+    path, lines = Path("standard input"), BytesIO(raw).readlines()
     dialect = _dialect(config, path) or CSV
     head = lines[0].decode("utf-8-sig", errors="replace").strip() if lines else ""
     names = [it.strip(dialect.quote) for it in head.split(dialect.delimiter)]

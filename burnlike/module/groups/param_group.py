@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ...config import Config, Meta
+from ...errors import ParamPathError
 from ..identity.param_id import ParamId
-from ..tree.paths import no_parameter
+from ..tree.paths import listed, no_parameter
 from .param_matchers import (
     MatchAll,
     MatchAnyPredicates,
@@ -169,13 +170,20 @@ def check_group(group: object) -> None:
 
 
 def selected(module: "nn.Module", group: ParamGroup | None) -> "list[Param]":
-    """The Params of `module` in `group`; of none, all. Errors are those of `ParamGroup.select`."""
+    """The Params of `module` in `group`; of none, all. Errors are those of `ParamGroup.select`.
+
+    Raises:
+        ParamPathError: the group matches nothing.
+    """
     from ..tree.walk import params
 
     if group is None:
         return params(module)
     check_group(group)
-    return group.select(module)
+    if not (chosen := group.select(module)):
+        has = listed([param.path for param in params(module)])
+        raise ParamPathError(f"{type(module).__name__} has no parameter in the group {group}; it has {has}")
+    return chosen
 
 
 def _texts(values: Iterable[object]) -> Any:

@@ -30,16 +30,22 @@ class Checkpoint(NamedTuple):
     def load(self, name: str) -> Record:
         """Read one record, lazily; its values are compared with their checksums first."""
         try:
-            record = SafetensorsRecorder().load(self.path / f"{name}.safetensors")
+            record = self.opened(name)
             verify(record)
             return record
         except RecordError as error:
             raise self.damaged(error) from error
 
+    def opened(self, name: str) -> Record:
+        """One record, of one file or of the parts of several processes, which nothing is compared of yet."""
+        sharded = self.path / name
+        if sharded.is_dir():
+            return DistributedRecorder().load(sharded)
+        return SafetensorsRecorder().load(self.path / f"{name}.safetensors")
+
     def part(self, name: str) -> Record:
         """One record, of one file or of the parts of several processes; see `load`."""
-        sharded = self.path / name
-        return DistributedRecorder().load(sharded) if sharded.is_dir() else self.load(name)
+        return self.opened(name) if (self.path / name).is_dir() else self.load(name)
 
     def records(self) -> dict[str, Record]:
         """All records, by name; see `load`."""
@@ -76,6 +82,11 @@ def write_records(directory: Path, records: Mapping[str, Record]) -> None:
     with whole_checkpoint(directory) as partial:
         for name, record in records.items():
             SafetensorsRecorder().save(record, partial / f"{name}.safetensors")
+
+
+def is_divided(record: Record) -> bool:
+    """True if each process has a part of a tensor of the record."""
+    return any(map(is_distributed, record.tensors.values()))
 
 
 class Checkpointer:
@@ -147,9 +158,16 @@ class Checkpointer:
             background: copy the values and return; a thread writes them. `wait` tells what came of it.
 
         Raises:
-            CheckpointError: it can't be written, or there is a checkpoint of another run, or one of a later step that
-                this run did not write; what is there is unharmed. Or the save before it failed in the background.
+            CheckpointError: it can't be written, processes have parts of it, there is a checkpoint of another run, or
+                one of a later step that this run did not write; what is there is unharmed. Or the save before it failed
+                in the background.
         """
+        if self.write is write_records and (name := next((name for name, it in records.items() if is_divided(it)), "")):
+            raise CheckpointError(
+                f"each process has a part of '{name}', and a Checkpointer writes what one process has: let all"
+                f" processes call TrainingState(...).save('{self.of_step(step).path}'), and load() to go on from it, or"
+                " let a Learner train, whose checkpoints are written together"
+            )
         self.wait()
         found = self._checked(step, may_redo=True)
         checkpoint = self.of_step(step)
@@ -278,7 +296,7 @@ def write_together(
     """
     together = Together(f"{directory}: not saved", group)
     recorder = DistributedRecorder(group=group, elsewhere=elsewhere, stages=True)
-    divided = {name: any(is_distributed(it) for it in record.tensors.values()) for name, record in records.items()}
+    divided = {name: is_divided(record) for name, record in records.items()}
     names = {name: hashlib.sha256("\n".join(sorted(it.tensors)).encode()).hexdigest() for name, it in records.items()}
     everyone = together.gathered((divided, names))
     with ExitStack() as stack:

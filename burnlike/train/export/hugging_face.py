@@ -15,6 +15,7 @@ from ...data.chat.templates import TEMPLATE_NAME
 from ...errors import BurnlikeError
 from ...models import save_for_transformers, save_pretrained
 from ...models.by_path.saving import copy_beside
+from ...models.generation import stop_tokens
 from .program import may_vary, outputs_of, program_of
 from .proof import proof, quiet
 from .source import Source, example_of
@@ -69,9 +70,8 @@ def keep_template(source: Source, directory: Path) -> None:
         (directory / TEMPLATE_NAME).write_text(codec.template.text, "utf-8")
     path = directory / _GENERATION
     said = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    ends = said.get("eos_token_id")
-    found = {*codec.stop_tokens, *(ends if isinstance(ends, list) else [] if ends is None else [ends])}
-    path.write_text(json.dumps({**said, "eos_token_id": sorted(found)}, indent=2) + "\n", "utf-8")
+    ends = [*stop_tokens(source.model, codec)]
+    path.write_text(json.dumps({**said, "eos_token_id": ends}, indent=2) + "\n", "utf-8")
 
 
 def _architecture(directory: Path) -> str:

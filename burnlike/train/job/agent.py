@@ -12,8 +12,13 @@ from typing import Any, NamedTuple
 
 from torch.distributed.elastic.agent.server.api import WorkerSpec
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-from torch.distributed.elastic.rendezvous import RendezvousParameters, registry as rendezvous_registry
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+from torch.distributed.elastic.rendezvous import (
+    RendezvousError,
+    RendezvousParameters,
+    RendezvousTimeoutError,
+    registry as rendezvous_registry,
+)
 
 from ..._atomic import remove_directory
 from ..._env import children_know
@@ -28,6 +33,8 @@ _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 _LAST_BYTES = 1 << 16
 _LAST_LINES = 12
 _AGAIN_S = 0.2
+_READ_S, _MORE_S = 60, 5
+"""How long torch's store waits for an answer without `read_timeout`, and what is added to it."""
 
 
 class Machines(NamedTuple):
@@ -98,37 +105,51 @@ class Agent:
                 count = max((it for it in allowed if it <= fewer), default=allowed[0])
 
     def _run(self, count: int, restarts: int) -> list[Ended]:
-        machines = self.machines
-        parameters = RendezvousParameters(
-            backend="c10d",
-            endpoint=machines.endpoint,
-            run_id=machines.job,
-            min_nodes=machines.nodes.least,
-            max_nodes=machines.nodes.most,
-            local_addr=machines.local_address,
-            **machines.options,
-        )
+        with self._meeting():
+            handler = _handler(self.machines)
         spec = WorkerSpec(
             role="burnlike",
             local_world_size=count,
             entrypoint=sys.executable,
             args=("-u", *self.command),
-            rdzv_handler=rendezvous_registry.get_rendezvous_handler(parameters),
+            rdzv_handler=handler,
             max_restarts=restarts,
-            local_addr=machines.local_address,
+            local_addr=self.machines.local_address,
         )
         scratch = self.logs / f".agent-{os.getpid()}"
         self._agent = LocalElasticAgent(spec, DefaultLogsSpecs(log_dir=str(scratch)), exit_barrier_timeout=60)
         try:
-            result: Any = self._agent.run()
-        except (RuntimeError, TimeoutError, ValueError) as error:  # of the rendezvous; it has a family of its own
-            raise TrainingError(f"the launchers of the job can't meet at {machines.endpoint}: {error}") from error
+            with self._meeting():
+                result: Any = self._agent.run()
+        except SignalException as stop:
+            raise Interrupted(stop.sigval) from stop
         finally:
-            spec.rdzv_handler.shutdown()
+            handler.shutdown()
             remove_directory(scratch)
         if result is None:  # the others have ended the job meanwhile
             return []
         return [Ended(rank, it.pid, it.exitcode) for rank, it in sorted(result.failures.items())]
+
+    @contextmanager
+    def _meeting(self) -> Iterator[None]:
+        """Say of torch's errors of the rendezvous what could not be reached, or who did not come."""
+        machines = self.machines
+        try:
+            yield
+        except RendezvousTimeoutError as error:
+            seconds = machines.options.get("join_timeout", "600")
+            reason = (
+                f"fewer than {machines.nodes.least} came within {seconds} s (--rdzv-conf join_timeout=N); start"
+                f" `burnlike launch` on each machine, with the same --rdzv-endpoint and the name '{machines.job}' of"
+                " --rdzv-id"
+            )
+            raise TrainingError(f"the launchers of the job can't meet at {machines.endpoint}: {reason}") from error
+        except (RendezvousError, RuntimeError, TimeoutError, ValueError) as error:
+            (reason, *_) = str(error.__cause__ or error).splitlines() or [type(error).__name__]
+            raise TrainingError(
+                f"the launchers of the job can't meet at {machines.endpoint}: {reason.rstrip('.')}; HOST has to be one"
+                " of the machines, on which `burnlike launch` runs, and PORT free there"
+            ) from error
 
     def _failed(self, ended: Sequence[Ended]) -> str:
         first = next((it for it in ended if it.is_killed), ended[0])
@@ -188,6 +209,36 @@ class Agent:
             thread.join()
 
 
+def _handler(machines: Machines) -> Any:
+    """Torch's rendezvous handler, which is connected; it waits without an end for a server that does not answer."""
+    parameters = RendezvousParameters(
+        backend="c10d",
+        endpoint=machines.endpoint,
+        run_id=machines.job,
+        min_nodes=machines.nodes.least,
+        max_nodes=machines.nodes.most,
+        local_addr=machines.local_address,
+        **machines.options,
+    )
+    outcome: list[Any] = []
+
+    def connect() -> None:
+        try:
+            outcome.append(rendezvous_registry.get_rendezvous_handler(parameters))
+        except Exception as error:
+            outcome.append(error)
+
+    seconds = 2 * int(machines.options.get("read_timeout", _READ_S)) + _MORE_S  # it tries to connect twice
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome:
+        raise TimeoutError(f"what listens there has not answered for {seconds} s: it is no launcher")
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
+
+
 def variables(logs: Path, machines: Machines) -> dict[str, str]:
     """What the processes find in their environment: where they log, and torch's flight recorder of NCCL.
 
@@ -198,6 +249,7 @@ def variables(logs: Path, machines: Machines) -> dict[str, str]:
     of_rank_0 = str(int(machines.nodes.most > 1))
     return {
         "BURNLIKE_LOGS": str(logs.absolute()),
+        "BURNLIKE_LAUNCHER": str(os.getpid()),
         "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGHUP,SIGQUIT",  # those that Agent does not hand on
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": of_rank_0,
         "TORCH_FR_BUFFER_SIZE": "2000",

@@ -31,6 +31,7 @@ from ..metrics.configs import LearningRateConfig, LossConfig
 from ..parallel.configs import DistributedConfig
 from ..parallel.division_problems import (
     IN_INT8,
+    REDUCED_ON_CPU,
     context_problems,
     expert_problems,
     pipeline_problems,
@@ -166,6 +167,9 @@ class TrainConfig(Config):
                 yield "training.precision", "expected bfloat16 or float16 on CUDA, int8_mixed computes on a CPU"
         if not self.distributed.is_single:
             yield from quantized_problems(self.model, self.distributed)
+        precision = self.distributed.precision
+        if self.distributed.name == "ddp" and self.device == "cpu" and precision and precision.reduce == "bfloat16":
+            yield "distributed.precision.reduce", REDUCED_ON_CPU
         if self.distributed.context > 1:
             yield from context_problems(self.model, self.task)
             if self.training.float8 is not None:

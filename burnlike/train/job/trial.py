@@ -224,7 +224,7 @@ def _model_problems(
             yield "model", said(error)
         return
     yield from unmatched_groups(config, module)
-    yield from division_problems(config.distributed, module)
+    yield from division_problems(config.distributed, config.optimizer, module)
     yield from more(module)
 
 

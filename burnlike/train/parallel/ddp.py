@@ -8,6 +8,7 @@ from torch import nn
 
 from ...errors import ConfigError
 from .distributed import SeveralProcesses
+from .division_problems import REDUCED_ON_CPU
 from .single_process import Step
 
 _UNUSED = "Expected to have finished reduction in the prior iteration"
@@ -46,10 +47,7 @@ class Ddp(SeveralProcesses):
         precision = self.config.precision
         if precision is not None and precision.reduce == "bfloat16":
             if self.device.type == "cpu":
-                raise ConfigError(
-                    "distributed.precision.reduce: torch's DistributedDataParallel sums up in bfloat16 on GPUs only;"
-                    " leave it out on a CPU, or use the strategy fsdp2"
-                )
+                raise ConfigError(f"distributed.precision.reduce: {REDUCED_ON_CPU}")
             from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 
             wrapped.register_comm_hook(self.data_group, bf16_compress_hook)

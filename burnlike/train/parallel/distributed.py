@@ -57,6 +57,10 @@ _RELEASE_S = 0.2
 does so while the interpreter ends aborts the process (torch 2.13, "terminate called without an active exception")."""
 
 
+_OF_WHOLE_PARAMETERS = ("Adafactor", "Muon", "Rprop")
+"""Optimizers of torch 2.13 whose step has operations that DTensors have not."""
+
+
 class SeveralProcesses(SingleProcess):
     """Several processes, which a launcher such as torchrun has started; a strategy is a subclass.
 
@@ -115,6 +119,8 @@ class SeveralProcesses(SingleProcess):
 
     def prepare(self, model: nn.Module, optimizer: Any) -> None:
         """Agree on the ids of parameters, and tell layers that depend on a whole batch of the others."""
+        if type(self).is_sharded or self.mesh.tensor is not None:
+            _check_optimizer(model, optimizer)
         agree_ids(model)
         if self.sizes.pipeline > 1:
             from .pipeline import Pipeline  # a second, which few jobs need
@@ -286,3 +292,14 @@ class SeveralProcesses(SingleProcess):
         if dist.is_initialized():
             time.sleep(_RELEASE_S)
             dist.destroy_process_group()
+
+
+def _check_optimizer(model: nn.Module, optimizer: Any) -> None:
+    """Refuse an optimizer of torch that can't update parameters that are divided, by a ConfigError."""
+    kinds = [it for it in type(optimizer).__mro__ if it.__module__.startswith("torch.optim")]
+    if kinds and kinds[0].__name__ in _OF_WHOLE_PARAMETERS:
+        path = next((name for name, it in model.named_parameters() if it.requires_grad), "")
+        raise ConfigError(
+            f"optimizer: torch's {kinds[0].__name__} can't update '{path}', which is divided among processes; take"
+            " another of torch, such as AdamW, one of burnlike, or `strategy: ddp`"
+        )

@@ -67,6 +67,9 @@ def quantized_problems(model: Any, distributed: Any) -> Iterator[tuple[str, str]
 _WHOLE = "take `strategy: ddp` alone, with which each process has all of them"
 
 
+REDUCED_ON_CPU = (
+    "torch's DistributedDataParallel sums up in bfloat16 on GPUs only; leave it out on a CPU, or use the strategy fsdp2"
+)
 IN_INT8 = "expected bfloat16 or float32 with several processes, int8_mixed computes in a single one"
 
 

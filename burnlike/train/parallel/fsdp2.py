@@ -1,7 +1,8 @@
 """FSDP2: each process has a part of each parameter (`torch.distributed.fsdp.fully_shard`)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import torch
@@ -27,11 +28,15 @@ class Fsdp2(SeveralProcesses):
         before = {name: id(it) for name, it in model.named_parameters(remove_duplicate=False)}
         super().prepare(model, optimizer)
         _check_quantized(model, self.mesh.fsdp.shape[-1])
-        for experts in () if self.experts is None else self.experts.layers:
-            fully_shard(experts, mesh=self.mesh.same_experts, **_options(self.config, is_whole=False))
-        for part in self._roots(model):
-            blocks = part.blocks if isinstance(part, Stage) else blocks_of(part)
-            for block in (it for it in blocks if any(True for _ in it.parameters())):
+        experts = () if self.experts is None else self.experts.layers
+        blocks: dict[nn.Module, list[nn.Module]] = {
+            part: [*part.blocks] if isinstance(part, Stage) else blocks_of(part) for part in self._roots(model)
+        }
+        check_divisible(model, [*experts, *([it] for it in chain(*blocks.values(), blocks))])
+        for layer in experts:
+            fully_shard(layer, mesh=self.mesh.same_experts, **_options(self.config, is_whole=False))
+        for part, inner in blocks.items():
+            for block in (it for it in inner if any(True for _ in it.parameters())):
                 if isinstance(block, FSDPModule):  # experts, where they are the only blocks
                     continue
                 fully_shard(block, mesh=self.mesh.fsdp, **_options(self.config, is_whole=False))
@@ -82,6 +87,35 @@ def blocks_of(model: nn.Module) -> list[nn.Module]:
     found = [it for it in called if any(True for block in it for _ in block.children())]
     several = [it for it in found if len(it) > 1]
     return max(several or found, key=lambda it: sum(p.numel() for block in it for p in block.parameters()), default=[])
+
+
+def check_divisible(model: nn.Module, units: Iterable[Sequence[nn.Module]]) -> None:
+    """Refuse what `fully_shard` can't divide, by a ConfigError: a parameter without dimensions, or dtypes that differ.
+
+    Args:
+        units: modules whose parameters are gathered together, each without those of the units before it.
+    """
+    paths = {id(it): name for name, it in model.named_parameters(remove_duplicate=False)}
+    for name, it in model.named_parameters():
+        if it.dim() == 0:
+            raise ConfigError(
+                f"distributed.strategy: fsdp2 can't divide '{name}', which has no dimensions; make it one of shape [1],"
+                " or take `strategy: ddp`, with which each process has all of it"
+            )
+    known: set[int] = set()
+    for unit in units:
+        own = [it for part in unit for it in part.parameters() if id(it) not in known]
+        known.update(map(id, own))
+        by_dtype: dict[torch.dtype, str] = {}
+        for it in own:
+            if it.requires_grad:
+                by_dtype.setdefault(it.dtype, paths[id(it)])
+        if len(by_dtype) > 1:
+            shown = " and ".join(f"'{path}' in {str(dtype)[6:]}" for dtype, path in by_dtype.items())
+            raise ConfigError(
+                f"distributed.strategy: fsdp2 gathers the trained parameters of a {type(unit[0]).__name__} together, so"
+                f" that they need one dtype, got {shown}; convert or freeze some, or take `strategy: ddp`"
+            )
 
 
 def _check_quantized(model: nn.Module, count: int) -> None:

@@ -66,7 +66,7 @@ def read_log(path: Path) -> LogSummary:
     parts: list[list[datetime]] = []
     ending: Any = None
     reason = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         match = _LINE.fullmatch(line)
         if match is None:
             continue
@@ -124,7 +124,7 @@ class MetricsLog:
             raise RunDirError(f"{self.path} can't be rewritten: {error.strerror or error}") from error
 
     def read(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in read_regular(self.path).decode().splitlines()]
+        return [json.loads(line) for line in read_regular(self.path).splitlines()]
 
 
 def write_results(run: Path, values: Mapping[str, Mapping[str, float]], said: Mapping[str, Any], **facts: Any) -> None:

@@ -17,7 +17,7 @@ from ...module.torch_objects.wrappers import elsewhere
 from ...optim import Lbfgs, OptimizerAdaptor, torch_record
 from ...optim.states.matching import StateOwner
 from ...optim.states.torch_records import read_torch_record, trained_by
-from ...record import EXTENSIONS, LoadReport, Record, SafetensorsRecorder, open_record, save as save_record, verify
+from ...record import EXTENSIONS, LoadReport, Record, open_record, save as save_record, verify
 from ...record.formats import check_name
 from ...record.loading.load_into import PreparedLoad
 from ...record.loading.load_options import Remap
@@ -25,7 +25,7 @@ from ...record.nesting import names_below, part_of
 from ...record.state_dict.own_code import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from ...record.stateful import Handling, load_undoably, put_state
-from ..checkpoint.checkpointer import write_records
+from ..checkpoint.checkpointer import Checkpoint, is_divided, write_records, write_together
 from . import frozen_base
 from .small_parts import handling_of, is_large, random_state, restore_random
 
@@ -144,6 +144,9 @@ class TrainingState:
     def save(self, directory: str | os.PathLike[str]) -> Path:
         """Write a directory of one safetensors file for each record; it is there whole or not at all.
 
+        Where processes have parts of parameters (`fully_shard`), all of them call it: rank 0 makes the directory, in
+        which each of these records is a folder of the parts, and writes the rest, which is its own state.
+
         A name with one of `burnlike.record.EXTENSIONS` is that of a single file, which `burnlike.record.save` writes.
         One that exists or can't be written is a CheckpointError; what `to_records` refuses, and a name of a file of
         torch.save, a RecordError.
@@ -155,7 +158,8 @@ class TrainingState:
         if path.exists():
             raise CheckpointError(f"{path} exists; choose another name, or let a Checkpointer number and keep them")
         try:
-            write_records(path, self.to_records())
+            records = self.to_records()
+            (write_together if any(map(is_divided, records.values())) else write_records)(path, records)
         except OSError as error:
             raise CheckpointError(f"{path} can't be written: {error}; nothing is left of it") from error
         return path
@@ -177,8 +181,8 @@ class TrainingState:
         return replace(Record.of(self._files(path)), source=os.fspath(path))
 
     def _files(self, directory: str | os.PathLike[str]) -> dict[str, Record]:
-        paths = {name: Path(directory, f"{name}.safetensors") for name in (SMALL, *self._names())}
-        return {name: _verified(SafetensorsRecorder().load(path)) for name, path in paths.items()}
+        saved = Checkpoint(0, Path(directory))
+        return {name: _verified(saved.opened(name)) for name in (SMALL, *self._names())}
 
     def _names(self) -> list[str]:
         return [name for name in self.parts if name not in self._small]

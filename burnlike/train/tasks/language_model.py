@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError
-from ...models.generation import stream
+from ...models.generation import stop_tokens, stream
 from ...module.torch_objects.wrappers import unwrap
 from ...nn.divided_sequence import divided
 from ...ops._divided import divided_logits, rows_of
@@ -76,7 +76,7 @@ class LanguageModel(Task):
 
     def _answer(self, model: nn.Module, prompt: Tensor, codec: Any, **options: Any) -> str:
         """The text of the tokens that the model adds to a prompt, until one that ends an answer."""
-        stops = tuple(codec.stop_tokens)
+        stops = stop_tokens(model, codec)
         most = self.config.sample_length
         added = stream(model, prompt, most, context_length=codec.context_length, stop_tokens=stops, **options)
         return codec.decode(torch.tensor([it for it in added if it not in stops], dtype=torch.int64))
@@ -99,6 +99,7 @@ class LanguageModel(Task):
                 temperature=self.config.temperature,
                 seed=job.config.seed,
                 device=job.device,
+                stops=stop_tokens(model, getattr(data, "codec", None)),
             )
             said["sample"] = self.config.prompt + data.decode(tokens)
         elif (codec := getattr(data, "codec", None)) is not None and self.config.sample_length:
@@ -189,8 +190,9 @@ def sample(
     temperature: float = 1.0,
     seed: int = 0,
     device: torch.device | str = "cpu",
+    stops: tuple[int, ...] = (),
 ) -> Tensor:
-    """Continue a prompt by `[length]` int64 tokens, on the CPU, where they are drawn.
+    """Continue a prompt by up to `[length]` int64 tokens, on the CPU, where they are drawn.
 
     Args:
         model: `[1, n] -> [1, n, vocab_size]` logits.
@@ -198,7 +200,8 @@ def sample(
         context_length: how many of the last tokens the model is shown.
         temperature: divides the logits; 0 takes the likeliest token.
         device: where the model is.
+        stops: the tokens before which the text ends.
     """
-    options = {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}
-    added = stream(model, prompt.to(device), length, context_length=context_length, **options)
-    return torch.tensor([*added], dtype=torch.int64)
+    options: Any = {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}
+    added = stream(model, prompt.to(device), length, context_length=context_length, stop_tokens=stops, **options)
+    return torch.tensor([it for it in added if it not in stops], dtype=torch.int64)

@@ -1,6 +1,7 @@
 """Chat data from files of every kind: parts, lengths, rows that can't be read, batches, and what is said of it."""
 
 import json
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from burnlike.data import ChatConfig, ChatData, DataLoader
 from burnlike.data.describing import MASKED, UNMASKED
 from burnlike.errors import DataError
 
-from .samples import conversations, tokenizer, tokenizer_in, turns, write_lines
+from .samples import CHATML, conversations, tokenizer, tokenizer_in, turns, write_lines
 
 ROWS = [{"messages": it} for it in conversations(30)]
 
@@ -56,6 +57,28 @@ def test_every_kind_of_file_has_the_same_conversations(lines, tmp_path, kind):
     assert texts_of(found) == texts_of(wanted)
     assert texts_of(found, "valid") == texts_of(wanted, "valid")
     assert len(found.train) == 27
+
+
+@pytest.mark.parametrize("kind", ["parquet", "saved"])
+def test_nulls_that_arrow_adds_are_no_arguments_and_those_of_json_are(tmp_path, kind):
+    import datasets
+
+    def row(arguments: Any) -> Any:
+        call = {"type": "function", "function": {"name": "add", "arguments": arguments}}
+        return {"messages": [*turns("what is it"), {"role": "assistant", "content": "", "tool_calls": [call]}]}
+
+    path = tmp_path / f"rows.{kind}"
+    rows = datasets.Dataset.from_list([row({"a": 1}), row({"b": 2})])
+    rows.to_parquet(path) if kind == "parquet" else rows.save_to_disk(path)
+    shows = CHATML.replace(
+        "{{ message.content }}", "{{ message.content }}{{ message.tool_calls | default([]) | tojson }}"
+    )
+    text = write_lines(tmp_path / "rows.jsonl", [row({"a": None}), row('{"b": null}')])
+    kept = str(tokenizer_in(tmp_path / "tokenizer", shows))
+    for place, nulls in ((path, [0, 0]), (text, [1, 1])):
+        found = data_of(place, tokenizer=kept, validation_path=str(place))
+        answers = [it.partition("assistant\n")[2] for it in texts_of(found)]
+        assert [it.count("null") for it in answers] == nulls
 
 
 def test_parts_of_a_directory(tmp_path):
@@ -228,12 +251,17 @@ def data_config(path: Path) -> ChatConfig:
 
 def test_new_prompts_are_rows_without_answers_and_lines_of_text(lines, tmp_path):
     path = tmp_path / "new.txt"
-    path.write_text('how are you\n\n{"prompt": "fine"}\n')
+    path.write_text('how are\u2028you\x0c\x85?\n\n{"prompt": "fi\u2028ne"}\r\n')
     more = write_lines(tmp_path / "new.jsonl", [{"messages": turns("sure?", "no")}, {"instruction": "a", "input": "b"}])
     found = data_config(lines).unlabeled([path, more], {}, tmp_path)
     prompts = [tokenizer().decode(it["input_ids"]).split("user\n")[1].split("<|")[0] for it in found.dataset]
-    assert prompts == ["how are you", "fine", "sure?", "a\n\nb"]
+    assert prompts == ["how are\u2028you\x0c\x85?", "fi\u2028ne", "sure?", "a\n\nb"]
     assert found.names == [f"{path}:1", f"{path}:3", f"{more}:1", f"{more}:2"]
+    streamed = data_config(lines).unlabeled([StringIO(path.read_text())], {}, tmp_path)
+    assert [it["input_ids"].tolist() for it in streamed.dataset] == [
+        it["input_ids"].tolist() for it in [*found.dataset][:2]
+    ]
+    assert streamed.names == ["standard input:1", "standard input:3"]
     with pytest.raises(DataError, match=r"new\.jsonl:1: expected one of the columns messages, prompt"):
         data_config(lines).unlabeled([write_lines(more, [{"x": 1}])], {}, tmp_path)
 

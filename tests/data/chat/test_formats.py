@@ -42,7 +42,7 @@ def test_formats_are_found_by_their_columns(name, row, wanted):
 
 def test_parts_of_text_and_calls_of_tools():
     said = [{"type": "text", "text": "add "}, {"type": "text", "text": "them"}]
-    stored = {"id": "1", "function": {"name": "add", "arguments": '{"a": 1}'}, "more": None}
+    stored = {"id": "1", "function": {"name": "add", "arguments": '{"a": 1, "b": null}'}, "more": None}
     row = {
         "messages": [
             {"role": "user", "content": said},
@@ -52,12 +52,14 @@ def test_parts_of_text_and_calls_of_tools():
         "tools": json.dumps([{"type": "function", "function": {"name": "add", "more": None}}]),
     }
     found = format_named("messages").read(row)
+    called = {"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": None}}}
+    stored_call = {"id": "1", "more": None, **called}
     assert found.messages == [
         {"role": "user", "content": "add them"},
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "1", **CALL}]},
+        {"role": "assistant", "content": "", "tool_calls": [stored_call]},
         {"role": "tool", "content": "3", "tool_call_id": "1"},
     ]
-    assert found.tools == [{"type": "function", "function": {"name": "add"}}]
+    assert found.tools == [{"type": "function", "function": {"name": "add", "more": None}}]
 
 
 def test_formats_of_the_config():

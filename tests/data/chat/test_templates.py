@@ -53,11 +53,101 @@ def test_an_end_that_the_template_leaves_unmarked_is_learned(tmp_path):
     assert texts(encoded(tmp_path, outside, TALK)) == ["it is fine 👍<|im_end|>", "yes\n<|im_end|>"]
 
 
-@pytest.mark.parametrize("template", [CHATML, MARKED])
-def test_an_answer_of_weight_0_has_no_loss(tmp_path, template):
-    talk = [*TALK[:3], {**TALK[3], "weight": 0}]
-    assert texts(encoded(tmp_path, template, talk)) == ["it is fine 👍<|im_end|>"]
-    assert texts(encoded(tmp_path, template, [*TALK[:1], {**TALK[1], "weight": 0}, *TALK[2:]])) == ["yes\n<|im_end|>"]
+ROLES = "{% for m in messages %}\n### {{ m.role }}:\n{{ m.content }}{% endfor %}"
+ASKS = "{% if add_generation_prompt %}\n### assistant:\n{% endif %}"
+PARTS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{% for part in m.parts %}"
+    "PART{% generation %}{{ part }}{% endgeneration %}{% endfor %}{% else %}{{ m.content }}{% endif %}<|im_end|>\n"
+    "{% endfor %}"
+)
+GLM = (
+    "{% for m in messages %}{{ '<|im_start|>' if m.role == 'user' else '<|im_end|>' }}{{ m.role }}\n{{ m.content }}"
+    "{% endfor %}{% if add_generation_prompt %}<|im_end|>assistant\n{% endif %}"
+)
+"""No token ends an answer, but that of the user's next turn."""
+
+
+@pytest.mark.parametrize(
+    ("template", "first", "last"),
+    [
+        (CHATML, "it is fine 👍<|im_end|>", "yes\n<|im_end|>"),
+        (MARKED, "it is fine 👍<|im_end|>", "yes\n<|im_end|>"),
+        (ROLES + ASKS, "it is fine 👍", "yes\n</s>"),
+        ("{% for m in messages %}{{ m.content }}{% endfor %}", "it is fine 👍", "yes\n</s>"),
+        (GLM, "it is fine 👍<|im_start|>", "yes\n</s>"),
+    ],
+)
+def test_an_answer_of_weight_0_has_no_loss(tmp_path, template, first, last):
+    assert texts(encoded(tmp_path, template, [*TALK[:3], {**TALK[3], "weight": 0}])) == [first]
+    assert texts(encoded(tmp_path, template, [*TALK[:1], {**TALK[1], "weight": 0}, *TALK[2:]])) == [last]
+    assert texts(encoded(tmp_path, template, TALK, "last_answer")) == [last]
+    assert texts(encoded(tmp_path, template, TALK)) == [first, last]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for m in messages %}{{ m.content }}{% endfor %}",
+        ROLES + ASKS,
+        PARTS.replace("<|im_end|>", "").replace("<|im_start|>", "@"),
+    ],
+)
+def test_an_empty_last_answer_leaves_what_the_user_said_without_loss(tmp_path, template):
+    talk = [*TALK[:3], {"role": "assistant", "content": "", "parts": [""]}]
+    talk[1] = {**talk[1], "parts": [talk[1]["content"]]}
+    assert [it.strip() for it in texts(encoded(tmp_path, template, talk))] == ["it is fine 👍", "</s>"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "weights", "loss", "wanted"),
+    [
+        (["a", "b"], (1, 1), "last_answer", ["a", "b<|im_end|>"]),
+        (["a", "b"], (1, 1), "answers", ["f<|im_end|>", "a", "b<|im_end|>"]),
+        (["a", "b"], (0, 1), "answers", ["a", "b<|im_end|>"]),
+        (["a", "b"], (1, 0), "answers", ["f<|im_end|>"]),
+        ([], (1, 0), "answers", ["f<|im_end|>"]),
+        ([], (0, 1), "answers", []),
+    ],
+)
+def test_marked_parts_belong_to_the_answer_that_they_stand_in(tmp_path, parts, weights, loss, wanted):
+    talk = [TALK[0], {**TALK[1], "parts": ["f"]}, TALK[2], {**TALK[3], "parts": parts}]
+    for message, weight in zip(talk[1::2], weights, strict=True):
+        message["weight"] = weight
+    assert texts(encoded(tmp_path, PARTS, talk, loss)) == wanted
+
+
+def test_marks_that_can_not_be_told_apart_are_refused(tmp_path):
+    counted = "{{ messages | length }}" + PARTS
+    talk = [TALK[0], {**TALK[1], "parts": ["f"], "weight": 0}, TALK[2], {**TALK[3], "parts": ["a"]}]
+    assert "messages[3]: the chat template of" in str(encoded(tmp_path, counted, talk))
+    assert texts(encoded(tmp_path, counted, [talk[0], {**talk[1], "weight": 1}, *talk[2:]])) == [
+        "f<|im_end|>",
+        "a<|im_end|>",
+    ]
+
+
+@pytest.mark.parametrize("loss", ["answers", "all", "last_answer"])
+def test_a_template_that_begins_an_answer_unasked_is_refused(tmp_path, loss):
+    always = CHATML.replace("{% if add_generation_prompt %}", "").replace("assistant\n{% endif %}", "assistant\n")
+    assert "begins an answer behind every conversation" in str(encoded(tmp_path, always, TALK[:2], loss))
+    never = CHATML[: CHATML.index("{% if add_generation_prompt %}")]
+    header = "" if loss == "all" else "<|im_start|>assistant\nit is fine 👍<|im_end|>"
+    assert header in texts(encoded(tmp_path, never, TALK[:2], loss))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "messages", "wanted"),
+    [
+        ("alpaca", ["system", "user", "assistant"], []),
+        ("alpaca", ["developer", "user", "tool", "system", "assistant"],
+         ["a developer message", "a later system message", "a result of a tool"]),
+        ("chatml", ["developer", "user", "tool", "system", "assistant"], []),
+        ("plain", ["user", "developer", "assistant"], []),
+    ],
+)  # fmt: skip
+def test_messages_that_a_template_leaves_out_are_known(tmp_path, name, messages, wanted):
+    talk = Conversation([{"role": it, "content": "it"} for it in messages])
+    assert ChatTemplate(tokenizer_in(tmp_path), name).left_out(talk) == wanted
 
 
 def test_the_last_answer_alone_and_all_tokens(tmp_path):
@@ -120,6 +210,8 @@ def test_what_ends_an_answer_is_known(tmp_path):
     ids = tokenizer().convert_tokens_to_ids(["</s>", "<|im_end|>"])
     assert ChatTemplate(tokenizer_in(tmp_path), None).end_tokens == {*ids}
     assert ChatTemplate(tokenizer_in(tmp_path), "plain").end_tokens == {ids[0]}
+    user = tokenizer().convert_tokens_to_ids("<|im_start|>")
+    assert ChatTemplate(tokenizer_in(tmp_path, GLM), None).end_tokens == {ids[0], user, ids[1]}
 
 
 def test_a_tokenizer_without_a_template_asks_for_one(tmp_path):
@@ -133,6 +225,22 @@ def test_a_template_from_a_file(tmp_path):
     found = encoded(tmp_path / "tokenizer", None, turns("how are you", "fine"), chat_template=str(path))
     assert tokenizer().decode(found.tokens) == "user: how are you\nassistant: fine\n</s>"
     assert texts(found) == ["assistant: fine\n</s>"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{ 'a' * 10**10 }}", "takes more than 1024 MiB of memory"),
+        ("{% for i in range(1000) %}{{ 'a' * 10**5 }}{% endfor %}", "writes more than 67,108,864 characters"),
+        pytest.param("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+                     "takes more than 5 s", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_a_template_has_limits_of_time_and_memory(tmp_path, text, message):
+    made = ChatTemplate(tokenizer_in(tmp_path, text), None)
+    with pytest.raises(DataError, match=rf"data\.chat_template: the chat template of .* {message} for one conv"):
+        made.encode([Conversation(TALK)], "answers")
+    assert texts(encoded(tmp_path / "next", CHATML, TALK)) == ["it is fine 👍<|im_end|>", "yes\n<|im_end|>"]
 
 
 @pytest.mark.parametrize("files", [{}, {"tokenizer.json": "{"}])

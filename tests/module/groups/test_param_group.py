@@ -204,6 +204,19 @@ def test_a_function_that_returns_several_values_is_told() -> None:
     assert all(param.requires_grad for param in params(net, "weight"))
 
 
+@pytest.mark.parametrize(
+    "use",
+    [freeze, unfreeze, Record.from_module],
+)
+def test_a_group_that_matches_nothing_is_told(use: Any) -> None:
+    net = Net()
+    with pytest.raises(
+        ParamPathError, match=r"Net has no parameter in the group .*\^9.*; it has 'embedding\.weight', "
+    ):
+        use(net, ParamGroup.from_regex("^9"))
+    assert all(param.requires_grad for param in params(net, "weight"))
+
+
 def test_a_function_can_not_tell_by_id_and_path() -> None:
     with pytest.raises(ModuleTreeError, match="needs a Param"):
         ParamGroup.from_predicate(lambda param: True).matches_id_path(A, "weight")

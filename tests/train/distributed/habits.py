@@ -11,13 +11,24 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
 
 from burnlike.data import DataLoader, TensorDataset
-from burnlike.errors import ConfigError
+from burnlike.errors import CheckpointError, ConfigError
 from burnlike.interop import TorchOptimizer
-from burnlike.optim import SgdConfig
-from burnlike.train import DistributedConfig, Learner, Logger, StepOutput, TrainingConfig, make_parallel
+from burnlike.optim import AdamWConfig, SgdConfig
+from burnlike.optim.core.sharded import whole
+from burnlike.train import (
+    Checkpointer,
+    DistributedConfig,
+    Learner,
+    Logger,
+    StepOutput,
+    TrainingConfig,
+    TrainingState,
+    make_parallel,
+)
 
 CPU = torch.device("cpu")
 ROWS = torch.randn(32, 4, generator=torch.Generator().manual_seed(1))
@@ -140,6 +151,72 @@ def zero_redundancy(strategy: str, out: Path) -> None:
     with pytest.raises(TypeError, match="not parameters alone, as ZeroRedundancyOptimizer gives them, got a list"):
         ZeroRedundancyOptimizer(model.parameters(), TorchOptimizer, config=SgdConfig(), lr=0.1)
     parallel.close()
+
+
+class Scaled(nn.Module):
+    """Blocks of which one may have a parameter without dimensions, or parameters of two dtypes."""
+
+    def __init__(self, scale: Tensor) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)) for _ in range(2)))
+        self.blocks[1].scale = nn.Parameter(scale)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.blocks(x)
+
+
+def undivided(strategy: str, out: Path) -> None:
+    """What `fully_shard` and DTensors can't do is told by its path before the model is changed."""
+    parallel = make_parallel(DistributedConfig(strategy=strategy), CPU)
+    cases: list[tuple[Tensor, Any, str]] = [
+        (torch.ones(()), torch.optim.SGD, r"fsdp2 can't divide 'blocks\.1\.scale', which has no dimensions"),
+        (torch.ones(2).double(), torch.optim.SGD,
+         r"of a Sequential together.*got 'blocks\.1\.scale' in float64 and 'blocks\.1\.0\.weight' in float32"),
+    ]  # fmt: skip
+    for kind in (torch.optim.Adafactor, torch.optim.Muon, torch.optim.Rprop):
+        cases.append((torch.ones(2), kind, rf"torch's {kind.__name__} can't update 'blocks\.0\.0\.weight'"))
+    for scale, kind, message in cases:
+        model = Scaled(scale)
+        trained = [it for it in model.parameters() if kind is not torch.optim.Muon or it.dim() == 2]
+        with pytest.raises(ConfigError, match=message):
+            Learner(model, kind(trained, lr=0.1), parallel=parallel)
+        assert type(model) is Scaled
+        assert all(type(it) is nn.Parameter for it in model.parameters())
+    parallel.close()
+
+
+def own_loop(strategy: str, out: Path) -> None:
+    """A loop of one's own under `fully_shard`: all processes save a TrainingState, and go on with the same bits."""
+    torch.distributed.init_process_group("gloo")
+
+    def made() -> tuple[nn.Module, Any, TrainingState, dict[str, int]]:
+        torch.manual_seed(4)
+        model: Any = fully_shard(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)))
+        optimizer, counters = TorchOptimizer(model, AdamWConfig(), lr=0.1), {"step": 0}
+        return model, optimizer, TrainingState(model=model, optimizer=optimizer, counters=counters), counters
+
+    def step(model: nn.Module, optimizer: Any, counters: dict[str, int]) -> None:
+        model(ROWS).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        counters["step"] += 1
+
+    model, optimizer, state, counters = made()
+    step(model, optimizer, counters)
+    with pytest.raises(
+        CheckpointError, match=r"a part of 'model'.*let all processes call TrainingState\(\.\.\.\)\.save"
+    ):
+        Checkpointer(out / "checkpoints").save(1, state.to_records())
+    assert not (out / "checkpoints").exists()
+    state.save(out / "saved")
+    step(model, optimizer, counters)
+    again, its_optimizer, its_state, its_counters = made()
+    its_state.load(out / "saved")
+    assert its_counters == {"step": 1}
+    step(again, its_optimizer, its_counters)
+    for one, other in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(whole(one.detach()), whole(other.detach()))
+    torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -198,6 +198,8 @@ HABITS = [
     ("loggers", "ddp"),
     ("used_optimizer", "fsdp2"),
     ("zero_redundancy", "ddp"),
+    ("undivided", "fsdp2"),
+    ("own_loop", "fsdp2"),
 ]
 
 
