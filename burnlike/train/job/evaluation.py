@@ -7,7 +7,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...data import ComposedDataset, transformed
+from ...data import ComposedDataset
+from ...data.transforms.transformed import measured
 from ...errors import ArgumentError, nearest
 from ...optim import SgdConfig
 from ..learner.learner import Learner
@@ -31,6 +32,8 @@ class Evaluation(NamedTuple):
 def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, said: Mapping[str, Any]) -> Evaluation:
     """Measure the model of a run on a part of its data, or of the data of another config.
 
+    Each part is read as `predict` reads it: with the transforms of `valid`, also the part to train on.
+
     Args:
         split: `train`, `valid`, the name of a further part, or `all` of them together; None: `test` where there is such
             a part, else `valid`.
@@ -42,8 +45,9 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
         BurnlikeError: the data can't be read, or is not of this model.
     """
     started = time.perf_counter()
-    found = transformed(run.read_data(data), run.config.transforms)
+    found = run.read_data(data)
     parts = {"train": found.train, "valid": found.valid, **getattr(found, "splits", {})}
+    parts = {name: measured(part, run.config.transforms) for name, part in parts.items()}
     name = split or ("test" if "test" in parts else "valid")
     if name == ALL:
         parts[ALL] = ComposedDataset([*parts.values()])

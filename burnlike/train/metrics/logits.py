@@ -5,8 +5,9 @@ from torch.nn import functional
 
 
 def as_probabilities(logits: Tensor, is_exclusive: bool) -> Tensor:
-    """The probabilities `[n, classes]` of logits, float64, as `predict` writes them: of one class of several by softmax,
-    of labels and of a single column by the sigmoid."""
+    """The probabilities `[n, classes]` of logits, float64, as `predict` writes them: by softmax where an item has one
+    class of several, else by the sigmoid.
+    """
     exact = logits.detach().double()
     return exact.softmax(1) if is_exclusive and exact.shape[1] > 1 else exact.sigmoid()
 
