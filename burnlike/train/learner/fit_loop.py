@@ -8,7 +8,8 @@ from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ConfigError
+from ...data.configs import NO_TARGET
+from ...errors import ConfigError, TrainingError
 from ..checkpoint.checkpointer import Checkpointer
 from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
@@ -56,6 +57,7 @@ class FitLoop:
         stopping = training.early_stopping
         self.stopping = None if stopping is None else MetricEarlyStoppingStrategy(stopping)
         self.stopped_early = False
+        self._counts_nothing = False  # in some line
         self.saving: Saving | None = None
 
     def run(
@@ -109,6 +111,12 @@ class FitLoop:
                     while train.epoch < training.epochs and not self.stopped_early:
                         self._epoch(train, valid)
                     self._tell_saved(wait=True)
+                if self._counts_nothing and learner.last["train"] is None:
+                    raise TrainingError(
+                        f"no target counted in any of the {learner.step} steps, so nothing was learned: all are ignored"
+                        f" ({NO_TARGET}, or what the loss leaves out). Look at the labels of the data, such as by"
+                        " `burnlike data`: a mask or a max_length may leave out all answers"
+                    )
                 self.callbacks.call("on_fit_end", learner)
             except BaseException as error:
                 self.callbacks.call("on_exception", learner, error)
@@ -202,9 +210,13 @@ class FitLoop:
         parts = part_means(learner.window, learner.parallel)
         total, size, rate = learner.parallel.sums(learner.window.close())
         loss = total / size if size else math.nan
-        if not math.isfinite(loss):
+        if not size:
+            self._counts_nothing = True
+            self._note(f"step {learner.step}: no target counted since the line before, so there is no loss to show")
+        elif not math.isfinite(loss):
             raise not_finite(learner.step, f"the loss became {loss}")
-        learner.last["train"] = loss
+        else:
+            learner.last["train"] = loss
         unit = getattr(learner.task, "unit", "items")
         line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, **parts, "lr": lr}
         line[f"{unit}_per_s"] = rate
@@ -221,7 +233,7 @@ class FitLoop:
         self.values = values = learner.evaluate(valid)
         loss, best = values["loss"], learner.last["best_valid"]
         learner.last["valid"] = loss
-        learner.last["best_valid"] = loss if best is None else min(best, loss)
+        learner.last["best_valid"] = loss if best is None or math.isnan(best) else min(best, loss)
         self._log({"step": learner.step, "epoch": learner.epoch, "split": "valid", **values})
         for name in BEST:
             if (config := getattr(self.training, name)) is not None:
