@@ -1,7 +1,7 @@
 """Measures the model of a run on data, and keeps what came of it in the run's directory."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -21,12 +21,15 @@ ALL = "all"
 
 
 class Evaluation(NamedTuple):
-    """The loss and the metrics of a part of the data, and where they are kept."""
+    """The loss and the metrics of a part of the data, and where they are kept; `left_out` says why the first of the
+    items that can't be read were left out.
+    """
 
     split: str
     items: int
     values: Mapping[str, float]
     file: Path
+    left_out: Sequence[str] = ()
 
 
 def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, said: Mapping[str, Any]) -> Evaluation:
@@ -62,11 +65,12 @@ def evaluate_run(run: LoadedRun, split: str | None = None, data: Any = None, *, 
     skipped_before = loader.skipped
     values = learner.evaluate(loader)
     items = len(parts[name]) - (loader.skipped - skipped_before)
+    left_out = [*loader.left_out, *(it for it in getattr(parts[name], "unreadable", ()) if it)]
     file = _free(run.path / EVALUATIONS, f"{name}-step-{run.step:08d}")
     facts = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "seconds": time.perf_counter() - started}
-    about = {"step": run.step, "weights": run.weights, "split": name, "items": items, **said}
+    about = {"step": run.step, "weights": run.weights, "split": name, "items": items, "left_out": left_out, **said}
     write_json(file, {**facts, **about, "values": values})
-    return Evaluation(name, items, values, file)
+    return Evaluation(name, items, values, file, left_out)
 
 
 def _free(folder: Path, name: str) -> Path:

@@ -35,6 +35,8 @@ from .resuming import check_resumable
 from .starting import choose_trained, first_model, loader_of, model_config
 from .trial import check_batch
 
+_SHOWN_ROWS = 5
+
 
 class RunResult(NamedTuple):
     """The result of a run: of the training; the loss and metrics over all of each split, `valid` and others that the
@@ -144,9 +146,9 @@ class Job:
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
         lines += getattr(self.data, "said", ())
         if unreadable := getattr(self.data.train, "unreadable", ()):
-            lines.append(
-                f"          {len(unreadable):,} rows that can't be read are left out, the first: {unreadable[0]}"
-            )
+            reasons = [it for it in unreadable if it][:_SHOWN_ROWS]
+            lines.append(f"          {len(unreadable):,} rows that can't be read are left out:")
+            lines += [f"            {it}" for it in [*reasons, *["..."] * (len(unreadable) > len(reasons))]]
         training = self.training
         factors = (training.accumulation_steps, self.parallel.data_size)
         items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"

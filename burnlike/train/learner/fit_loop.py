@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _FAILED = 1 << 20
 """Above all numbers of signals."""
+_SHOWN_REASONS = 3
 _VALID = "the validation loader", "training.validation_steps"
 
 
@@ -188,9 +189,20 @@ class FitLoop:
             self._save(train, values, is_over=is_over, is_stopped=is_stopped)
             if is_stopped and self.interrupter is not None:
                 self.interrupter.check()
-        if skipped := getattr(train, "skipped", 0) - skipped_before:
-            self._note(f"epoch {epoch + 1}: left out {skipped} items that can't be read")
+        if getattr(train, "on_bad_item", "raise") == "skip":
+            self._tell_left_out(epoch, train.skipped - skipped_before, train.left_out)
         self.callbacks.call("on_epoch_end", learner, epoch)
+
+    def _tell_left_out(self, epoch: int, count: int, reasons: Sequence[str]) -> None:
+        """Say how many items were left out in an epoch, by all processes, and why the first of them were."""
+        parallel = self.learner.parallel
+        # Of processes that read the same items, one.
+        found = dict(parallel.gather((parallel.data_rank, (count, list(reasons)))))
+        total = sum(own for own, _ in found.values())
+        texts = [text for _, own in found.values() for text in own]
+        if total:
+            told = "; ".join([*texts[:_SHOWN_REASONS], *["..."] * (total > len(texts[:_SHOWN_REASONS]))])
+            self._note(f"epoch {epoch + 1}: left out {total} items that can't be read: {told}")
 
     def _is_stopped(self) -> bool:
         """Whether a signal asks to stop; a save that has failed in one process is an error of all after this step."""

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError, ShapeError
-from ...ops._divided import rows_of
+from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
 from ..metrics.tags import OUTSIDE, spans_of
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
 from .divided_batches import own_parts_of
 from .supervised import class_names
-from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
+from .task import SmoothedTask, Task, added_loss, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
 
 
 def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 0.0) -> StepOutput:
@@ -218,8 +218,11 @@ class SequenceToSequence(SmoothedTask):
         inputs, labels = inputs_and_targets(batch)
         before = labels.roll(1, 1).masked_fill(labels.roll(1, 1) == NO_TARGET, self._token(model, "pad") or 0)
         before[:, 0] = self._token(model, "start") or 0
-        logits = logits_for_loss(model, {**_named(inputs), "decoder_input_ids": before})
-        return _token_output(logits, labels, "SequenceToSequence", smoothing)
+        with divided_logits():
+            output = call(model, {**_named(inputs), "decoder_input_ids": before})
+        found = _token_output(logits_of(output), labels, "SequenceToSequence", smoothing)
+        added = added_loss(model, output)
+        return found if added is None else found._replace(loss=found.loss + added)
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
         output = super().valid_step(model, batch)

@@ -92,8 +92,9 @@ def _masked_mean(model: nn.Module, batch: Tensor) -> StepOutput:
     """A mean over few of the items: often a process has none of them, and its mean is 0 / 0."""
     logits, targets = model(batch[:, :-1]), batch[:, 1:]
     each = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view_as(targets).mean(1)
-    counts = (batch[:, 0] % 5 == 0).to(each.dtype)
-    return StepOutput((each * counts).sum() / counts.sum(), float(counts.sum()), logits.detach(), targets)
+    counts = batch[:, 0] % 5 == 0
+    targets = targets.masked_fill(~counts[:, None], -100)
+    return StepOutput((each * counts).sum() / counts.sum(), int(counts.sum()), logits.detach(), targets)
 
 
 @dataclass(frozen=True)
