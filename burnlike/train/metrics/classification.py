@@ -51,14 +51,15 @@ class ClassCounts(ConfiguredMetric[Counted]):
             self.counts = self.counts.expand(4, classes)
             return
         k, threshold = self.decision()
-        if k is None and threshold is None:
-            k, threshold = (1, None) if truth.is_exclusive else (None, 0.5)
+        if k is None and threshold is None and truth.is_exclusive:
+            k = 1
         if k is not None:
             if classes < k:
                 raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (top_k), got {classes}")
             predicted = best(scores, k)
         else:
-            predicted = (as_probabilities(scores, truth.is_exclusive) if logits else scores) > threshold
+            probabilities = as_probabilities(scores, truth.is_exclusive) if logits else scores
+            predicted = probabilities > (0.5 if threshold is None else threshold)
         true = truth.holds
         cells = [predicted & true, predicted & ~true, ~predicted & ~true, ~predicted & true]
         batch = torch.stack([(it & truth.counts).sum(0, dtype=torch.float64) for it in cells])
