@@ -74,22 +74,56 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(end="", flush=True)  # as print does, it goes over a stream that was closed before the start
         return status
     except BrokenPipeError:
-        # The reader of a pipe is gone: nothing can be printed any more, not even by the interpreter at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        print("burnlike: interrupted", file=sys.stderr)
+        _say_error("burnlike: interrupted")
         return INTERRUPTED
+    except SystemExit:  # of argparse, after it has printed help or what is wrong with the usage
+        if (status := _status_of_output()) is not None:
+            return status
+        raise
     except (BurnlikeError, OSError) as error:
-        from burnlike._terminal import harmless
-
         if debug:
             import traceback
 
-            print(harmless(traceback.format_exc()), end="", file=sys.stderr)
+            _say_error(traceback.format_exc().rstrip())
+        status = _status_of_output(error)
+        if status is None:
+            _say_error(message_of(error))
+        return FAILED if status is None else status
+
+
+def _status_of_output(error: Exception | None = None) -> int | None:
+    """The exit status, after a message, where standard output can't be written, such as on a full disk; else None.
+
+    Args:
+        error: what ended the command, which may be the same or another one.
+    """
+    try:
         print(end="", flush=True)
-        print(harmless(message_of(error)), file=sys.stderr)
+        return None
+    except OSError as lost:
+        _drop_output()
+        if isinstance(lost, BrokenPipeError):
+            return BROKEN_PIPE
+        if error is not None and getattr(error, "errno", None) != lost.errno:
+            _say_error(message_of(error))
+        _say_error(f"burnlike: error: standard output can't be written: {lost.strerror}")
         return FAILED
+
+
+def _drop_output() -> None:
+    """Print nothing any more, as nobody can read it; not even the interpreter at its exit, which would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say_error(text: str) -> None:
+    """Print to standard error; where that is not possible either, the exit status alone has to say it."""
+    from burnlike._terminal import harmless
+
+    with contextlib.suppress(OSError):
+        print(harmless(text), file=sys.stderr, flush=True)
 
 
 def _limits(args: argparse.Namespace) -> contextlib.AbstractContextManager[object]:

@@ -44,6 +44,8 @@ def write_predictions(out: Output | None, rows: Rows) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
+        if out is None:  # standard output, of which the program says what is wrong
+            raise
         raise RunDirError(f"{out}: predictions can't be written: {error.strerror or error}") from error
 
 
@@ -73,14 +75,29 @@ def _write_lines(rows: Rows, *, is_csv: bool, say: Any) -> int:
     return count
 
 
-def _csv_line(cells: list[Any]) -> str:
+def _csv_line(values: Iterable[Any]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\r\n").writerow(map(_cell, values))  # fields with either character are quoted
+    return text.getvalue().removesuffix("\r\n") + "\n"
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a text begins with that a spreadsheet would compute, as OWASP lists it ("CSV injection")."""
 
 
 def _cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
+    """A cell of CSV: lists as JSON; a text that a spreadsheet would take for a formula behind an apostrophe."""
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value, ensure_ascii=False)
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA) and not _is_number(value)
+    return f"'{value}" if is_formula else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return text.strip() == text and float(text) is not None
+    except ValueError:
+        return False
 
 
 def _write_masks(rows: Rows, folder: Path) -> int:

@@ -238,5 +238,11 @@ class MetricConfig(Config, Builds[Built]):
         return self
 
     def init(self) -> Built:
-        """Build the metric, a `torchmetrics.Metric` that has seen no batch."""
-        return built(self, "init()")
+        """Build the metric, a `torchmetrics.Metric` that has seen no batch; a ConfigError without that package."""
+        try:
+            return built(self, "init()")
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "torchmetrics":
+                raise
+            kind = type(self).__name__.removesuffix("Config")
+            raise ConfigError(f"{kind} needs the package torchmetrics: pip install 'burnlike[train]'") from error

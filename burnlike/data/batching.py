@@ -45,14 +45,14 @@ class Made(NamedTuple):
 
     Attributes:
         batch: on the CPU, if a worker made it.
-        skipped: indices of items that could not be read.
+        skipped: the indices of items that could not be read, each with the reason.
         error: a message, with the traceback where a worker met it.
         cause: the exception, where this process met it.
         is_whole: whether the error is not one of an item, but of all together.
     """
 
     batch: Any
-    skipped: tuple[int, ...] = ()
+    skipped: tuple[tuple[int, str], ...] = ()
     error: str = ""
     cause: BaseException | None = None
     is_whole: bool = False
@@ -89,18 +89,22 @@ class BatchMaker:
     def _made(self, indices: Sequence[int], device: torch.device) -> Made:
         if self.batcher is None and callable(getattr(self.dataset, "batch", None)):
             return self._of_dataset(indices, device)
-        items, skipped = [], []
+        items: list[Any] = []
+        skipped: dict[int, str] = {}
         for index in indices:
             try:
                 items.append(self.dataset[index])
             except Exception as error:
                 if self.on_bad_item == "raise":
                     return Made(None, error=f"item {index} of {self._name} can't be read: {_said(error)}", cause=error)
-                skipped.append(index)
+                skipped[index] = self._why(index, error)
         if not items:
-            return Made(None, tuple(skipped), f"none of {_shown(indices)} of {self._name} can be read")
+            reason = next(iter(skipped.values()), "")
+            return Made(
+                None, tuple(skipped.items()), f"none of {_shown(indices)} of {self._name} can be read; {reason}"
+            )
         try:
-            return Made(self._collated(items, device), tuple(skipped))
+            return Made(self._collated(items, device), tuple(skipped.items()))
         except Exception as error:
             taken = [index for index in indices if index not in skipped]
             text = f"{_shown(taken)} of {self._name} make no batch: {_said(error)}"
@@ -111,17 +115,23 @@ class BatchMaker:
         try:
             return Made(self.dataset.batch(indices, device))
         except Exception as error:
-            skipped = tuple(index for index in indices if self.on_bad_item == "skip" and not self._is_readable(index))
+            found = {it: self._unread(it) for it in indices if self.on_bad_item == "skip"}
+            skipped = {index: reason for index, reason in found.items() if reason}
             if not 0 < len(skipped) < len(indices):
-                return Made(None, skipped, f"{_shown(indices)} of {self._name}: {_said(error)}", error)
-        return self._of_dataset([index for index in indices if index not in skipped], device)._replace(skipped=skipped)
+                return Made(None, tuple(skipped.items()), f"{_shown(indices)} of {self._name}: {_said(error)}", error)
+        made = self._of_dataset([index for index in indices if index not in skipped], device)
+        return made._replace(skipped=tuple(skipped.items()))
 
-    def _is_readable(self, index: int) -> bool:
+    def _unread(self, index: int) -> str:
+        """Why an item can't be read; empty where it can."""
         try:
             self.dataset[index]
-        except Exception:
-            return False
-        return True
+        except Exception as error:
+            return self._why(index, error)
+        return ""
+
+    def _why(self, index: int, error: Exception) -> str:
+        return f"item {index} of {self._name}: {_said(error)}"
 
     def _collated(self, items: list[Any], device: torch.device) -> Any:
         if self.batcher is not None:

@@ -16,6 +16,8 @@ Item = TypeVar("Item")
 Batch = TypeVar("Batch")
 
 PREFETCHED_PER_WORKER = 2
+_REASONS = 20
+"""Of so many items that were left out a loader says why."""
 
 
 class DataLoader(Generic[Item, Batch]):
@@ -47,6 +49,7 @@ class DataLoader(Generic[Item, Batch]):
         epoch: of the next batch, from 0.
         position: of the next batch in the epoch.
         skipped: how many items could not be read and were left out.
+        left_out: why, of the first of them since the epoch began.
         is_padding: whether the last batch that was handed out is one item that belongs to another rank: there was none
             for this one, which must take part in the step all the same.
     """
@@ -127,6 +130,7 @@ class DataLoader(Generic[Item, Batch]):
         self.epoch = 0
         self.position = 0
         self.skipped = self._unreadable()
+        self.left_out: list[str] = []
         self.is_padding = False
         self._passes: dict[tuple[int | None, int, int], Tensor] = {}
 
@@ -153,6 +157,8 @@ class DataLoader(Generic[Item, Batch]):
             DataError: an item can't be read, or a worker process has died.
         """
         epoch, steps = self.epoch, range(self.position, len(self))
+        if self.position == 0:
+            self.left_out = []
         maker = BatchMaker(self.dataset, self.batcher, self.seed, self.on_bad_item)
         if self.num_workers == 0:
             for step in steps:
@@ -275,6 +281,7 @@ class DataLoader(Generic[Item, Batch]):
 
     def _hand_out(self, step: int, made: Made) -> Batch:
         self.skipped += len(made.skipped)
+        self.left_out = [*self.left_out, *(reason for _, reason in made.skipped)][:_REASONS]
         if made.error:
             raise bad_batch(made) from made.cause
         if self.world_size > 1:

@@ -23,7 +23,7 @@ class Resumable(Generic[Batch]):
     After `load_state_dict`, batches are those of a loop that was not stopped, bit for bit: also with another number of
     workers, and of processes whose batches together have as many items. Each `iter` goes on where the last one
     stopped; `epoch` and `position` say where that is. Going on costs no reading of what was before. A process for which
-    the last batch of an epoch has no item gets one of another, which `loader.is_padding` says.
+    the last batch of an epoch has no item gets one of another, which `is_padding` says: its loss is to count 0 times.
 
     Example:
         >>> import torch
@@ -82,6 +82,13 @@ class Resumable(Generic[Batch]):
     def position(self) -> int:
         """Of the next batch in its epoch."""
         return self.loader.position
+
+    @property
+    def is_padding(self) -> bool:
+        """True if the last batch that was handed out belongs to another process: this one has to take part in the step,
+        and the batch must not count. Only over several processes, at the end of an epoch.
+        """
+        return self.loader.is_padding
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -180,3 +180,29 @@ def test_output_that_is_closed_is_no_error():
         ["sh", "-c", '"$0" -m burnlike schema --list >&-', sys.executable], capture_output=True, text=True, cwd=ROOT
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+@pytest.mark.parametrize(
+    "arguments",
+    [["schema", "--list"], ["schema", "--help"], ["diff", "a.safetensors", "b.safetensors"], ["check", "wrong.yaml"]],
+    ids=" ".join,
+)
+def test_output_that_can_not_be_written_is_an_error_of_its_own(tmp_path, arguments):
+    """Not a traceback, and not the status 1 by which `diff` says that records differ."""
+    import torch
+    from safetensors.torch import save_file
+
+    for name in "ab":
+        save_file({"x": torch.zeros(2)}, tmp_path / f"{name}.safetensors")
+    (tmp_path / "wrong.yaml").write_text("ö: 1")
+    for stream, message in (
+        (">", "burnlike: error: standard output can't be written: No space left on device\n"),
+        ("2>", ""),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$0" -m burnlike "$@" {stream} /dev/full', sys.executable, *arguments],
+            capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.stderr == message
+        assert done.returncode == (2 if stream == ">" or arguments[0] == "check" else 0)

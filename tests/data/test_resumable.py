@@ -1,5 +1,6 @@
 """Resumable: torch's loaders that go on in the middle, in loops of others."""
 
+import io
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,9 +79,24 @@ def test_processes_divide_the_batches_of_one() -> None:
     whole = [*wrapped()]
     ranks = [Resumable(DataLoader(Noisy(), 2, shuffle=True), seed=5, rank=it, world_size=2) for it in range(2)]
     shares = [[*it] for it in ranks]
-    assert [it.loader.is_padding for it in ranks] == [True, False]  # 41 items: the last batch has one
+    assert [it.is_padding for it in ranks] == [True, False]  # 41 items: the last batch has one
     for joint, first, second in [*zip(whole, *shares, strict=True)][:-1]:
         assert torch.equal(joint["labels"], torch.cat([first["labels"], second["labels"]]))
+
+
+def test_a_learner_counts_no_batch_of_another_process() -> None:
+    data = torch.utils.data.TensorDataset(torch.ones(3, 1))
+    found = []
+    for rank in range(2):
+        loader = Resumable(DataLoader(data, batch_size=1), rank=rank, world_size=2)
+        model = torch.nn.Linear(1, 1)
+        learner = bl.train.Learner(model, torch.optim.SGD(model.parameters(), 0.0), loss=lambda of, it: of(it[0]).sum())
+        sizes: list[float] = []
+        learner.window.add = lambda loss, size, parts, sizes=sizes: sizes.append(size)  # pyright: ignore
+        with pytest.raises(bl.errors.TrainingError, match="no target counted"):
+            learner.fit(loader, renderer=bl.train.PlainRenderer(io.StringIO()))
+        found.append(sizes)
+    assert sorted(found) == [[1, 0], [1, 1]]
 
 
 def test_burnlikes_loader_and_a_learner_take_it_as_it_is() -> None:

@@ -9,10 +9,23 @@ from torch import Tensor
 
 from burnlike.cli.commands import check, train
 from burnlike.config import Config, TransformConfig
-from burnlike.data import ComposedConfig, DataLoader, DigitsConfig, InMemDataset, MapperDataset, Splits, transformed
+from burnlike.data import (
+    ComposedConfig,
+    ComposedDataset,
+    DataLoader,
+    DigitsConfig,
+    InMemDataset,
+    MapperDataset,
+    SamplerDataset,
+    SelectionDataset,
+    Splits,
+    WindowsDataset,
+    transformed,
+)
 from burnlike.data.sources.splits import composed
 from burnlike.errors import ArgumentError, ConfigError, DataError, ShapeError
-from burnlike.train import Job, TrainConfig
+from burnlike.train import Job, TrainConfig, load_run
+from burnlike.train.job.evaluation import evaluate_run
 from tests.cli.commands import run
 from tests.train.samples import write_config
 
@@ -204,8 +217,24 @@ def test_items_that_were_left_out_are_counted_in_a_job(tmp_path: Path) -> None:
     file.write_text(text.replace("batch_size: 64", "batch_size: 4, on_bad_item: skip, epochs: 2"))
     assert run(train, file, "--run-dir", tmp_path / "run") == 0
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert "epoch 1: left out 1 items that can't be read" in log
-    assert "epoch 2: left out 1 items that can't be read" in log
+    for epoch in (1, 2):
+        assert f"epoch {epoch}: left out 1 items that can't be read: item " in log
+        (line,) = (it for it in log.splitlines() if f"epoch {epoch}: left out" in it)
+        assert "cats/3.png" in line
+    done = evaluate_run(load_run(tmp_path / "run"), "all", said={})
+    assert done.items == 11
+    assert "cats/3.png" in done.left_out[0]
+
+
+def test_rows_that_were_left_out_are_known_through_transforms_and_parts() -> None:
+    class Rows(InMemDataset[int]):
+        unreadable = ("rows:3: no number",)
+
+    parts = [SelectionDataset(Rows([1, 2, 3]), [0, 1]), Rows([4])]
+    for dataset in (*parts, SamplerDataset(parts[0], 3), WindowsDataset(parts[0], 2), MapperDataset(parts[1], float)):
+        with pytest.raises(DataError, match=r"rows:3: no number. Mend the data"):
+            DataLoader(dataset, batch_size=1)
+    assert DataLoader(ComposedDataset(parts), batch_size=1, on_bad_item="skip").skipped == 2
 
 
 def test_a_language_model_is_trained_on_a_part_of_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

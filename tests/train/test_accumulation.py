@@ -137,8 +137,7 @@ def test_a_loaded_checkpoint_goes_on_in_the_same_bits(tmp_path: Path, step: int)
 def test_a_batch_of_no_items_changes_nothing() -> None:
     of = learner()
     before = copy.deepcopy(of.model)
-    with pytest.warns(UserWarning, match="no parameter of the .* has a gradient"):
-        of.train_step(ROWS[:0])
+    of.train_step(ROWS[:0])
     assert all(torch.equal(a, b) for a, b in zip(of.model.parameters(), before.parameters(), strict=True))
     assert all(parameter.grad is None for parameter in of.model.parameters())
 
@@ -266,7 +265,6 @@ class OneOfTwo(SingleProcess):
         return max(size, 1)
 
 
-@pytest.mark.filterwarnings("ignore:step. no parameter of the Linear")
 @pytest.mark.parametrize("is_torchs", [False, True])
 @pytest.mark.parametrize("options", [{}, {"precision": "float16"}, {"parallel": OneOfTwo()}])
 def test_a_step_of_no_items_moves_no_weight(options: dict[str, Any], is_torchs: bool) -> None:

@@ -9,7 +9,18 @@ import torch
 
 from burnlike.errors import CheckpointError, DataError, DeviceError
 from burnlike.record import Record, SafetensorsRecorder
-from burnlike.train import Checkpointer, Interrupted, Interrupter, Job, PlainRenderer, RunDir, RunResult, TrainConfig
+from burnlike.train import (
+    Checkpointer,
+    Interrupted,
+    Interrupter,
+    Job,
+    PlainRenderer,
+    RunDir,
+    RunResult,
+    SingleProcess,
+    TrainConfig,
+)
+from burnlike.train.parallel.sizes import MeshSizes
 
 from .samples import STEPS, TEXT, assert_same_run, files_of, load_config, metrics_of
 
@@ -259,3 +270,24 @@ def test_a_token_that_the_model_does_not_know_is_said_with_its_place(tmp_path: P
     message = r"tokens.bin: expected tokens in 0..49 \(model.vocab_size\), got 50 as token 100 of the file"
     with pytest.raises(DataError, match=message):
         run_job(TrainConfig.from_yaml(TOKENS % (tmp_path / "tokens.bin")), tmp_path / "run")
+
+
+@pytest.mark.parametrize(("processes", "batch_size"), [(1, 8), (1, 3), (2, 8), (2, 3), (3, 8), (4, 1)])
+def test_a_global_batch_size_measures_the_same_items_with_any_number_of_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int, batch_size: int
+) -> None:
+    config = load_config(tmp_path, "training.global_batch_size=12", f"training.batch_size={batch_size}")
+
+    class OneOfSeveral(SingleProcess):
+        sizes = MeshSizes(replicate=processes)  # pyright: ignore[reportAssignmentType]
+
+    seen: list[int] = []
+    for rank in range(processes):
+        OneOfSeveral.data_rank = rank
+        monkeypatch.setattr("burnlike.train.job.job.make_parallel", lambda *_: OneOfSeveral())
+        loader = Job(config).valid_loader
+        seen += [it for step in range(len(loader)) for it in loader.indices(0, step)]
+    monkeypatch.undo()
+    loader = Job(config.replace(training=config.training.replace(batch_size=12))).valid_loader
+    assert sorted(seen) == sorted(it for step in range(len(loader)) for it in loader.indices(0, step))
+    assert len(seen) == 12 * (config.training.validation_steps or 0)

@@ -1,6 +1,7 @@
 """Learner: its loops over any model that has a loss."""
 
 import io
+import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -233,3 +234,47 @@ def test_a_models_own_loss_is_used() -> None:
     table, batch = nn.Embedding(10, 10), torch.randint(0, 10, (3, 5))  # has none of its own
     found, expected = LanguageModel().train_step(table, batch), next_token_loss(table, batch)
     assert (found.loss.item(), found.size) == (expected.loss.item(), 12)
+
+
+def counted(model: nn.Module, batch: tuple[Tensor, Tensor], counts: bool) -> StepOutput:
+    """The masked mean of a batch of which all or nothing counts, 0 / 0."""
+    x, y = batch
+    mask = torch.full_like(y, float(counts))
+    return StepOutput(((model(x) - y).square() * mask).sum() / mask.sum(), len(x) * counts)
+
+
+def test_a_line_in_which_nothing_counts_ends_no_training(tmp_path: Path) -> None:
+    of = learner(loss=lambda model, batch: counted(model, batch, of.step not in (0, 2, 3)))
+    log, stream = MetricsLog(tmp_path / "metrics.jsonl"), io.StringIO()
+    renderer, checkpointer = PlainRenderer(stream, interval_s=0), Checkpointer(tmp_path / "checkpoints")
+    of.fit(
+        loader(), None, training(checkpoint_every_steps=1, log_every_steps=1),
+        metrics_log=log, renderer=renderer, checkpointer=checkpointer,
+    )  # fmt: skip
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [it is None for it in losses] == [True, False, True, True, False, False]
+    assert of.last["train"] == losses[-1]
+    assert "step 3: no target counted since the line before, so there is no loss to show" in stream.getvalue()
+    assert [it.step for it in checkpointer.all()][-1] == 6
+
+
+def test_a_training_in_which_nothing_counts_says_so() -> None:
+    of = learner(loss=lambda model, batch: counted(model, batch, False))
+    with pytest.raises(TrainingError, match=r"^no target counted in any of the 6 steps.* all are ignored \(-100"):
+        of.fit(loader(), loader(), training(), renderer=quiet())
+
+
+def test_the_best_validation_is_none_in_which_nothing_counts() -> None:
+    validations = iter([False, True])
+
+    class Task:
+        def train_step(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> StepOutput:
+            return squared_error(model, batch)
+
+        def valid_step(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> StepOutput:
+            return counted(model, batch, next(validations))
+
+    of = learner(loss=None, task=Task())
+    result = of.fit(loader(), loader(batch_size=12), training(), renderer=quiet())
+    assert result.best_valid_loss == result.valid_loss
+    assert math.isfinite(result.best_valid_loss)

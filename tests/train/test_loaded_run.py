@@ -1,5 +1,6 @@
 """The weights that a run leaves, and the model of a run as programs and commands use it."""
 
+import csv
 import io
 import json
 import shutil
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from burnlike.cli.main import main
+from burnlike.cli.prediction_files import write_predictions
 from burnlike.errors import CheckpointError, ConfigError, DataError, RunDirError
 from burnlike.record import open_record
 from burnlike.train import Job, LoadedRun, PlainRenderer, RunDir, TrainConfig, load_run, read_run
@@ -210,3 +212,31 @@ def test_runs_are_compared_and_removed(folder: Path, capsys: pytest.CaptureFixtu
     (folder / "runs" / "other" / "mine.txt").touch()
     assert main(["runs", "--remove", "other", "--yes"]) == 2
     assert (folder / "runs" / "other" / "mine.txt").exists()
+
+
+def test_files_without_rows_have_no_predictions(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "head.csv").write_text("x,y\n")
+    assert main(["predict", "run", "head.csv", "--out", "none.jsonl"]) == 0
+    assert "0 predictions are in none.jsonl" in capsys.readouterr().out
+    assert (folder / "none.jsonl").read_text() == ""
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert main(["predict", "run", "-"]) == 0
+    assert capsys.readouterr().out == ""
+    assert len([*predictions(load_run("run"), [folder / "head.csv", folder / "rows.csv"])]) == 120
+    (folder / "bare-folder").mkdir()
+    assert main(["predict", "run", "bare-folder"]) == 2
+    assert "expected at least one input in bare-folder, got none" in capsys.readouterr().err
+
+
+def test_texts_that_a_spreadsheet_would_compute_stand_behind_an_apostrophe(folder: Path) -> None:
+    values = ["=1+1", "+a", "-x", "@a", "\tb", "\rb", "-1.5", "+2", "-inf", "a=1", "", None, -3.5, ["=1"]]
+    write_predictions("formulas.csv", [{"name": it, "=x": it} for it in values])
+    with (folder / "formulas.csv").open(newline="") as file:
+        head, *rows = csv.reader(file)
+    expected = ["'=1+1", "'+a", "'-x", "'@a", "'\tb", "'\rb", "-1.5", "+2", "-inf", "a=1", "", "", "-3.5", '["=1"]']
+    assert head == ["name", "'=x"]
+    assert rows == [[it, it] for it in expected]
+    write_predictions("formulas.jsonl", [{"name": it} for it in values])
+    assert [json.loads(line)["name"] for line in (folder / "formulas.jsonl").read_text().split("\n")[:-1]] == values

@@ -28,6 +28,8 @@ def run(args: argparse.Namespace) -> int:
         say_json({**about, **found._asdict(), "file": str(found.file)})
         return 0
     say(f"{loaded.path}: {loaded.weights} weights, step {loaded.step}, {found.items:,} items of {found.split}")
+    for reason in found.left_out:
+        say(f"left out: {reason}")
     for name, value in found.values.items():
         say(f"{name:<16} {value:.4f}")
     say(f"kept in {found.file}")

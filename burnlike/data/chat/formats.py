@@ -6,6 +6,7 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from ...errors import DataError, nearest
+from ..sources.rows import NO_TEXT, lone_surrogate
 from .configs import ChatFormatConfig, columns_of
 
 Messages = list[dict[str, Any]]
@@ -75,6 +76,12 @@ def format_of(wanted: str | ChatFormatConfig | None, columns: Sequence[str], fir
 
 def format_named(wanted: str | ChatFormatConfig) -> Format:
     return _own(wanted) if isinstance(wanted, ChatFormatConfig) else _FORMATS[wanted]()
+
+
+def expect_texts(conversation: Conversation) -> None:
+    """Raise a WrongRow for a text that no tokenizer can read."""
+    if (text := lone_surrogate([conversation.messages, conversation.tools])) is not None:
+        raise WrongRow(f"{NO_TEXT} {_shown(text)}")
 
 
 def _found(columns: Sequence[str], first: Mapping[str, Any]) -> str:

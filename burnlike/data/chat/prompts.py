@@ -17,7 +17,7 @@ from ..sources.unlabeled import Unlabeled
 from .codec import ChatCodec, codec
 from .configs import ChatConfig, ChatFormatConfig
 from .files import file_source
-from .formats import COLUMNS, Conversation, Format, WrongRow, format_named
+from .formats import COLUMNS, Conversation, Format, WrongRow, expect_texts, format_named
 
 _TEXT = ".txt"
 
@@ -31,6 +31,7 @@ def prompts(config: ChatConfig, sources: Sequence[Any], directory: Path) -> Unla
         for place, row in _rows(source):
             try:
                 conversation = _prompt(config, row)
+                expect_texts(conversation)
             except WrongRow as error:
                 raise DataError(f"{place}: {error}") from error
             names.append(place)

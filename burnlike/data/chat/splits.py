@@ -18,7 +18,7 @@ from .codec import ChatCodec, template_of
 from .configs import ChatConfig
 from .conversations import ConversationBatcher, Conversations, PackedConversations, TokenRows
 from .files import Source, sources_of
-from .formats import Conversation, Format, WrongRow, format_of
+from .formats import Conversation, Format, WrongRow, expect_texts, format_of
 from .templates import Encoded, WrongConversation
 
 _AT_ONCE = 512
@@ -109,6 +109,7 @@ class ChatData(Splits):
     def _conversation(self, place: str, row: Mapping[str, Any]) -> Conversation | None:
         try:
             found = self.format.read(row)
+            expect_texts(found)
             self.counts["with tools, which the template leaves out"] += bool(found.tools) and not self._knows_tools
             calls = any("tool_calls" in it for it in found.messages)
             self.counts["with calls of tools, which the template leaves out"] += calls and not self._knows_calls

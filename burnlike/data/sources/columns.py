@@ -123,7 +123,9 @@ class Column:
             "category": self._category,
         }
         read = readers[self.rule.kind]
-        return torch.tensor([read(part.file, line, row) for line, row in part.rows], dtype=torch.float64)
+        values = [read(part.file, line, row) for line, row in part.rows]
+        width = len(self.rule.parts) if self.rule.kind == "date" else 1
+        return torch.tensor(values, dtype=torch.float64).reshape(len(values), width)  # also of no rows
 
     def learn(self, values: Tensor) -> None:
         """What stands for missing values, and the means, of the values `[n, parts]` to train on."""

@@ -221,6 +221,25 @@ def _value(line: str, name: str, occurrence: int = 1) -> int:
     return 1
 
 
+def lone_surrogate(value: Any) -> str | None:
+    """The first text in plain values that has half of a pair of UTF-16, as JSON may say by `\\ud800` alone; else None.
+
+    It is no text that UTF-8 can write, or a tokenizer read.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value
+        return None
+    parts = [*value, *value.values()] if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return next((text for it in parts if (text := lone_surrogate(it)) is not None), None)
+
+
+NO_TEXT = "expected text, got half of a UTF-16 pair, an escape such as \\ud800 without its other half, in"
+"""What messages say of `lone_surrogate`."""
+
+
 def pieces(values: Iterable[Value], size: int) -> Iterator[list[Value]]:
     """The values in lists of `size`; the last may be shorter."""
     iterator = iter(values)

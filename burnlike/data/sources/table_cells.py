@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...errors import DataError, nearest
-from .rows import Row, RowFile, delimiter_hint
+from .rows import NO_TEXT, Row, RowFile, delimiter_hint, lone_surrogate
 
 LARGEST = 3.4028234663852886e38
 """Of float32."""
@@ -27,7 +27,10 @@ def cell(file: RowFile, line: int, row: Row, name: str) -> Any:
     if name not in row:
         hint = nearest(name, [*row]) or f"; the columns are {', '.join(map(shown, [*row][:8]))}"
         raise DataError(f"{file.place(line, name)}: there is no column '{name}'{hint}{delimiter_hint([*row])}")
-    return row[name]
+    value = row[name]
+    if (text := lone_surrogate(value)) is not None:
+        raise DataError(f"{file.place(line, name)}: '{name}': {NO_TEXT} {shown(text)}")
+    return value
 
 
 def is_missing(raw: Any, texts: Collection[str] = ()) -> bool:

@@ -121,7 +121,7 @@ def unlabeled(config: TableConfig, sources: Sequence[Any], facts: Mapping[str, A
                 _expect_values(column, table, found)
             features.append(_features(columns, table, values))
             names += [f"{file.path}:{line}" for line, _ in table.rows]
-    inputs = torch.cat(features) if features else torch.zeros(0, len(facts["features"]))
+    inputs = torch.cat(features) if features else torch.zeros(0, len(facts["features"]), dtype=torch.float32)
     targets = Targets(config.targets, config.kind).placeholder(len(inputs), facts)
     return Unlabeled(TensorDataset(inputs, targets), names)
 

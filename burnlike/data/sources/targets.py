@@ -49,7 +49,8 @@ class Targets(NamedTuple):
         if self.kind == "classes":
             return torch.zeros(count, dtype=torch.int64)
         width = len(facts["classes"]) if self.kind == "labels" else len(self.names)
-        return torch.zeros(count if self.kind == "numbers" and width == 1 else (count, width))
+        shape = (count,) if self.kind == "numbers" and width == 1 else (count, width)
+        return torch.zeros(shape, dtype=torch.float32)
 
     def _numbers(self, part: Rows, name: str) -> Tensor:
         values = [number_of(part.file, *it, name, self.decimal, is_target=True) for it in part.rows]
@@ -64,7 +65,7 @@ class Targets(NamedTuple):
         numbers = {it: number for number, it in enumerate(classes)}
         tensors = []
         for part, rows in zip(parts, found, strict=True):
-            made = torch.zeros(len(rows), len(classes))
+            made = torch.zeros(len(rows), len(classes), dtype=torch.float32)
             for place, names in enumerate(rows):
                 for it in names:
                     if it not in numbers:
@@ -95,7 +96,7 @@ def _marks(part: Rows, name: str) -> Tensor:
         if value is None:
             raise DataError(f"{part.file.place(line, name)}: '{name}': expected 0 or 1, got {shown(raw)}")
         values.append(value)
-    return torch.tensor(values)
+    return torch.tensor(values, dtype=torch.float32)
 
 
 def _classes(parts: Sequence[Rows], target: str, known: Sequence[str] | None) -> tuple[list[str], list[Tensor]]:

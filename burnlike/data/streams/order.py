@@ -105,7 +105,11 @@ class Interleave:
         generator = None if seed is None else generator_of("mixture", seed, number)
         keys, sources, numbers = [], [], []
         for source, count in enumerate(self.counts):
-            inside = torch.full((count,), 0.5) if generator is None else torch.rand(count, generator=generator)
+            inside = (
+                torch.full((count,), 0.5)
+                if generator is None
+                else torch.rand(count, generator=generator, dtype=torch.float32)
+            )
             keys.append((torch.arange(count) + inside.double()) / count)
             sources.append(torch.full((count,), source))
             numbers.append(torch.arange(count) + number * count)

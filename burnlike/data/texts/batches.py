@@ -30,10 +30,12 @@ class TokenRows(Fingerprinted):
 
     Attributes:
         columns: of each item, a list of numbers (`Ragged`), a row of a tensor, or anything else as it is.
+        unreadable: rows that could not be read, and why.
         targets: the class of each item; None where they are none.
     """
 
     draws = False
+    unreadable: Sequence[str] = ()
 
     def __init__(self, columns: Mapping[str, Any], fingerprint: Fingerprint = None) -> None:
         self.columns = dict(columns)

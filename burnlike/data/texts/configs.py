@@ -40,6 +40,12 @@ class TextRowsConfig(DatasetConfig["TextRows"], builds=".rows"):
         raise NotImplementedError(f"{type(self).__name__} does not say its columns")
 
     @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that are read: those of the text and of the targets."""
+        targets = (getattr(self, name, ()) for name in ("target", "tags"))
+        return (*self.columns, *(it for own in targets for it in ([own] if isinstance(own, str) else own)))
+
+    @property
     def context_length(self) -> int:
         """Tokens that the model sees at once at most."""
         return self.max_length

@@ -12,6 +12,7 @@ from ...errors import DataError
 from ..configs import NO_TARGET
 from ..describing import histogram
 from ..sources.columns import Rows
+from ..sources.rows import NO_TEXT, RowFile, lone_surrogate
 from ..sources.splits import Splits, split
 from ..sources.table_cells import order, shown
 from ..sources.targets import Targets
@@ -40,16 +41,19 @@ class TextRows(Splits):
         """
         path = tokenizer_at(config, directory)
         tokenizer = RowTokenizer(path)
-        parts = {name: Rows(file, list(file)) for name, file in parts_of(config).items()}
+        unreadable: list[str] = []
+        parts = {name: _with_texts(config, file, unreadable) for name, file in parts_of(config).items()}
         for file, rows in parts.values():
             if not rows:
-                raise DataError(f"{file.path}: expected at least one row, got none")
+                first = f" that can be read; the first: {unreadable[0]}" if unreadable else ", got none"
+                raise DataError(f"{file.path}: expected at least one row{first}")
         classes, made = encoded(config, tokenizer, parts, None if known is None else known["classes"])
         self.vocab_size: int = tokenizer.facts["vocab_size"]
         identity = (classes, self.vocab_size, config.max_length, config.validation_fraction, config.split_seed)
         fingerprint = _hash(identity, made.values())
         for dataset in made.values():
             dataset.fingerprint = fingerprint
+        made["train"].unreadable = unreadable
         train: Any = made.pop("train")
         valid: Any = made.pop("validation", None)
         if valid is None:
@@ -94,6 +98,17 @@ class TextRows(Splits):
         if names is None:
             return f"{text}\n-> {labels.tolist() if labels.is_floating_point() else self._decode(labels)}"
         return f"{text}\n-> {' '.join(names[it] for it in _numbers(labels)) or 'none'}"
+
+
+def _with_texts(config: TextRowsConfig, file: RowFile, unreadable: list[str]) -> Rows:
+    """The rows of a file without those whose texts no tokenizer can read, which are noted."""
+    rows = []
+    for line, row in file:
+        if (name := next((it for it in config.used if lone_surrogate(row.get(it)) is not None), None)) is None:
+            rows.append((line, row))
+        else:
+            unreadable.append(f"{file.place(line, name)}: '{name}': {NO_TEXT} {shown(lone_surrogate(row[name]))}")
+    return Rows(file, rows)
 
 
 def _numbers(labels: Tensor) -> list[int]:

@@ -13,7 +13,7 @@ from ..sources.targets import Targets
 from ..sources.unlabeled import Unlabeled
 from .batches import PaddingBatcher, Ragged, TokenRows
 from .configs import TaggedWordsConfig, TextClassificationConfig, TextRowsConfig
-from .reading import opened, streamed
+from .reading import lists_of, opened, streamed
 from .rows import columns_of, first_tokens
 from .tokenizers import RowTokenizer, tokenizer_at
 
@@ -27,7 +27,10 @@ def unlabeled(config: TextRowsConfig, sources: Sequence[Any], facts: Mapping[str
         for file in _files(config, source):
             part = Rows(file, list(file))
             names += [f"{file.path}:{line}" for line, _ in part.rows]
-            for name, column in (columns_of(config, tokenizer, part) if part.rows else {}).items():
+            found = columns_of(config, tokenizer, part) if part.rows else {}
+            if isinstance(config, TaggedWordsConfig):
+                found |= {"words": lists_of(part, config.tokens)}  # all of them, also those without a token
+            for name, column in found.items():
                 columns.setdefault(name, []).extend(column[place] for place in range(len(column)))
     made: dict[str, Any] = {
         name: Ragged([it.tolist() for it in rows]) if isinstance(rows[0], torch.Tensor) else rows

@@ -26,6 +26,11 @@ class _OfOne:
         return getattr(self.dataset, "draws", True)
 
     @property
+    def unreadable(self) -> Sequence[str]:
+        """The rows that the other dataset has left out already."""
+        return getattr(self.dataset, "unreadable", ())
+
+    @property
     def fingerprint(self) -> Any:
         """A hash of the other dataset's and of what is taken of it; None where that has none."""
         own = getattr(self.dataset, "fingerprint", None)
@@ -190,6 +195,11 @@ class ComposedDataset(Generic[Item]):
     @property
     def draws(self) -> bool:
         return any(getattr(it, "draws", True) for it in self.datasets)
+
+    @property
+    def unreadable(self) -> Sequence[str]:
+        """The rows that the datasets have left out already."""
+        return [text for it in self.datasets for text in getattr(it, "unreadable", ())]
 
     @property
     def fingerprint(self) -> Any:

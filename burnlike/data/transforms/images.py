@@ -20,8 +20,8 @@ class Normalize:
     """`(image - mean) / std` for each channel; of a row of features, for each column."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        self.mean = torch.tensor(mean)
-        self.std = torch.tensor(std)
+        self.mean = torch.tensor(mean, dtype=torch.float32)
+        self.std = torch.tensor(std, dtype=torch.float32)
 
     def __call__(self, item: Item) -> Item:
         image = _first(item, "Normalize")

@@ -70,6 +70,11 @@ class MixedDataset:
         return getattr(self.dataset, "fingerprint", None)
 
     @property
+    def unreadable(self) -> Sequence[str]:
+        """The rows that the dataset has left out already."""
+        return getattr(self.dataset, "unreadable", ())
+
+    @property
     def targets(self) -> Any:
         """The classes of the items, before they are mixed."""
         return getattr(self.dataset, "targets", None)

@@ -23,9 +23,9 @@ class TransformedData:
         self.train = _changed(data.train, transforms, "train")
         if isinstance(self.train, MixedDataset):
             self.train.expect(classes_of(data), data.batcher)
-        self.valid = _changed(data.valid, transforms, "valid")
+        self.valid = measured(data.valid, transforms)
         parts: Mapping[str, Dataset[Any]] = getattr(data, "splits", {})
-        self.splits = {name: _changed(part, transforms, "valid") for name, part in parts.items()}
+        self.splits = {name: measured(part, transforms) for name, part in parts.items()}
 
     def __getattr__(self, name: str) -> Any:
         if name == "_data":  # of a copy that is being made
@@ -44,6 +44,13 @@ def transformed(data: Any, transforms: Sequence[TransformConfig]) -> Any:
         BurnlikeError: one does not fit the data.
     """
     return TransformedData(data, transforms) if transforms else data
+
+
+def measured(dataset: Any, transforms: Sequence[TransformConfig]) -> Any:
+    """A part of a data set as a model is measured on it and predicts it: changed by the transforms of `valid` alone,
+    also where it is the part to train on.
+    """
+    return _changed(dataset, transforms, "valid")
 
 
 def _changed(dataset: Any, transforms: Sequence[TransformConfig], part: str) -> Any:

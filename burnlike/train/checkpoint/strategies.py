@@ -50,7 +50,9 @@ class KeepLastNCheckpoints:
 
 
 class MetricCheckpointingStrategy:
-    """Keeps the one with the best value of a metric; of equal ones the first, and never one with NaN."""
+    """Keeps the one with the best value of a metric, and never one with NaN; of equal values that with the lowest loss
+    of the same split, and else the first.
+    """
 
     def __init__(self, metric: str, direction: Literal["lowest", "highest"] | None = None) -> None:
         """Make a strategy for a metric such as `valid.loss`, for which alone `direction` may be left out."""
@@ -63,12 +65,15 @@ class MetricCheckpointingStrategy:
         self.metric = metric
         self.direction = direction
         self.best: float | None = None
+        self.loss: float | None = None
         self.kept: list[int] = []
+        self._loss_name = f"{metric.partition('.')[0]}.loss"
 
     def checkpointing(self, number: int, values: Mapping[str, float]) -> list[CheckpointingAction]:
         if not self.is_better(values):
             return []
-        old, self.kept, self.best = self.kept, [number], values[self.metric]
+        old, self.kept = self.kept, [number]
+        self.best, self.loss = values[self.metric], values.get(self._loss_name)
         return [*map(Delete, old), Save()]
 
     def is_better(self, values: Mapping[str, float]) -> bool:
@@ -76,13 +81,16 @@ class MetricCheckpointingStrategy:
         value = values.get(self.metric)
         if value is None or math.isnan(value):
             return False
+        if value == self.best:
+            loss = values.get(self._loss_name)
+            return loss is not None and self.loss is not None and loss < self.loss
         return self.best is None or (value < self.best if self.direction == "lowest" else value > self.best)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"kept": list(self.kept), "best": self.best}
+        return {"kept": list(self.kept), "best": self.best, "loss": self.loss}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.kept, self.best = list(state["kept"]), state["best"]
+        self.kept, self.best, self.loss = list(state["kept"]), state["best"], state.get("loss")
 
 
 class ComposedCheckpointingStrategy:

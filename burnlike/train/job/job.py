@@ -36,6 +36,8 @@ from .run_config import run_config
 from .starting import choose_trained, first_model, loader_of, model_config
 from .trial import check_batch
 
+_SHOWN_ROWS = 5
+
 
 class RunResult(NamedTuple):
     """The result of a run: of the training; the loss and metrics over all of each split, `valid` and others that the
@@ -97,13 +99,15 @@ class Job:
             self.task.try_out(self.model)
         training = self.training = config.training.divided(self.parallel.data_size)
         batches = (training.steps_per_epoch or 0) * training.accumulation_steps or None
+        items = config.training.global_batch_size
+        joined = None if items is None else items // training.accumulation_steps
         of_training: dict[str, Any] = {"drop_last": training.drop_last, "sampling": training.sampling}
-        if (items := config.training.global_batch_size) is not None:
-            of_training["joined_batch_size"] = items // training.accumulation_steps
-        self.train_loader = self._loader(self.data.train, batches, **of_training)
-        n_batches = -(-len(self.data.valid) // (training.batch_size * self.parallel.data_size))
-        is_partial = training.validation_steps is not None and training.validation_steps < n_batches
-        self.valid_loader = self._loader(self.data.valid, training.validation_steps if is_partial else None)
+        self.train_loader = self._loader(self.data.train, batches, joined_batch_size=joined, **of_training)
+        # The same items for any number of processes, as those of a training step are.
+        n_valid = (training.validation_steps or 0) * (training.accumulation_steps if items is not None else 1)
+        size = joined or training.batch_size * self.parallel.data_size
+        is_partial = 0 < n_valid * size < len(self.data.valid)
+        self.valid_loader = self._loader(self.data.valid, n_valid if is_partial else None, joined_batch_size=joined)
         self.total_steps = training.epochs * training.steps_of(len(self.train_loader))
         self.n_params = sum(param.tensor.numel() for param in params(self.model, "weight"))
         self.learner = Learner(
@@ -143,9 +147,9 @@ class Job:
         lines.append(f"data      {len(self.data.train):,} items to train on, {len(self.data.valid):,} to validate on")
         lines += getattr(self.data, "said", ())
         if unreadable := getattr(self.data.train, "unreadable", ()):
-            lines.append(
-                f"          {len(unreadable):,} rows that can't be read are left out, the first: {unreadable[0]}"
-            )
+            reasons = [it for it in unreadable if it][:_SHOWN_ROWS]
+            lines.append(f"          {len(unreadable):,} rows that can't be read are left out:")
+            lines += [f"            {it}" for it in [*reasons, *["..."] * (len(unreadable) > len(reasons))]]
         training = self.training
         factors = (training.accumulation_steps, self.parallel.data_size)
         items = "".join(f"{it} x " for it in factors if it > 1) + f"{training.batch_size} items"

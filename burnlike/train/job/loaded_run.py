@@ -1,5 +1,6 @@
 """LoadedRun: the model of a run, to be measured and used."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -165,10 +166,16 @@ def best_step(run: Path, config: TrainConfig, steps: set[int]) -> int | None:
     metrics = dict(zip(config.metric_names(), config.metrics, strict=True))
     best = config.training.directed(metrics).keep_best or BestMetricConfig().directed()
     lines = [it for it in read_metrics(run / "metrics.jsonl").lines if it["split"] == "valid" and it["step"] in steps]
-    values = {it["step"]: it[best.metric] for it in lines if it.get(best.metric) is not None}
-    if not values:
-        return None
-    return (min if best.direction == "lowest" else max)(values, key=values.__getitem__)
+    sign = 1 if best.direction == "lowest" else -1
+    values = {
+        it["step"]: (
+            sign * it[best.metric],
+            it["loss"] if it.get("loss") is not None else math.inf,
+        )  # of equal ones the loss
+        for it in lines
+        if it.get(best.metric) is not None
+    }
+    return min(values, key=values.__getitem__, default=None)
 
 
 def _listed(steps: Mapping[int, Any]) -> str:

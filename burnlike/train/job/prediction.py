@@ -1,12 +1,13 @@
 """What the model of a run says of new inputs."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from ...data import DataLoader, transformed
-from ...data.sources.splits import Splits
+from ...data import DataLoader
+from ...data.transforms.transformed import measured
 from ...errors import ConfigError, DataError
 from ..learner.steps import autocast
 from .loaded_run import LoadedRun
@@ -23,16 +24,17 @@ def predictions(run: LoadedRun, sources: Sequence[Any], batch_size: int | None =
         batch_size: inputs of a batch; None: that of the training.
 
     Raises:
-        DataError: an input can't be read, or there is none.
+        DataError: an input can't be read, or a directory has none. Of files without rows there are no predictions.
         ConfigError: the data or the task of the run has no predictions.
     """
     config = run.config
     with run.knowing():
         inputs = config.data.unlabeled(sources, run.facts, run.directory)
     if len(inputs.names) == 0:
-        raise DataError("predict: expected at least one input, got none")
-    splits = Splits(inputs.dataset, inputs.dataset, inputs.batcher)
-    dataset = transformed(splits, config.transforms).valid
+        if folder := next((it for it in sources if isinstance(it, Path) and it.is_dir()), None):
+            raise DataError(f"predict: expected at least one input in {folder}, got none; check the path")
+        return
+    dataset = measured(inputs.dataset, config.transforms)
     if len(dataset) != len(inputs.names):
         raise DataError(
             f"transforms: one of them makes {len(dataset)} items of {len(inputs.names)} inputs; leave it out of the"

@@ -154,7 +154,8 @@ class TrainingConfig(Config):
             `batch_size` as the largest batch of one, and `accumulation_steps` from both. None: the items of a step are
             processes x batch_size x accumulation_steps.
         steps_per_epoch: optimizer steps of an epoch; None takes every item once.
-        validation_steps: batches of the validation after each epoch; None takes all, as the one at the end always does.
+        validation_steps: batches of the validation after each epoch, of all processes together, with
+            `global_batch_size` each of so many items; None takes all, as the one at the end always does.
         drop_last: leave out the last batch of an epoch that takes every item once, if it is smaller.
         sampling: `all`: an epoch has every item once. `balanced`: it has as many items, each class equally often.
         num_workers: processes that read batches ahead; 0 reads them in the process that trains. The order of the items

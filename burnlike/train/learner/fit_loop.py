@@ -8,7 +8,8 @@ from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ConfigError
+from ...data.configs import NO_TARGET
+from ...errors import ConfigError, TrainingError
 from ..checkpoint.checkpointer import Checkpointer
 from ..runs.logs import MetricsLog
 from ..runs.run_dir import RunDir, open_or_create
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _FAILED = 1 << 20
 """Above all numbers of signals."""
+_SHOWN_REASONS = 3
 _VALID = "the validation loader", "training.validation_steps"
 
 
@@ -56,6 +58,7 @@ class FitLoop:
         stopping = training.early_stopping
         self.stopping = None if stopping is None else MetricEarlyStoppingStrategy(stopping)
         self.stopped_early = False
+        self._counts_nothing = False  # in some line
         self.saving: Saving | None = None
 
     def run(
@@ -109,6 +112,12 @@ class FitLoop:
                     while train.epoch < training.epochs and not self.stopped_early:
                         self._epoch(train, valid)
                     self._tell_saved(wait=True)
+                if self._counts_nothing and learner.last["train"] is None:
+                    raise TrainingError(
+                        f"no target counted in any of the {learner.step} steps, so nothing was learned: all are ignored"
+                        f" ({NO_TARGET}, or what the loss leaves out). Look at the labels of the data, such as by"
+                        " `burnlike data`: a mask or a max_length may leave out all answers"
+                    )
                 self.callbacks.call("on_fit_end", learner)
             except BaseException as error:
                 self.callbacks.call("on_exception", learner, error)
@@ -180,9 +189,20 @@ class FitLoop:
             self._save(train, values, is_over=is_over, is_stopped=is_stopped)
             if is_stopped and self.interrupter is not None:
                 self.interrupter.check()
-        if skipped := getattr(train, "skipped", 0) - skipped_before:
-            self._note(f"epoch {epoch + 1}: left out {skipped} items that can't be read")
+        if getattr(train, "on_bad_item", "raise") == "skip":
+            self._tell_left_out(epoch, train.skipped - skipped_before, train.left_out)
         self.callbacks.call("on_epoch_end", learner, epoch)
+
+    def _tell_left_out(self, epoch: int, count: int, reasons: Sequence[str]) -> None:
+        """Say how many items were left out in an epoch, by all processes, and why the first of them were."""
+        parallel = self.learner.parallel
+        # Of processes that read the same items, one.
+        found = dict(parallel.gather((parallel.data_rank, (count, list(reasons)))))
+        total = sum(own for own, _ in found.values())
+        texts = [text for _, own in found.values() for text in own]
+        if total:
+            told = "; ".join([*texts[:_SHOWN_REASONS], *["..."] * (total > len(texts[:_SHOWN_REASONS]))])
+            self._note(f"epoch {epoch + 1}: left out {total} items that can't be read: {told}")
 
     def _is_stopped(self) -> bool:
         """Whether a signal asks to stop; a save that has failed in one process is an error of all after this step."""
@@ -202,9 +222,13 @@ class FitLoop:
         parts = part_means(learner.window, learner.parallel)
         total, size, rate = learner.parallel.sums(learner.window.close())
         loss = total / size if size else math.nan
-        if not math.isfinite(loss):
+        if not size:
+            self._counts_nothing = True
+            self._note(f"step {learner.step}: no target counted since the line before, so there is no loss to show")
+        elif not math.isfinite(loss):
             raise not_finite(learner.step, f"the loss became {loss}")
-        learner.last["train"] = loss
+        else:
+            learner.last["train"] = loss
         unit = getattr(learner.task, "unit", "items")
         line = {"step": learner.step, "epoch": learner.epoch, "split": "train", "loss": loss, **parts, "lr": lr}
         line[f"{unit}_per_s"] = rate
@@ -221,7 +245,7 @@ class FitLoop:
         self.values = values = learner.evaluate(valid)
         loss, best = values["loss"], learner.last["best_valid"]
         learner.last["valid"] = loss
-        learner.last["best_valid"] = loss if best is None else min(best, loss)
+        learner.last["best_valid"] = loss if best is None or math.isnan(best) else min(best, loss)
         self._log({"step": learner.step, "epoch": learner.epoch, "split": "valid", **values})
         for name in BEST:
             if (config := getattr(self.training, name)) is not None:

@@ -42,6 +42,11 @@ class ForeignLoader:
         self._own_state: Any = None
         self._has_state = all(hasattr(loader, name) for name in ("state_dict", "load_state_dict"))
 
+    @property
+    def is_padding(self) -> bool:
+        """True if the last batch belongs to another process, as the loader says (`Resumable`)."""
+        return getattr(self.loader, "is_padding", False)
+
     def __len__(self) -> int:
         return self._length
 

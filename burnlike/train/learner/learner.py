@@ -205,7 +205,7 @@ class Learner(Generic[Batch]):
         divisor = self._accumulation.divisor()
         if divisor == 0.0:  # those of 0, with which several processes wait for each other, would move momentum
             self.drop_gradients()
-        lr = self.update.step(divisor or 1.0, self.scaler if divisor else None)
+        lr = self.update.step(divisor, self.scaler if divisor else None)
         self.step += 1
         if self.ema is not None:
             self.ema.update()

@@ -74,6 +74,8 @@ def evaluate(learner: "Learner[Any]", loader: Any) -> dict[str, float]:
 
 
 def update_metrics(metrics: Mapping[str, Metric], output: StepOutput) -> None:
+    if output.predictions is None and not output.size:  # of a pipeline, in whose micro-batches nothing counts
+        return
     comparing = [name for name, metric in metrics.items() if getattr(metric, "compares", True)]
     if comparing and output.predictions is None:
         raise ConfigError(

@@ -15,6 +15,7 @@ from ...module import params
 from ...optim.core.sharded import OtherStages, local
 from ...optim.gradients.clipping import clip
 from ..parallel.single_process import SingleProcess
+from ..parallel.step_output import counting_nothing
 
 
 class Accumulation:
@@ -36,7 +37,7 @@ class Accumulation:
         """
         self.count(size)
         if size == 0:
-            return loss.nan_to_num() * 0 if self._parallel.mean_size > 1 else None
+            return counting_nothing(loss) if self._parallel.mean_size > 1 else None
         return loss if size == self._reference else loss * (size / self._reference)
 
     def count(self, size: float) -> None:
@@ -79,10 +80,13 @@ class AdaptorUpdate:
     def step(self, divisor: float, scaler: torch.amp.GradScaler | None) -> float:
         """Divide the gradients by `divisor`, update the weights with them and drop them; returns the learning rate.
 
-        Where gradients of a loss that `scaler` scaled overflowed, the weights stay as they are.
+        Where gradients of a loss that `scaler` scaled overflowed, the weights stay as they are; so they do with a
+        divisor of 0, of a step in which nothing counted.
         """
         lr = self._schedule.step()
-        if scaler is None:
+        if divisor == 0.0:
+            pass
+        elif scaler is None:
             grads = optim.GradientsParams.from_module(self._model)
             self._optimizer.step(lr, self._model, grads, loss_scale=None if divisor == 1.0 else divisor)
         else:
@@ -120,6 +124,7 @@ class TorchUpdate:
             for group in self._optimizer.param_groups:
                 group["lr"] = rate
         lr = float(self._optimizer.param_groups[0]["lr"])
+        divisor = divisor or 1.0  # without gradients the optimizer changes nothing, and counts the step
         if divisor != 1.0 or self._clipping is not None:
             if scaler is not None:
                 scaler.unscale_(self._optimizer)

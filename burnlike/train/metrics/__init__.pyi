@@ -56,7 +56,7 @@ from .sequences import (
     RougeN as RougeN,
     WordErrorRate as WordErrorRate,
 )
-from .spans import SpanF1 as SpanF1, spans_of as spans_of
+from .spans import SpanF1 as SpanF1
 from .system import (
     CpuMemory as CpuMemory,
     CpuUse as CpuUse,
@@ -64,3 +64,4 @@ from .system import (
     CudaUse as CudaUse,
     IterationSpeed as IterationSpeed,
 )
+from .tags import spans_of as spans_of

@@ -10,7 +10,8 @@ from torchmetrics.functional.classification import binary_auroc, binary_average_
 
 from ...errors import ShapeError
 from . import configs
-from .base import ConfiguredMetric, number_text, scores_and_truth
+from .base import ConfiguredMetric, expect, number_text, scores_and_truth
+from .logits import as_probabilities
 
 Counted = TypeVar("Counted", bound="configs.HammingConfig | configs._ClassReductionConfig[Any]")
 
@@ -28,15 +29,18 @@ class ClassCounts(ConfiguredMetric[Counted]):
         super().__init__(config)
         self.add_sum("counts", 4, 1)
 
-    def chosen(self, scores: Tensor) -> Tensor | None:
-        """Which of `[n, classes]` scores the config says to predict, bool of their shape; None: it does not say."""
-        raise NotImplementedError(f"{type(self).__name__} does not define chosen(scores)")
+    def decision(self) -> tuple[int | None, float | None]:
+        """How many of the best classes the config says to predict, or above which threshold; both None: neither."""
+        raise NotImplementedError(f"{type(self).__name__} does not define decision()")
 
     def update(
         self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
     ) -> None:
         """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
-        or integers of this shape without the classes: the class of each. `logits` says that they are no probabilities.
+        or integers of this shape without the classes: the class of each.
+
+        Args:
+            logits: they are no probabilities; a threshold is compared with the probabilities that they stand for.
         """
         scores, truth = scores_and_truth(self, predictions, targets, self.config.class_dim or class_dim)
         classes, before = scores.shape[1], self.counts.shape[1]
@@ -46,9 +50,16 @@ class ClassCounts(ConfiguredMetric[Counted]):
         if not len(scores):
             self.counts = self.counts.expand(4, classes)
             return
-        predicted = self.chosen(scores)
-        if predicted is None:
-            predicted = best(scores, 1) if truth.is_exclusive else scores > (0.0 if logits else 0.5)
+        k, threshold = self.decision()
+        if k is None and threshold is None and truth.is_exclusive:
+            k = 1
+        if k is not None:
+            if classes < k:
+                raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (top_k), got {classes}")
+            predicted = best(scores, k)
+        else:
+            probabilities = as_probabilities(scores, truth.is_exclusive) if logits else scores
+            predicted = probabilities > (0.5 if threshold is None else threshold)
         true = truth.holds
         cells = [predicted & true, predicted & ~true, ~predicted & ~true, ~predicted & true]
         batch = torch.stack([(it & truth.counts).sum(0, dtype=torch.float64) for it in cells])
@@ -83,13 +94,8 @@ class DecisionCounts(ClassCounts[Decision]):
         """The counts, `[4, classes]`, of all classes together `[4, 1]`."""
         return self.counts.sum(dim=1, keepdim=True) if self.config.class_reduction == "Micro" else self.counts
 
-    def chosen(self, scores: Tensor) -> Tensor | None:
-        k, threshold = self.config.top_k, self.config.threshold
-        if k is None:
-            return None if threshold is None else scores > threshold
-        if scores.shape[1] < k:
-            raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (top_k), got {scores.shape[1]}")
-        return best(scores, k)
+    def decision(self) -> tuple[int | None, float | None]:
+        return self.config.top_k, self.config.threshold
 
 
 class ConfusionStats(DecisionCounts[configs.ConfusionStatsConfig], of=configs.ConfusionStatsConfig):
@@ -169,10 +175,16 @@ class Hamming(ClassCounts[configs.HammingConfig], of=configs.HammingConfig):
     def default_name(self, config: configs.HammingConfig) -> str:
         return f"{self.title} @ Threshold({number_text(config.limit)})"
 
-    def chosen(self, scores: Tensor) -> Tensor | None:
+    def decision(self) -> tuple[int | None, float | None]:
+        return None, self.config.limit if self.config.sigmoid else self.config.threshold
+
+    def update(
+        self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
+    ) -> None:
         if self.config.sigmoid:
-            return scores.sigmoid() > self.config.limit
-        return None if self.config.threshold is None else scores > self.config.threshold
+            expect(self, "a tensor", predictions=predictions)
+            predictions, logits = predictions.sigmoid(), False
+        super().update(predictions, targets, logits=logits, class_dim=class_dim)
 
     def compute(self) -> Tensor:
         """(true positives + true negatives) / all, in percent: a float64 scalar."""
@@ -190,18 +202,19 @@ Areas = TypeVar("Areas", configs.AurocConfig, configs.AucPrConfig)
 class _Area(ConfiguredMetric[Areas]):
     """An area under a curve, in percent; 50 if no class has one.
 
-    It keeps the scores of the epoch in float32, and the targets in a byte for each score.
+    It keeps the scores of the epoch in float64, and the targets in a byte for each score. Those of different items are
+    compared, so logits become probabilities first: a number that is added to all logits of an item changes nothing.
     """
 
     unit = "%"
-    knows = ("class_dim",)
+    knows = ("logits", "class_dim")
     classes: Tensor
     scores: list[Tensor]
     truth: list[Tensor]
 
     def __init__(self, config: Areas | None = None) -> None:
         super().__init__(config)
-        self.add_list("scores", torch.float32)
+        self.add_list("scores", torch.float64)
         self.add_list("truth", torch.uint8)
         self.add_state("classes", torch.zeros((), dtype=torch.int64), dist_reduce_fx="max")
         self._seen: int | None = None
@@ -210,9 +223,15 @@ class _Area(ConfiguredMetric[Areas]):
         """The area for `[n]` scores in 0..1 and `[n]` zeros and ones; None if there is none."""
         raise NotImplementedError(f"{type(self).__name__} does not define area(scores, truth)")
 
-    def update(self, predictions: Tensor, targets: Tensor, *, class_dim: int | None = None) -> None:
+    def update(
+        self, predictions: Tensor, targets: Tensor, *, logits: bool = False, class_dim: int | None = None
+    ) -> None:
         """Take `[n, ..., classes]` floats, or `[n, classes, ...]` with `class_dim` 1, and zeros and ones of this shape
-        or integers of this shape without the classes: the class of each."""
+        or integers of this shape without the classes: the class of each.
+
+        Args:
+            logits: they are no probabilities.
+        """
         scores, found = scores_and_truth(self, predictions, targets, self.config.class_dim or class_dim)
         truth = torch.where(found.counts, found.holds, _UNKNOWN)
         if self._seen not in (None, scores.shape[1]):
@@ -222,7 +241,9 @@ class _Area(ConfiguredMetric[Areas]):
         self.follow(predictions)
         self._seen = scores.shape[1]
         self.classes = torch.full_like(self.classes, scores.shape[1])
-        self.scores.append(scores.flatten().to(torch.float32, copy=True))
+        if logits:
+            scores = as_probabilities(scores, found.is_exclusive)
+        self.scores.append(scores.flatten().to(torch.float64, copy=True))
         self.truth.append(truth.flatten().to(torch.uint8))
 
     def reset(self) -> None:

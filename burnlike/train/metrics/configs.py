@@ -81,7 +81,7 @@ class _DecisionConfig(_ClassReductionConfig[Built]):
     """Metrics of predicted classes.
 
     Attributes:
-        threshold: classes with a score above it are predicted, whatever the scores are.
+        threshold: classes with a score above it are predicted; of logits, with such a probability.
         top_k: the classes with the k highest scores are predicted. Without `threshold` and `top_k`, each item has the
             class with the highest score; labels, and a single class, are predicted above a probability of 0.5.
     """
@@ -129,7 +129,7 @@ class HammingConfig(MetricConfig["classification.Hamming"], tag="Hamming"):
     Attributes:
         threshold: labels with a higher score are predicted. Without it, each item has the class with the highest
             score, and of several labels those above a probability of 0.5.
-        sigmoid: predictions are logits, whose sigmoid is compared with the threshold.
+        sigmoid: predictions are logits of labels, whose sigmoid is compared with the threshold; tasks say that anyway.
         class_dim: dimension of the labels in the predictions; None: as the task says, or the last.
     """
 

@@ -1,7 +1,6 @@
-"""Spans of tagged tokens, and how many of them are found."""
+"""How many spans of tagged tokens are found."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,52 +9,12 @@ from ...data.configs import NO_TARGET
 from ...errors import ConfigError, ShapeError
 from .base import ConfiguredMetric, expect, shape_error
 from .configs import SpanF1Config
+from .tags import spans_of
 
-_OUTSIDE = "O"
-_MARKS = "BIES"
 _END = -1
 """Stands behind the classes of a sequence."""
 _NAN = -2
 """The class of scores of which one is no number."""
-
-
-class Span(NamedTuple):
-    """Tokens with one label.
-
-    Attributes:
-        label: of all of them, without a mark.
-        start: the first token.
-        end: behind the last token.
-    """
-
-    label: str
-    start: int
-    end: int
-
-
-def spans_of(tags: Sequence[str]) -> list[Span]:
-    """The spans of a sequence's tags, read as conlleval and seqeval do: by `B-`, `I-`, `E-` and `S-` before a label, or
-    without marks, where neighbours of one label are one span. `O` is no span.
-    """
-    found: list[Span] = []
-    before, start = ("", ""), 0
-    for place, tag in enumerate([*tags, _OUTSIDE]):
-        mark, label = _parts(tag)
-        continues = mark in ("I", "E") and before[0] in ("B", "I") and before[1] == label
-        if before[0] and not continues:
-            found.append(Span(before[1], start, place))
-        if mark and not continues:
-            start = place
-        before = (mark, label)
-    return found
-
-
-def _parts(tag: str) -> tuple[str, str]:
-    """The mark and the label of a tag; both empty for none."""
-    if tag == _OUTSIDE:
-        return "", ""
-    mark, dash, label = tag.partition("-")
-    return (mark, label) if dash and mark in _MARKS and mark else ("I", tag)
 
 
 class SpanF1(ConfiguredMetric[SpanF1Config], of=SpanF1Config):

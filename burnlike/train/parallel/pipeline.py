@@ -33,7 +33,7 @@ from .pipeline_plan import plan_of
 from .pipeline_ties import TiedGradients
 from .schedules import SCHEDULES
 from .single_process import Pass
-from .step_output import StepOutput
+from .step_output import StepOutput, counting_nothing
 from .watch import GONE
 
 _KEPT_SHAPES = 4
@@ -112,7 +112,7 @@ class Pipeline(PartOfModel):
             output = step.compute(part.batch)
             self._outputs[part.number] = output = output if part.counts else output._replace(size=0)
             loss = step.weighed(output)
-            return output.loss.nan_to_num() * 0 if loss is None else loss
+            return counting_nothing(output.loss) if loss is None else loss
 
         with self._passing(batch, loss_of, step.compute) as (shapes, numbers):
             for stage in shapes.stages:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from ..._torch_compat.pytree import tree_map
@@ -36,3 +37,29 @@ def items_of(batch: Any) -> int:
     sizes: list[int] = []
     tree_map(lambda it: sizes.append(len(it)) if isinstance(it, Tensor) and it.dim() else None, batch)
     return sizes[0] if sizes else 1
+
+
+def counting_nothing(loss: Tensor) -> Tensor:
+    """The loss of no items as 0, whose backward pass gives each parameter a gradient of 0.
+
+    Multiplying it by 0 is not enough: a masked mean is 0 / 0 there, its derivative is NaN, and the mean over the
+    processes would bring that into the weights of all. So each node of the graph passes zeros on.
+    """
+    nodes, found = [loss.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            _pass_zeros_on(node)
+            nodes += [it for it, _ in node.next_functions]
+    return loss.nan_to_num() * 0
+
+
+def _pass_zeros_on(node: Any) -> None:
+    """Let a node of a graph get zeros in the next backward pass; those of parameters outlive it."""
+
+    def zeros(grads: Any) -> Any:
+        handle.remove()
+        return tuple(it if it is None else torch.zeros_like(it) for it in grads)
+
+    handle = node.register_prehook(zeros)

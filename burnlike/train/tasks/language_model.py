@@ -127,7 +127,7 @@ def next_token_loss(model: nn.Module, batch: Any) -> StepOutput:
     """Cross-entropy of each token given those before it, in nats.
 
     In training, a model that says `has_balance` is called `with_balance=True`, which adds what keeps the experts of a
-    mixture in balance.
+    mixture in balance; of a model of transformers, what its own loss adds to cross-entropy is added (`added_loss`).
 
     Args:
         model: `[batch, n] -> [batch, n, vocab_size]` logits, or an object with such `logits`.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...errors import ConfigError, DataError
 from ...module import apply_lora, materialize, valid
-from ...module.torch_objects.wrappers import own_class
+from ...module.torch_objects.wrappers import own_class, unwrap
 from ...ops._divided import divided_logits
 from ..learner.steps import StepOutput
 from ..parallel.single_process import SingleProcess
@@ -201,6 +201,40 @@ def logits_for_loss(model: nn.Module, inputs: Any) -> Tensor:
 def logits_of(output: Any) -> Tensor:
     """The logits of a model's result: itself, or its `logits`, as models of transformers have them."""
     return output if isinstance(output, Tensor) else output.logits
+
+
+_WEIGHTS_OF_BALANCE = ("router_aux_loss_coef", "aux_loss_coef")
+
+
+def added_loss(model: nn.Module, output: Any) -> Tensor | None:
+    """What the own loss of a model of transformers has beside cross-entropy, in training: the balance of its experts
+    (`output_router_logits`), or the squared sums of its logits (`z_loss_coefficient`); None for none.
+
+    Raises:
+        ConfigError: there is such a term, and it is not known how it is weighed.
+    """
+    if not model.training or isinstance(output, Tensor):
+        return None
+    module = unwrap(model)
+    config: Any = getattr(module, "config", None)
+    text = config.get_text_config() if callable(getattr(config, "get_text_config", None)) else config
+    balance = getattr(output, "aux_loss", None)
+    weights = [getattr(it, name, None) for it in (module, text) for name in _WEIGHTS_OF_BALANCE]
+    weight = next((it for it in weights if it is not None), None)
+    # Encoders and decoders weigh several terms, which they only compute with labels.
+    is_pair = getattr(config, "is_encoder_decoder", False) and getattr(config, "output_router_logits", False)
+    if is_pair or (isinstance(balance, Tensor) and weight is None):
+        raise ConfigError(
+            f"model: the loss of {type(module).__name__} has the balance of its experts beside cross-entropy, which"
+            " this task does not know how to weigh; set output_router_logits to false (model.options), or define"
+            " train_step in a task of your own"
+        )
+    added = []
+    if isinstance(balance, Tensor) and weight is not None:
+        added.append(weight * balance.to(output.logits.device))
+    if (weight := getattr(module, "z_loss_coefficient", 0.0)) > 0:
+        added.append(weight * output.logits.logsumexp(-1).float().square().mean())
+    return sum(added[1:], added[0]) if added else None
 
 
 class LoraFineTuning(Task):

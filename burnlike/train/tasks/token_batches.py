@@ -17,10 +17,11 @@ from ..._torch_compat.fake_tensors import is_fake
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError
 from ...module.torch_objects.wrappers import own_class, unwrap
+from ...nn.divided_sequence import divided
 from ..parallel.single_process import SingleProcess
 from ..parallel.step_output import StepOutput
 from .divided_batches import own_parts_of
-from .task import logits_of
+from .task import added_loss, logits_of
 
 _NAMES = ("input_ids", "attention_mask", "position_ids")
 _LONGEST, _SHORTEST = 9, 3
@@ -31,7 +32,7 @@ _CLOSE_IN_16_BITS = 5e-2
 
 
 class Predicted(NamedTuple):
-    """Logits `[n, length, vocab_size]`, the token that each is of, `[n, length]`, and the balance of experts."""
+    """Logits `[n, length, vocab_size]`, the token that each is of, `[n, length]`, and what the loss has beside them."""
 
     logits: Tensor
     targets: Tensor
@@ -82,11 +83,18 @@ def _expect_tokens(value: Any, what: str, least: int) -> None:
 
 
 def _logits(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-    """The logits, and in training the balance of a mixture of experts where the model has one."""
+    """The logits, and in training what the model adds to the loss, such as the balance of a mixture of experts."""
     tokens, more = arguments_of(model, inputs)
     if model.training and getattr(model, "has_balance", False):
         return model(*tokens, with_balance=True, **more)
-    return logits_of(model(*tokens, **more)), None
+    output = model(*tokens, **more)
+    added = added_loss(model, output)
+    if added is not None and divided(unwrap(model)) is not None:
+        raise ConfigError(
+            f"distributed.context: the loss of {own_class(unwrap(model)).__name__} has a term beside cross-entropy,"
+            " which is of whole sequences; set output_router_logits to false (model.options), or leave out the context"
+        )
+    return logits_of(output), added
 
 
 def arguments_of(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[tuple[Tensor, ...], dict[str, Any]]:

@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from ...data.configs import NO_TARGET
 from ...errors import ConfigError, DataError, ShapeError
-from ...ops._divided import rows_of
+from ...ops._divided import divided_logits, rows_of
 from ...ops.cross_entropy import unrounded_loss
 from ..learner.steps import StepOutput
+from ..metrics.tags import OUTSIDE, spans_of
 from .configs import MaskedLanguageModelConfig, SequenceToSequenceConfig, TokenClassificationConfig
 from .divided_batches import own_parts_of
 from .supervised import class_names
-from .task import SmoothedTask, Task, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
+from .task import SmoothedTask, Task, added_loss, call, inputs_and_targets, inputs_of, logits_for_loss, logits_of
 
 
 def _token_output(logits: Tensor, labels: Tensor, name: str, smoothing: float = 0.0) -> StepOutput:
@@ -58,29 +59,32 @@ class TokenClassification(SmoothedTask):
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The `tags` of each item, one for each of its words, and its `spans` of labels with the places of their words.
 
-        Words are where the placeholder of a label is not -100, in text those of `words`.
+        Words are where the placeholder of a label is not -100, in text those of `words`. A word of these has the tag O
+        where it has no token: the tokenizer drops its characters, or the text is longer than `max_length`.
         """
-        from ..metrics.spans import spans_of
-
         best = logits_of(call(model, inputs_of(batch))).argmax(2)
-        labels = batch.get("labels") if isinstance(batch, Mapping) else batch[1]
+        named = batch if isinstance(batch, Mapping) else {"labels": batch[1]}
+        labels, words, word_ids = (named.get(it) for it in ("labels", "words", "word_ids"))
         names = class_names(facts, int(best.max()) + 1 if best.numel() else 0)
         rows = []
         for place, numbers in enumerate(best):
-            counted = numbers if labels is None else numbers[labels[place] != NO_TARGET]
-            tags = [names[it] for it in counted.tolist()]
-            words = list(batch["words"][place]) if isinstance(batch, Mapping) and "words" in batch else None
-            rows.append(_tagged(tags, words, spans_of(tags)))
+            is_first = slice(None) if labels is None else labels[place] != NO_TARGET
+            tags = [names[it] for it in numbers[is_first].tolist()]
+            row_words = None if words is None else [*words[place]]
+            if row_words is not None and word_ids is not None:
+                of_word = dict(zip(word_ids[place][is_first].tolist(), tags, strict=True))
+                tags = [of_word.get(it, OUTSIDE) for it in range(len(row_words))]
+            rows.append(_tagged(tags, row_words))
         return rows
 
 
-def _tagged(tags: list[str], words: list[str] | None, spans: Any) -> dict[str, Any]:
-    found = [{"label": it.label, "start": it.start, "end": it.end} for it in spans]
+def _tagged(tags: list[str], words: list[str] | None) -> dict[str, Any]:
+    spans = [{"label": it.label, "start": it.start, "end": it.end} for it in spans_of(tags)]
     if words is None:
-        return {"tags": tags, "spans": found}
-    for span in found:
+        return {"tags": tags, "spans": spans}
+    for span in spans:
         span["text"] = " ".join(words[span["start"] : span["end"]])
-    return {"tokens": words, "tags": tags, "spans": found}
+    return {"tokens": words, "tags": tags, "spans": spans}
 
 
 class MaskedLanguageModel(Task):
@@ -214,14 +218,20 @@ class SequenceToSequence(SmoothedTask):
         inputs, labels = inputs_and_targets(batch)
         before = labels.roll(1, 1).masked_fill(labels.roll(1, 1) == NO_TARGET, self._token(model, "pad") or 0)
         before[:, 0] = self._token(model, "start") or 0
-        logits = logits_for_loss(model, {**_named(inputs), "decoder_input_ids": before})
-        return _token_output(logits, labels, "SequenceToSequence", smoothing)
+        with divided_logits():
+            output = call(model, {**_named(inputs), "decoder_input_ids": before})
+        found = _token_output(logits_of(output), labels, "SequenceToSequence", smoothing)
+        added = added_loss(model, output)
+        return found if added is None else found._replace(loss=found.loss + added)
 
     def valid_step(self, model: nn.Module, batch: Any) -> StepOutput:
         output = super().valid_step(model, batch)
-        if not self.config.validation_tokens or output.loss.is_meta:
+        if not self.config.validation_tokens:
             return output
-        written = self._written(model, inputs_of(batch), self.config.validation_tokens)
+        if output.loss.is_meta:  # nothing can be written without values; metrics get what has the form of tokens
+            written = output.predictions.argmax(2)
+        else:
+            written = self._written(model, inputs_of(batch), self.config.validation_tokens)
         return output._replace(predictions=written, logits=False)
 
     def predict(self, model: nn.Module, batch: Any, facts: Mapping[str, Any]) -> list[dict[str, Any]]:

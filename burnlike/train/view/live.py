@@ -92,6 +92,8 @@ class Board:
             self._epoch = line["epoch"]
             steps = max(line["step"] - self._last_step, 1)
             for name, value in values_of_line(line).items():
+                if value is not None and math.isnan(value):  # of a line in which nothing counted
+                    value = None
                 if is_train and name.endswith(RATE):
                     self._rate = "" if value is None else f"{value:,.0f} {name.removesuffix(RATE)}/s"
                 elif is_train and value is not None:

@@ -123,12 +123,17 @@ def test_conversations_of_which_no_answer_is_left_are_left_out(tmp_path):
 
 def test_rows_that_are_not_of_the_format_are_errors_of_the_loader_or_counted(tmp_path):
     rows = [*ROWS[:5], {"messages": [{"role": "usr", "content": "x"}]}, *ROWS[5:9], {"messages": []}]
+    rows += [{"messages": turns("half a pair \ud800", "fine")}]
     data = data_of(write_lines(tmp_path / "a.jsonl", rows))
-    with pytest.raises(DataError, match=r"a\.jsonl:6: messages\[0\]\.role: expected a role, got str 'usr'.*1 more"):
+    assert "a.jsonl:12: expected text, got half of a UTF-16 pair" in "\n".join(data.describe())
+    with pytest.raises(DataError, match=r"a\.jsonl:6: messages\[0\]\.role: expected a role, got str 'usr'.*2 more"):
         DataLoader(data.train, data.batcher, batch_size=2)
     loader = DataLoader(data.train, data.batcher, batch_size=2, on_bad_item="skip")
-    assert loader.skipped == data.counts["unreadable"] == 2
+    assert loader.skipped == data.counts["unreadable"] == 3
     assert len(data.train) + len(data.valid) == 9
+    (tmp_path / "prompts.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "\ud800"}]}) + "\n")
+    with pytest.raises(DataError, match=r"prompts\.jsonl:1: expected text, got half of a UTF-16 pair"):
+        data_config(tmp_path / "a.jsonl").unlabeled([tmp_path / "prompts.jsonl"], {}, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,23 @@ def test_classes_that_are_numbers_are_ordered_by_size(tmp_path: Path) -> None:
     assert CsvConfig(path=path, target="kind").init().classes == ["1", "2", "10"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "target"), [("classes", "kind"), ("labels", "kind"), ("labels", ("a", "b")), ("numbers", ("a", "b"))]
+)
+def test_items_have_their_types_whatever_the_default_is(tmp_path: Path, kind: Any, target: Any) -> None:
+    (tmp_path / "n.csv").write_text("n,a,b,kind\n" + "".join(f"{it},1,0,x\n" for it in range(4)))
+    config = CsvConfig(path=str(tmp_path / "n.csv"), features=("n",), target=target, kind=kind)
+    torch.set_default_dtype(torch.float64)
+    try:
+        data = config.init()
+        new = config.unlabeled([], {**data.facts, "classes": data.classes}, tmp_path)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    wanted = torch.int64 if kind == "classes" else torch.float32
+    assert [it.dtype for it in data.train[0]] == [torch.float32, wanted]
+    assert [it.dtype for it in new.dataset.tensors] == [torch.float32, wanted]
+
+
 def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps({"x": i, "y": -i}) + "\n\n" for i in range(5)))

@@ -308,3 +308,39 @@ def test_a_text_that_is_too_long_for_the_model_is_found_before_the_training(fold
     with pytest.raises(ConfigError, match=r"BertEncoder: tokens: expected \[batch, sequence <= 16\], got \[2, 22\]"):
         Job(config)
     Job(config.replace(data=config.data.replace(max_length=16)))
+
+
+LONE = "bad \ud800 plot"
+"""Half of a pair of UTF-16, as JSON may have it and UTF-8 may not."""
+SOUND = {"t": "a good film", "k": "x", "tokens": ["a", "film"], "tags": ["O", "O"], "s": "a", "d": "bad"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "lone"),
+    [
+        (TextClassificationConfig, {"text": "t", "target": "k"}, {"t": LONE}),
+        (TextClassificationConfig, {"text": "t", "target": "k"}, {"k": LONE}),
+        (TextsConfig, {"text": "t"}, {"t": LONE}),
+        (TextPairsConfig, {"source": "s", "target": "d"}, {"d": LONE}),
+        (TaggedWordsConfig, {}, {"tokens": ["a", LONE]}),
+        (TaggedWordsConfig, {}, {"tags": ["O", LONE]}),
+    ],
+    ids=lambda it: str(it),
+)
+def test_a_row_that_is_no_text_is_left_out_where_bad_items_are(
+    folder: Path, kind: Any, columns: dict[str, str], lone: dict[str, Any]
+) -> None:
+    path = rows(folder / "lone.jsonl", [SOUND, SOUND, {**SOUND, **lone}, SOUND, {**SOUND, "other": LONE}])
+    config = kind(path=path, tokenizer=str(folder / "bert"), validation_fraction=0.25, **columns)
+    data = config.init()
+    assert len(data.train) + len(data.valid) == 4
+    loader = DataLoader(data.train, data.batcher, batch_size=2, on_bad_item="skip")
+    assert loader.skipped == 1
+    with pytest.raises(
+        DataError, match=rf"lone.jsonl:3:\d+: '{next(iter(lone))}': expected text, got half of a UTF-16"
+    ):
+        DataLoader(data.train, data.batcher, batch_size=2)
+    if set(lone) & {"t", "tokens"}:
+        facts = {**data.facts, "classes": data.classes}
+        with pytest.raises(DataError, match=r"lone.jsonl:3:\d+: .*expected text, got half of a UTF-16 pair"):
+            config.unlabeled([Path(path)], facts, folder)

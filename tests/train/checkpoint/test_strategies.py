@@ -84,6 +84,22 @@ def test_highest_and_a_saved_state() -> None:
     assert other.checkpointing(3, {"valid.accuracy": 0.6}) == [Delete(1), Save()]
 
 
+def test_of_equal_values_the_lowest_loss_is_the_best() -> None:
+    strategy = MetricCheckpointingStrategy("valid.accuracy", "highest")
+    nan = float("nan")
+    found = []
+    for step, (accuracy, loss) in enumerate(
+        [(90, 0.5), (90, 0.4), (90, 0.6), (90, 0.4), (90, nan), (80, 0.1)], start=1
+    ):
+        strategy.checkpointing(step, {"valid.accuracy": accuracy, "valid.loss": loss})
+        found += strategy.kept
+    assert found == [1, 2, 2, 2, 2, 2]
+    resumed = MetricCheckpointingStrategy("valid.accuracy", "highest")
+    resumed.load_state_dict(json.loads(json.dumps(strategy.state_dict())))
+    assert not resumed.is_better({"valid.accuracy": 90, "valid.loss": 0.4})
+    assert resumed.is_better({"valid.accuracy": 90, "valid.loss": 0.3})
+
+
 class Losses(Callback):
     """Gives a validation the losses of a list, and notes what is saved."""
 

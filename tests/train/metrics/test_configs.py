@@ -63,3 +63,12 @@ def test_check_and_schema_load_no_torch(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == "[2, 0] False False"
     schema = json.loads(done.stdout[done.stdout.index("{") :])
     assert schema["definitions"]["MsSsimConfig"]["properties"]["betas"]["description"].startswith("the exponent")
+
+
+def test_without_torchmetrics_a_config_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*sys.modules]:
+        if name.startswith("burnlike.train.metrics."):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torchmetrics", None)
+    with pytest.raises(ConfigError, match=r"Auroc needs the package torchmetrics: pip install 'burnlike\[train\]'"):
+        m.AurocConfig().init()

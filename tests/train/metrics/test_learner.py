@@ -41,7 +41,7 @@ def test_of_classification() -> None:
 def test_of_classification_with_several_labels() -> None:
     data = batches(6, targets=(3,), high=2)
     model = nn.Linear(6, 3)
-    metrics = {"hamming": m.HammingConfig(sigmoid=True).init(), "recall": m.RecallConfig(threshold=0).init()}
+    metrics = {"hamming": m.HammingConfig(sigmoid=True).init(), "recall": m.RecallConfig(threshold=0.3).init()}
     found = learner_of(model, metrics, task=Classification(ClassificationConfig(multi_label=True))).evaluate(data)
     inputs, targets = (torch.cat(it) for it in zip(*data, strict=True))
     right = ((model(inputs) > 0) == targets.bool()).double().mean().item()

@@ -188,16 +188,84 @@ def test_decisions(make: Callable[[], OfTask]) -> None:
         assert [stats[name] for name in names] == cells.tolist()
 
 
+def probabilities(given: OfTask) -> Tensor:
+    """By softmax of one class of several, by the sigmoid of labels and of a single logit."""
+    is_exclusive = given.targets.dim() == 1 and given.logits.shape[1] > 1
+    return given.logits.softmax(1) if is_exclusive else given.logits.sigmoid()
+
+
+def one_hot_truth(given: OfTask) -> Tensor:
+    """The targets as zeros and ones of the shape of the logits."""
+    if given.targets.dim() == 2:
+        return given.targets
+    return functional.one_hot(given.targets, CLASSES) if given.logits.shape[1] > 1 else given.targets.unsqueeze(1)
+
+
+AREAS = (m.AurocConfig, sk.roc_auc_score), (m.AucPrConfig, sk.average_precision_score)
+
+
 @pytest.mark.parametrize("make", TASKS, ids=lambda it: it.__name__)
 def test_areas(make: Callable[[], OfTask]) -> None:
     given = make()
-    logits, targets = given.logits, given.targets
-    truth = targets.unsqueeze(1) if logits.shape[1] == 1 else targets
-    truth = functional.one_hot(targets, CLASSES) if targets.dim() == 1 and logits.shape[1] > 1 else truth
-    kinds = (m.AurocConfig, sk.roc_auc_score), (m.AucPrConfig, sk.average_precision_score)
-    asked = [(config(class_reduction=it), score, it) for it in REDUCTIONS for config, score in kinds]
+    asked = [(config(class_reduction=it), score, it) for it in REDUCTIONS for config, score in AREAS]
     for value, (config, score, reduction) in zip(values(given, *(it[0] for it in asked))[1:], asked, strict=True):
-        assert value == pytest.approx(100 * score(truth, logits, average=reduction.lower()), rel=1e-6), config
+        expected = 100 * score(one_hot_truth(given), probabilities(given), average=reduction.lower())
+        assert value == pytest.approx(expected, rel=1e-6), config  # torchmetrics adds areas in float32
+
+
+@pytest.mark.parametrize("make", TASKS, ids=lambda it: it.__name__)
+def test_a_threshold_is_one_of_probabilities(make: Callable[[], OfTask]) -> None:
+    given = make()
+    for threshold in (0.2, 0.7):
+        expected = 100 * sk.recall_score(one_hot_truth(given), probabilities(given) > threshold, **ZEROS)
+        hamming = 100 * (1 - sk.hamming_loss(one_hot_truth(given), probabilities(given) > threshold))
+        if given.logits.shape[1] == 1:  # class 1 alone
+            expected = 100 * sk.recall_score(given.targets, probabilities(given)[:, 0] > threshold)
+        asked = [m.RecallConfig(threshold=threshold), m.HammingConfig(threshold=threshold)]
+        asked.append(m.HammingConfig(threshold=threshold, sigmoid=True))
+        recall, *found = values(given, *asked)[1:]
+        assert recall == pytest.approx(expected, rel=1e-12)
+        of_sigmoid = 100 * (1 - sk.hamming_loss(one_hot_truth(given), given.logits.sigmoid() > threshold))
+        assert found == pytest.approx([hamming, of_sigmoid], rel=1e-12)
+
+
+@pytest.mark.parametrize("make", [classification, binary, several_labels], ids=lambda it: it.__name__)
+def test_scores_are_those_of_what_predict_writes(make: Callable[[], OfTask]) -> None:
+    """Also where the same number is added to all logits of an item, which changes no probability."""
+    given = make()
+    if make is classification:
+        shifted = [(logits + drawn(len(logits), 1), targets) for logits, targets in given.batches]
+        given = given._replace(batches=shifted)
+    rows = [row for batch in given.batches for row in given.task.predict(Given(), batch, {})]
+    count = max(given.logits.shape[1], 2)
+    written = torch.tensor([[row[f"probabilities.{it}"] for it in range(count)] for row in rows])
+    written = written.double()[:, 1:] if make is binary else written.double()
+    truth = one_hot_truth(given)
+    asked = [config(class_reduction=it) for it in REDUCTIONS for config, _ in AREAS]
+    expected = [100 * score(truth, written, average=it.lower()) for it in REDUCTIONS for _, score in AREAS]
+    assert values(given, *asked)[1:] == pytest.approx(expected, rel=1e-6)
+    if make is several_labels:
+        chosen = torch.tensor([[str(it) in row["labels"] for it in range(count)] for row in rows])
+        scores = [sk.precision_score(truth, chosen, **ZEROS), sk.f1_score(truth, chosen, **ZEROS)]
+    else:
+        chosen = torch.tensor([int(row["class"]) for row in rows])
+        average = {"average": "binary"} if make is binary else ZEROS
+        scores = [score(given.targets, chosen, **average) for score in (sk.precision_score, sk.f1_score)]
+        accuracy = sk.accuracy_score(given.targets, chosen)
+        assert values(given, m.AccuracyConfig())[1] == pytest.approx(100 * accuracy)
+    found = values(given, m.PrecisionConfig(), m.FBetaScoreConfig())[1:]
+    assert found == pytest.approx([100 * it for it in scores])
+
+
+@pytest.mark.parametrize("kind", [m.Auroc, m.AucPr], ids=lambda it: it.__name__)
+def test_an_area_of_logits_by_hand_is_that_of_their_probabilities(kind: Any) -> None:
+    logits, targets = drawn(40, CLASSES), numbers(CLASSES, 40)
+    found = []
+    for scores, options in ((logits + drawn(40, 1), {"logits": True}), (logits.softmax(1), {})):
+        metric = kind()
+        metric.update(scores, targets, **options)
+        found.append(metric.compute().item())
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
 
 
 @pytest.mark.parametrize("make", TASKS, ids=lambda it: it.__name__)
@@ -255,17 +323,6 @@ def test_language_models(task: Any) -> None:
     assert found["recall"] == pytest.approx(found["accuracy"])
     assert 0 < found["accuracy"] < 60
     assert found["perplexity"] == pytest.approx(math.exp(found["loss"]), rel=1e-9)
-
-
-def test_a_threshold_that_is_said_is_compared_with_the_scores_as_they_are() -> None:
-    given = several_labels()
-    for threshold in (0.5, -1.0):
-        expected = 100 * sk.recall_score(given.targets, given.logits > threshold, **ZEROS)
-        assert values(given, m.RecallConfig(threshold=threshold))[1] == pytest.approx(expected)
-    given = classification()
-    both = functional.one_hot(given.targets, CLASSES)
-    expected = 100 * sk.precision_score(both, given.logits > 0.5, **ZEROS)
-    assert values(given, m.PrecisionConfig(threshold=0.5))[1] == pytest.approx(expected)
 
 
 def test_scores_by_hand_are_probabilities() -> None:

@@ -1,5 +1,6 @@
 """Packed documents, masked labels and padding: what LanguageModel computes is what each document gives alone."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,6 +150,32 @@ def test_models_that_do_not_keep_documents_apart_are_refused(model, message):
 def test_models_in_fewer_bits_are_not_refused(dtype):
     for model in (llama().to(dtype), decoder().to(dtype)):
         assert LanguageModel().train_step(model, packed()).loss.isfinite()
+
+
+def test_the_balance_of_experts_is_learned_where_the_model_asks_for_it() -> None:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    sizes: Any = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    experts: Any = {"num_key_value_heads": 1, "num_local_experts": 4, "router_aux_loss_coef": 0.7}
+    torch.manual_seed(3)
+    model = MixtralForCausalLM(MixtralConfig(vocab_size=32, output_router_logits=True, **sizes, **experts))
+    tokens = torch.randint(32, (2, 9))
+    mask = torch.ones_like(tokens)
+    mask[1, 6:] = 0
+    batch = {"input_ids": tokens, "attention_mask": mask, "labels": tokens.masked_fill(mask == 0, -100)}
+    own = model(**batch)
+    plain = own.loss - 0.7 * own.aux_loss
+    torch.testing.assert_close(next_token_loss(model.train(), batch).loss, own.loss)
+    torch.testing.assert_close(next_token_loss(model.eval(), batch).loss, plain)
+
+    class Unweighed(nn.Module):
+        def forward(self, input_ids: Tensor) -> Any:
+            return SimpleNamespace(logits=torch.zeros(*input_ids.shape, 32), aux_loss=torch.ones(()))
+
+    with pytest.raises(
+        ConfigError, match=r"the loss of Unweighed has the balance of its experts.* output_router_logits"
+    ):
+        next_token_loss(Unweighed(), {"input_ids": tokens, "labels": tokens})
 
 
 def test_several_batches_of_a_step_are_one():

@@ -74,6 +74,24 @@ def test_tags_of_words_and_their_spans() -> None:
     ]}  # fmt: skip
 
 
+def test_each_word_has_a_tag_also_without_a_token() -> None:
+    """Tokens say by `word_ids` which words they are of: the second word has none, the last is behind the end."""
+
+    class Tagger(nn.Module):
+        def forward(self, input_ids: Tensor) -> Tensor:
+            return functional.one_hot(input_ids, 4).double()
+
+    batch = {
+        "input_ids": torch.tensor([[0, 1, 3, 3, 0]]),
+        "word_ids": torch.tensor([[-1, 0, 2, 2, -1]]),
+        "labels": torch.tensor([[-100, 0, 0, -100, -100]]),
+        "words": [["Ada", "\u200b", "Rome", "again"]],
+    }
+    (row,) = TokenClassification().predict(Tagger(), batch, {"classes": ["O", "B-PER", "I-PER", "B-LOC"]})
+    assert (row["tokens"], row["tags"]) == (batch["words"][0], ["B-PER", "O", "B-LOC", "O"])
+    assert [(it["text"], it["label"]) for it in row["spans"]] == [("Ada", "PER"), ("Rome", "LOC")]
+
+
 class Shown(nn.Module):
     """Keeps what it is shown."""
 
