@@ -65,6 +65,12 @@ attention_math: Any = torch.ops.aten._scaled_dot_product_attention_math
 """
 
 
+TORCHS_WEIGHT_NORM: Any = torch._weight_norm
+"""Weight normalization of `torch.nn.utils`, by which it is told where it is called.
+
+Without it, a layer with that parametrization can't be trained over a backend that is not torch's.
+"""
+
 grouped_products: Any = torch.ops.aten._grouped_mm
 """Products of groups of rows with a matrix each, as of experts. Without the name, nothing is forecast."""
 

@@ -101,6 +101,11 @@ def test_decomposition_of() -> None:
     assert dispatch.decomposition_of(torch.ops.aten.mm.default) is None
 
 
+def test_TORCHS_WEIGHT_NORM() -> None:
+    v, g = torch.tensor([[3.0, 4.0]]), torch.tensor([[2.0]])
+    torch.testing.assert_close(dispatch.TORCHS_WEIGHT_NORM(v, g, 0), torch.tensor([[1.2, 1.6]]))
+
+
 def test_attention_math() -> None:
     x = torch.randn(1, 2, 3, 4)
     out, weights = dispatch.attention_math(x, x, x)
