@@ -1,8 +1,10 @@
 """The devices of this machine."""
 
+from typing import Any
+
 import torch
 
-from ...errors import DeviceError
+from ..errors import DeviceError
 
 
 def find_device(device: torch.device | str | None) -> torch.device:
@@ -11,13 +13,19 @@ def find_device(device: torch.device | str | None) -> torch.device:
         return torch.get_default_device()
     try:
         found = torch.device(device)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise DeviceError(f"expected a device such as cpu, cuda or cuda:0, got '{device}'") from error
     if found.type not in ("cpu", "cuda", "meta"):
         raise DeviceError(f"burnlike runs on cpu and cuda, not on '{device}'; this machine has {_available()}")
     if found.type == "cuda" and (found.index or 0) >= _cuda_count():
         raise DeviceError(f"there is no device '{device}'; this machine has {_available()}")
     return found
+
+
+def check_cuda(backend: Any) -> None:
+    """Raise DeviceError if this machine does not have the CUDA device of a backend."""
+    if backend.device.type == "cuda" and (backend.device.index or 0) >= (count := torch.cuda.device_count()):
+        raise DeviceError(f"{backend!r}: no such device, torch sees {count} CUDA devices; use burnlike.Cpu()")
 
 
 def _cuda_count() -> int:
