@@ -70,7 +70,7 @@ class ModuleConfig(Config, Builds[Built]):
         It is a DeviceError if this machine does not have the device.
         """
         if device is not None:
-            device = resolve("burnlike.backend.devices:find_device")(device)
+            device = resolve("burnlike.backend.devices:named_device")(device)
         return built(self, "init(device)", device=device)
 
     def init_from(

@@ -34,9 +34,9 @@ class Initializer(Config):
         """
         import torch
 
-        from ...backend.devices import find_device
+        from ...backend.devices import named_device
 
-        values = torch.empty(*shape, device=None if device is None else find_device(device))
+        values = torch.empty(*shape, device=None if device is None else named_device(device))
         if not values.is_meta:
             with torch.no_grad():
                 _fill(self, values, fan_in, fan_out)
