@@ -1,20 +1,49 @@
 """What passes through `__torch_function__` and `__torch_dispatch__`: modes, operators, their names."""
 
+import sys
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, TypeVar
 
 import torch
 from torch.utils import _python_dispatch
-from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .oldest import OLDEST as OLDEST  # whose file refuses a torch that is too old
 
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
-# torch's guides to extending it name the two that are imported. Without the first, `load` could not build a module
-# without drawing random numbers. Without the second, a tensor that is made of others (torchao's quantized ones) could
-# not be told from one that has memory of its own.
+# torch's guides to extending it name the two. Without the first, `load` could not build a module without drawing random
+# numbers. Without the second, a tensor that is made of others (torchao's quantized ones) could not be told from one
+# that has memory of its own.
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class TorchDispatchMode(_python_dispatch.TorchDispatchMode):
+    """torch's, without the import of its compiler at the first operator, which takes longer than to load a model.
+
+    That keeps the compiler out of `__torch_dispatch__`, which it can only come into once it is imported.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # see below
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__torch_dispatch__" in cls.__dict__:
+            cls.__torch_dispatch__ = _never_compiled(cls.__dict__["__torch_dispatch__"])
+
+
+def _never_compiled(function: F) -> F:
+    disabled = torch._disable_dynamo(function)
+
+    @wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        return (disabled if "torch._dynamo" in sys.modules else function)(*args, **options)
+
+    return called  # pyright: ignore[reportReturnType]
+
 
 WRITES_TO_ARGUMENTS = frozenset({"_cummax_helper", "_cummin_helper", "_fused_moving_avg_obs_fq_helper"})
 """Functions that write into arguments, which their names don't say: typed tensors are refused there.
@@ -64,6 +93,12 @@ attention_math: Any = torch.ops.aten._scaled_dot_product_attention_math
 `torch.nn.attention.sdpa_kernel` would choose it for all threads.
 """
 
+
+TORCHS_WEIGHT_NORM: Any = torch._weight_norm
+"""Weight normalization of `torch.nn.utils`, by which it is told where it is called.
+
+Without it, a layer with that parametrization can't be trained over a backend that is not torch's.
+"""
 
 grouped_products: Any = torch.ops.aten._grouped_mm
 """Products of groups of rows with a matrix each, as of experts. Without the name, nothing is forecast."""

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterable
-from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, Generic
 
@@ -17,7 +16,7 @@ from .differentiable import differentiable
 from .gradients import GradientMap, Gradients, TrackedGradients
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
-from .torch_backend import is_torchs
+from .torch_backend import check_members, is_torchs
 from .torch_calls import through
 from .torch_ops import TorchActivationOps, TorchFloatOps, TorchModuleOps
 
@@ -51,6 +50,7 @@ class Autodiff(Generic[InnerB]):
             raise BackendError(f"Autodiff: expected a backend such as Cpu(), got {self.inner_backend!r}")
         if tracks:
             raise BackendError(f"Autodiff: {self.inner_backend!r} tracks already")
+        check_members(self.inner_backend)
 
     def __repr__(self) -> str:
         return f"Autodiff({self.inner_backend!r})"
@@ -143,10 +143,12 @@ class Autodiff(Generic[InnerB]):
             )
         graph = Graph(root)
         try:
-            with nullcontext() if self._torchs else through(self.inner_backend):
-                if create_graph:
-                    return _with_history(root, graph)
-                return _inside_of_another(root, graph) if in_backward() else accumulate(root, graph)
+            if self._torchs:
+                return _differentiated(root, graph, create_graph)
+            with through(self.inner_backend):
+                gradients = _differentiated(root, graph, create_graph)
+            self.inner_backend.sync()  # torch reads what is in `.grad`
+            return gradients
         except RuntimeError as error:
             if "second time" not in str(error):
                 raise
@@ -188,6 +190,12 @@ class Autodiff(Generic[InnerB]):
     def from_inner(self, tensor: Tensor) -> Tensor:
         """The same tensor: torch tracks by leaf, not by backend."""
         return tensor
+
+
+def _differentiated(root: Tensor, graph: Graph, create_graph: bool) -> GradientMap:
+    if create_graph:
+        return _with_history(root, graph)
+    return _inside_of_another(root, graph) if in_backward() else accumulate(root, graph)
 
 
 def _inside_of_another(root: Tensor, graph: Graph) -> Gradients:

@@ -2,11 +2,13 @@
 
 import copy
 import dataclasses
+import numbers
 from typing import Any, Self
 
 import torch
 
-from ..errors import BackendError
+from ..errors import BackendError, DeviceError
+from .devices import check_cuda
 from .protocol import Backend
 from .tables import ActivationOps, BoolOps, FloatOps, IntOps, ModuleOps
 from .torch_ops import TorchActivationOps, TorchBoolOps, TorchFloatOps, TorchIntOps, TorchModuleOps
@@ -26,6 +28,20 @@ def is_torchs(backend: Any) -> bool:
     return all(type(getattr(inner, name)) is type(table) for name, table in _TABLES.items())
 
 
+def check_members(backend: Any) -> None:
+    """Raise BackendError if the device or an element type of a backend is none; what lacks them is told elsewhere."""
+    name = type(backend).__name__
+    if not all(hasattr(backend, it) for it in ("device", "float_dtype", "int_dtype")):
+        return
+    device, floats, ints = backend.device, backend.float_dtype, backend.int_dtype
+    if not isinstance(device, torch.device):
+        raise BackendError(f"{name}.device: expected a torch.device such as torch.device('cpu'), got {device!r}")
+    if not (isinstance(floats, torch.dtype) and floats.is_floating_point):
+        raise BackendError(f"{name}: float: expected a floating point dtype such as torch.bfloat16, got {floats}")
+    if not isinstance(ints, torch.dtype) or ints.is_floating_point or ints.is_complex or ints is torch.bool:
+        raise BackendError(f"{name}: int: expected an integer dtype such as torch.int32, got {ints}")
+
+
 @dataclasses.dataclass(frozen=True)
 class TorchBackend:
     """A `Backend`: a torch device with the element types of the tensors that are created on it.
@@ -41,10 +57,7 @@ class TorchBackend:
     int_dtype: torch.dtype
 
     def __post_init__(self) -> None:
-        if not self.float_dtype.is_floating_point:
-            raise BackendError(f"float: expected a floating point dtype such as torch.bfloat16, got {self.float_dtype}")
-        if self.int_dtype.is_floating_point or self.int_dtype.is_complex or self.int_dtype is torch.bool:
-            raise BackendError(f"int: expected an integer dtype such as torch.int32, got {self.int_dtype}")
+        check_members(self)
 
     @property
     def name(self) -> str:
@@ -142,7 +155,12 @@ class Cuda(TorchBackend):
             index: which device, 0 for the first.
             float: of new Float tensors.
             int: of new Int tensors, indices among them.
+
+        Raises:
+            DeviceError: `index` is no number of a device.
         """
+        if not isinstance(index, numbers.Integral) or index < 0:
+            raise DeviceError(f"Cuda: expected the number of a device, 0 or more, got {index!r}")
         super().__init__(torch.device("cuda", index), float, int)
 
     def __repr__(self) -> str:
@@ -155,6 +173,11 @@ class Cuda(TorchBackend):
         """Wait until everything queued on the device has run.
 
         Raises:
+            DeviceError: this machine does not have the device.
             RuntimeError: torch's, if a queued kernel failed.
         """
-        torch.cuda.synchronize(self.device)
+        try:
+            torch.cuda.synchronize(self.device)
+        except (RuntimeError, AssertionError):  # the second where torch is built without CUDA
+            check_cuda(self)
+            raise

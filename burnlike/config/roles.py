@@ -65,7 +65,12 @@ class ModuleConfig(Config, Builds[Built]):
         return super().from_tree(Tree(root, [*tree.problems, *problems]))
 
     def init(self, device: "torch.device | str | None" = None) -> Built:
-        """Build the module with its parameters initialized, on `device` (default: torch's default device)."""
+        """Build the module with its parameters initialized, on `device` (default: torch's default device).
+
+        It is a DeviceError if this machine does not have the device.
+        """
+        if device is not None:
+            device = resolve("burnlike.backend.devices:named_device")(device)
         return built(self, "init(device)", device=device)
 
     def init_from(

@@ -13,6 +13,7 @@ from .attributes.constants import MarkedConstant, begin_references, refer, refer
 from .attributes.plain_attributes import (
     USER_CONTAINER,
     apply_plain,
+    is_collection,
     is_item,
     load_items,
     refresh_container,
@@ -45,7 +46,8 @@ class Module(ModuleMethods):
     * a plain tensor, torch's or typed, also in a list, tuple or dict: it moves with `to`, and is neither visited nor
       saved;
     * an object of a type with `into_item` and `from_item` (see `burnlike.Record.of`): it is saved and loaded;
-    * anything else: a constant.
+    * anything else: a constant. A deque, set, namespace or dataclass that holds a module or parameter which is in no
+      other place of the tree raises ModuleTreeError.
 
     What a field is may change where torch allows it: a parameter, buffer or module may become None and back, a module
     another one or a list of them, anything a parameter. Assigning something else over a parameter, buffer or module
@@ -124,16 +126,21 @@ class Module(ModuleMethods):
             del parts[name]
         holds = None
         if type(value) not in _PLAIN and not isinstance(value, _TORCH) and name in parts:
-            holds = "list" if isinstance(value, list | dict) else "item" if is_item(value) else None
+            loose = is_collection(value) and not isinstance(value, tuple)
+            holds = "list" if loose else "item" if is_item(value) else None
         hold_as(self, name, holds)
 
     def _as_module(self, name: str, value: Any) -> Any:
         """The module that a list, tuple, dict or user's container becomes as a field, or the value itself."""
-        from .containers.user_containers import as_module
+        from .containers.user_containers import as_module, check_hidden_parts
 
         if isinstance(getattr(type(self), name, None), property):
             return value
-        return as_module(value, f"{type(self).__name__}.{name}", self.__dict__.get("_modules", {}).get(name))
+        where = f"{type(self).__name__}.{name}"
+        field = as_module(value, where, self.__dict__.get("_modules", {}).get(name))
+        if field is value:
+            check_hidden_parts(value, where, self)
+        return field
 
     def _hold(self, name: str, param: Param) -> None:
         """Make the declared parameter a field, with its id and what else is known about it."""

@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from torch import nn
 
+from ..errors import ArgumentError
 from ..record.methods import RecordMethods
 from .core.gradient_transform import WarnsOfMissingGradients
 from .gradients.gradients import GradientsParams
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
     from .schedules.learning_rates import ModuleLearningRate
 
 Module = TypeVar("Module", bound=nn.Module)
+
+
+def check_step_arguments(module: Any, grads: Any) -> None:
+    """Raise ArgumentError where `step` got something else than a module and gradients, or both in the other order."""
+    if isinstance(grads, GradientsParams) and isinstance(module, nn.Module):
+        return
+    swapped = isinstance(module, GradientsParams) and isinstance(grads, nn.Module)
+    advice = "they are in the other order" if swapped else "GradientsParams.from_module(module) gives the gradients"
+    raise ArgumentError(
+        f"expected step(lr, module, grads) with a module and a GradientsParams, got {type(module).__name__} and"
+        f" {type(grads).__name__}; {advice}"
+    )
 
 
 class Optimizer(RecordMethods, WarnsOfMissingGradients, ABC):

@@ -12,9 +12,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._torch_compat.dispatch import TorchDispatchMode, schema_of
 from .._torch_compat.pytree import tree_flatten, tree_map
+from ..backend.devices import find_device
 from ..errors import ArgumentError, BurnlikeError, RecordError
 from ..module import params
-from ..module.torch_objects.device import find_device
 from .loading.meta_modules import RESET, all_tensors, compute_unsaved, registered, replace_tensors, unset_tensors
 from .nesting import RecordPart
 from .record import Record

@@ -149,6 +149,59 @@ def test_autodiff_of_what_is_no_backend_is_refused() -> None:
         Autodiff(inner)
 
 
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("device", "cpu", r"Wrong\.device: expected a torch\.device such as torch\.device\('cpu'\), got 'cpu'"),
+        ("float_dtype", torch.int32, r"Wrong: float: expected a floating point dtype .*, got torch\.int32"),
+        ("int_dtype", torch.float32, r"Wrong: int: expected an integer dtype .*, got torch\.float32"),
+        ("int_dtype", "int64", r"Wrong: int: expected an integer dtype .*, got int64"),
+    ],
+)
+def test_a_wrong_member_of_ones_own_backend_is_named(member: str, value: Any, message: str) -> None:
+    class Wrong(Cpu):
+        pass
+
+    wrong = Wrong()
+    wrong.__dict__[member] = value
+    with pytest.raises(BackendError, match=message):
+        Tensor.ones((2,), wrong)
+    with pytest.raises(BackendError, match=message):
+        Autodiff(wrong)
+
+
+class Answering:
+    """A table that has its functions by `__getattr__` alone."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.table, name)
+
+
+class AnsweringCpu(Cpu):
+    """`Cpu` by tables of `__getattr__`; equal only to itself."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+for _name in ("float_ops", "int_ops", "bool_ops", "module_ops", "activation_ops"):
+    setattr(AnsweringCpu, _name, property(lambda self, name=_name: Answering(getattr(Cpu(), name))))
+
+
+@pytest.mark.parametrize("decorate", [lambda backend: backend, Autodiff], ids=["plain", "autodiff"])
+def test_a_table_may_have_its_functions_by_getattr(decorate: Any) -> None:
+    x = Tensor.ones((2, 2), decorate(AnsweringCpu()))
+    found = burnlike.nn.ReluConfig().init()(x.exp().matmul(x))
+    torch.testing.assert_close(found.inner, torch.full((2, 2), 2 * torch.e))
+
+
 def test_backend_for_a_device() -> None:
     assert backend_for(torch.device("cpu")) == Cpu()
     assert backend_for(torch.device("cuda")) == Cuda()

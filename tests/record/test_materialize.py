@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from burnlike.errors import ArgumentError, RecordError, RecordMismatchError
 from burnlike.module import params
@@ -60,6 +61,53 @@ class Table(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(3))
         self.register_buffer("table", torch.arange(3.0), persistent=False)
+
+
+class Draws(TorchDispatchMode):
+    """Notes operators that draw random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if torch.Tag.nondeterministic_seeded in func.tags and not (isinstance(result, torch.Tensor) and result.is_meta):
+            self.found.append(str(func))
+        return result
+
+
+INITIALIZERS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "uniform_": nn.init.uniform_,
+    "normal_": nn.init.normal_,
+    "trunc_normal_": nn.init.trunc_normal_,
+    "xavier_normal_": nn.init.xavier_normal_,
+    "kaiming_uniform_": nn.init.kaiming_uniform_,
+    "orthogonal_": nn.init.orthogonal_,
+    "sparse_": lambda weight: nn.init.sparse_(weight, 0.5),
+    "data": lambda weight: weight.data.normal_(0.0, 0.02),
+    "copy": lambda weight: weight.data.copy_(torch.randn(4, 4) * 0.02),
+}
+
+
+@pytest.mark.parametrize("name", INITIALIZERS)
+def test_the_second_build_for_a_buffer_runs_no_random_initializer(tmp_path: Path, name: str) -> None:
+    class Drawn(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+            with torch.no_grad():
+                INITIALIZERS[name](self.layer.weight)
+            self.register_buffer("inverse", 1.0 / 10.0 ** torch.arange(0.0, 3.0), persistent=False)
+
+    model = Drawn()
+    path, before = save(model, tmp_path / "x"), torch.get_rng_state()
+    with Draws() as draws:
+        found = init_from(Drawn, path)
+    assert draws.found == []
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(found.layer.weight, model.layer.weight)
+    assert torch.equal(found.inverse, model.inverse)
 
 
 class ResettableTable(Table):

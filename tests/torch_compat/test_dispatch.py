@@ -1,5 +1,7 @@
 """Modes, operators and their names."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +23,24 @@ def test_TorchDispatchMode() -> None:
     with Listing():
         _ = torch.ones(2) + 1
     assert seen == ["ones", "add"]
+
+
+@pytest.mark.slow
+def test_TorchDispatchMode_does_not_import_the_compiler() -> None:
+    program = """
+import sys, torch
+from burnlike._torch_compat.dispatch import TorchDispatchMode
+
+class Passing(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **kwargs or {})
+
+with Passing():
+    torch.ones(2) + 1
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_below_autograd() -> None:
@@ -99,6 +119,11 @@ def test_decomposition_of() -> None:
     assert silu is not None
     torch.testing.assert_close(silu(x, x), torch.ops.aten.silu_backward(x, x))
     assert dispatch.decomposition_of(torch.ops.aten.mm.default) is None
+
+
+def test_TORCHS_WEIGHT_NORM() -> None:
+    v, g = torch.tensor([[3.0, 4.0]]), torch.tensor([[2.0]])
+    torch.testing.assert_close(dispatch.TORCHS_WEIGHT_NORM(v, g, 0), torch.tensor([[1.2, 1.6]]))
 
 
 def test_attention_math() -> None:

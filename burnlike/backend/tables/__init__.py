@@ -29,6 +29,7 @@ __all__ = [
     "FloatOps",
     "IntOps",
     "ModuleOps",
+    "functions_of",
     "map_ops",
     "missing_ops",
     "op_names",
@@ -119,6 +120,14 @@ def map_ops(table: Table, change: Callable[[str, Callable[..., Any]], Callable[.
         ...     return lambda *args, **kwargs: (seen.append(name), function(*args, **kwargs))[1]
         >>> table = map_ops(Cpu().activation_ops, note)
     """
-    names = [name for name in dir(table) if not name.startswith("_")]
-    changed: Any = SimpleNamespace(**{name: change(name, getattr(table, name)) for name in names})
+    changed: Any = SimpleNamespace(**{name: change(name, it) for name, it in functions_of(table).items()})
     return changed
+
+
+def functions_of(table: Any) -> dict[str, Callable[..., Any]]:
+    """The functions of a table by name, those of its `__getattr__` included."""
+    names = [name for name in dir(table) if not name.startswith("_")]
+    if hasattr(type(table), "__getattr__"):
+        members = sorted(frozenset[str]().union(*map(get_protocol_members, TABLES.values())))
+        names += [name for name in members if name not in names and callable(getattr(table, name, None))]
+    return {name: getattr(table, name) for name in names}

@@ -4,6 +4,8 @@ torch has no decomposition of their backward operators, or computes them beside 
 """
 
 from collections.abc import Callable
+from functools import cache, partial
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -11,7 +13,17 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ..._torch_compat.dispatch import attention_math, decomposition_of
+from ..._torch_compat.dispatch import TORCHS_WEIGHT_NORM, attention_math, decomposition_of
+from .composed_layers import (
+    avg_pool3d,
+    bilinear,
+    embedding_bag,
+    multilabel_margin_loss,
+    reduction_of,
+    three,
+    windows_3d,
+)
+from .composed_linalg import householder_product, solve, weight_norm
 
 _IMPOSSIBLE = -1e30
 """The logarithm of no chance at all: -inf would make derivatives NaN."""
@@ -39,23 +51,16 @@ def _max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    if return_indices:
-        return F.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
-    kernel, pad, gap = (_three(it) for it in (kernel_size, padding, dilation))
-    step = _three(stride) if stride else kernel
-    windows = input
+    kernel, pad, gap = (three(it) for it in (kernel_size, padding, dilation))
+    step = three(stride) if stride else kernel
     lowest = -torch.inf if input.dtype.is_floating_point else torch.iinfo(input.dtype).min
-    for dim in range(3):
-        place, span = dim - 3 + input.ndim, (kernel[dim] - 1) * gap[dim] + 1
-        size = windows.shape[place]
-        behind = pad[dim]
-        if ceil_mode:
-            count = -(-(size + 2 * pad[dim] - span) // step[dim]) + 1
-            count -= (count - 1) * step[dim] >= size + pad[dim]
-            behind = max(behind, (count - 1) * step[dim] + span - size - pad[dim])
-        windows = F.pad(windows, [0, 0] * (windows.ndim - 1 - place) + [pad[dim], behind], value=lowest)
-        windows = windows.unfold(place, span, step[dim])[..., :: gap[dim]]
-    return windows.flatten(-3).max(-1).values
+    windows = windows_3d(input, kernel, step, pad, gap, ceil_mode, lowest)
+    if not return_indices:
+        return windows.max(-1).values
+    values, largest = windows.max(-1)
+    places = torch.arange(input[0, 0].numel() if input.ndim == 5 else input[0].numel(), device=input.device)
+    places = windows_3d(places.view(1, *input.shape[-3:]), kernel, step, pad, gap, ceil_mode, 0)
+    return values, places.expand(windows.shape).gather(-1, largest[..., None])[..., 0]
 
 
 def _adaptive_max_pool(rank: int) -> Callable[..., Any]:
@@ -75,11 +80,6 @@ def _adaptive_max_pool(rank: int) -> Callable[..., Any]:
         return input
 
     return pooled
-
-
-def _three(value: Any) -> list[int]:
-    found = [value] if isinstance(value, int) else list(value)
-    return found * 3 if len(found) == 1 else found
 
 
 def _attention(
@@ -110,7 +110,8 @@ def _multi_margin_loss(
 ) -> Tensor:
     kinds = {"none": 0, "mean": 1, "sum": 2}
     operator = torch.ops.aten.multi_margin_loss.default
-    return _decomposed(operator)(input, target, p, margin, weight, kinds[reduction])
+    kind = kinds[reduction_of(size_average, reduce, reduction)]
+    return _decomposed(operator)(input, target, p, margin, weight, kind)
 
 
 def _grid_sample(
@@ -198,12 +199,41 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     F.max_pool1d: _max_pool1d,
     torch.max_pool3d: _max_pool3d,
     F.max_pool3d: _max_pool3d,
+    F.max_pool3d_with_indices: partial(_max_pool3d, return_indices=True),
     **{getattr(F, f"adaptive_max_pool{rank}d"): _adaptive_max_pool(rank) for rank in (1, 2, 3)},
     F.scaled_dot_product_attention: _attention,
     F.multi_margin_loss: _multi_margin_loss,
     F.grid_sample: _grid_sample,
     F.ctc_loss: _ctc_loss,
+    F.avg_pool3d: avg_pool3d,
+    F.bilinear: bilinear,
+    F.embedding_bag: embedding_bag,
+    F.multilabel_margin_loss: multilabel_margin_loss,
+    TORCHS_WEIGHT_NORM: weight_norm,
+    torch.linalg.solve: solve,
+    torch.linalg.householder_product: householder_product,
 }
+
+
+@cache
+def _asking_within(function: FunctionType) -> FunctionType:
+    """A function of torch.nn.functional that does not ask modes once more, so that they are asked by what it calls.
+
+    torch turns a mode off while it answers: the attention in `multi_head_attention_forward` would be torch's.
+    """
+    never = dict.fromkeys(_ASKS, lambda *_: False)
+    copied = FunctionType(
+        function.__code__,
+        {**function.__globals__, **never},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
+
+
+_ASKS = frozenset({"has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"})
 
 
 class Composed(TorchFunctionMode):
@@ -211,7 +241,11 @@ class Composed(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         composed = _COMPOSED.get(func)
-        if composed is None or (func is F.grid_sample and args[0].ndim != 4):
+        if func is F.grid_sample and args[0].ndim != 4:
+            composed = None
+        if composed is None and type(func) is FunctionType and func.__module__ == F.__name__:
+            composed = None if _ASKS.isdisjoint(func.__code__.co_names) else _asking_within(func)
+        if composed is None:
             return func(*args, **(kwargs or {}))
         with self:
             return composed(*args, **(kwargs or {}))

@@ -26,6 +26,7 @@ _MOVES = frozenset(
 )
 """Operators that calculate nothing: other handles of the same memory, copies of it, questions about it."""
 
+_COPIES = frozenset({"clone", "copy", "lift_fresh_copy"})
 _COMMUNICATION = ("c10d", "_c10d_functional", "_dtensor", "profiler")
 _CREATED_EMPTY = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "empty_permuted"})
 
@@ -80,6 +81,8 @@ class _OverBackend(TorchDispatchMode):
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         if self.rests or func.namespace in _COMMUNICATION or name in _MOVES:
+            if name in _COPIES and not self.rests:
+                self.tables.backend.sync()  # what it copies may be computed later
             return func(*args, **kwargs)
         if name in _CREATED_EMPTY:  # nothing is computed, and what is written there must reach this memory
             return func(*args, **kwargs)
@@ -123,14 +126,14 @@ class _OverBackend(TorchDispatchMode):
     def _write(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """An operator that writes: the same without writing, copied to where it writes."""
         if name == "copy_":
-            _write(args[0], self.tables.cast(_plain(args[1]), args[0].dtype))
+            self._store(args[0], self.tables.cast(_plain(args[1]), args[0].dtype))
             return args[0]
         if func.namespace not in ("aten", "prims"):
             raise BackendError(f"{self.tables.backend!r}: {func} is not torch's; the backend can't compute it")
         if name in _OTHER_FORM:
             return func(*args, **kwargs)
         if name in WRITES:
-            return WRITES[name](self.tables, _write, *_plain(args), **kwargs)
+            return WRITES[name](self.tables, self._store, *_plain(args), **kwargs)
         targets = [kwargs.pop(it.name) for it in schema_of(func).arguments if it.is_out and it.name in kwargs]
         if targets:
             with self:
@@ -153,8 +156,12 @@ class _OverBackend(TorchDispatchMode):
         for target, result in zip(targets, results, strict=True):
             if target.shape != result.shape and target.numel() == 0:
                 target.resize_(result.shape)
-            _write(target, result)
+            self._store(target, result)
         return targets[0] if len(targets) == 1 else tuple(targets)
+
+    def _store(self, target: Tensor, values: Tensor) -> None:
+        self.tables.backend.sync()
+        target.detach().copy_(values)
 
     def _filled(self, target: Tensor, value: Any) -> Tensor:
         if isinstance(value, Tensor):
@@ -207,7 +214,3 @@ def _own(result: Any, operands: list[Tensor]) -> Any:
 
 def _is_view(func: Any) -> bool:
     return any(it.alias_info is not None for it in schema_of(func).returns)
-
-
-def _write(target: Tensor, values: Tensor) -> None:
-    target.detach().copy_(values)

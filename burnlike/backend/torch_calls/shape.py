@@ -181,4 +181,5 @@ translate(
     tril=lambda t, x, diagonal=0: _triangle(t, "tril", x, diagonal),
     triu=lambda t, x, diagonal=0: _triangle(t, "triu", x, diagonal),
     _local_scalar_dense=lambda t, x: t.of(x).read_item(x.reshape(1)),
+    item=lambda t, x: t.of(x).read_item(x.reshape(1)),
 )

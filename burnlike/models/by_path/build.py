@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from ..._lazy import resolve
+from ...backend.devices import find_device
 from ...errors import BurnlikeError, ConfigError
 from ...interop import fuse
 from ...interop.fused.fuse import FuseReport
-from ...module.torch_objects.device import find_device
 from ...record import open_record
 from ...record.materialize import init_from
 from ..pretrained_description import DTYPES

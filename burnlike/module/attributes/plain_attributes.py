@@ -4,7 +4,10 @@ Here are their names, the tensors among them, the lists that came to hold module
 items: objects with `into_item` and `from_item`, which are saved as what `into_item` gives.
 """
 
+import dataclasses
+from collections import UserDict, UserList, deque
 from collections.abc import Callable, Container, Iterable, Iterator, MutableMapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -48,6 +51,39 @@ def plain_names(parts: dict[str, Any]) -> list[str]:
 
 DEEPEST = 8
 """How deep to look, so that a list which holds itself comes to an end."""
+
+
+_SEQUENCES = (list, tuple, deque, set, frozenset, UserList)
+_MAPPINGS = (dict, UserDict, MappingProxyType)
+COLLECTIONS = (*_SEQUENCES, *_MAPPINGS, SimpleNamespace)
+"""Python's own classes of collections; a dataclass is one too."""
+
+
+def is_collection(value: Any) -> bool:
+    """True if `items_of` knows items of `value`."""
+    if isinstance(value, COLLECTIONS):
+        return True
+    record = dataclasses.is_dataclass(value) and not isinstance(value, type | TensorBase | Tensor | nn.Module)
+    return record and not is_item(value)
+
+
+def items_of(value: Any) -> list[Any]:
+    """The items of a list, dict, deque, set and the like, and the fields of a namespace or dataclass."""
+    if isinstance(value, _SEQUENCES):
+        return list(value)
+    if isinstance(value, _MAPPINGS):
+        return list(value.values())
+    if isinstance(value, SimpleNamespace):
+        return list(vars(value).values())
+    fields = dataclasses.fields(value) if is_collection(value) else ()
+    return [getattr(value, field.name, None) for field in fields]
+
+
+def item_count(value: Any) -> int | None:
+    """The number of items of a collection, without None in fields; None for anything else."""
+    if isinstance(value, (*_SEQUENCES, *_MAPPINGS)):
+        return len(value)
+    return sum(item is not None for item in items_of(value)) if is_collection(value) else None
 
 
 def with_items(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -121,13 +157,13 @@ def _applied_typed(tensor: Any, function: Callable[[Tensor], Tensor]) -> Any:
 
 
 def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Container[int]) -> None:
-    """Raise ModuleTreeError if a plain list has a part whose address is not among the `known` ones of the tree."""
+    """Raise ModuleTreeError if a plain collection has a part whose address is not `known`, as one of the tree."""
     for module, name, value in fields:
         for part in _parts_in(value):
             if id(part) not in known:
                 raise ModuleTreeError(
                     f"{type(module).__name__}.{name} was assigned before it held the {type(part).__name__} that it"
-                    " holds now, which is no part of the module: it would be neither trained nor saved. Assign the"
+                    " holds now, which is no part of the module: it would be neither trained nor saved. Assign a"
                     " list when it is filled, or begin with burnlike.module.ModuleVec(); if it only refers to the"
                     f" {type(part).__name__}, assign burnlike.constant(...)"
                 )
@@ -136,8 +172,8 @@ def check_loose_parts(fields: Iterable[tuple[nn.Module, str, Any]], known: Conta
 def _parts_in(value: object, depth: int = 0) -> Iterator[Any]:
     if isinstance(value, nn.Module | nn.Parameter):
         yield value
-    elif isinstance(value, list | tuple | dict) and depth < DEEPEST:
-        for item in value.values() if isinstance(value, dict) else value:
+    elif depth < DEEPEST:
+        for item in items_of(value):
             yield from _parts_in(item, depth + 1)
 
 

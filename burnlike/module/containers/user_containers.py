@@ -1,7 +1,8 @@
 """Users' own containers of modules, and named tuples, as parts of a module tree; and what is assigned to a Module."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from functools import wraps
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from ..._torch_compat.pytree import tree_leaves
 from ...errors import ModuleTreeError
 from ..attributes.constants import Above, MarkedConstant
-from ..attributes.plain_attributes import USER_CONTAINER
+from ..attributes.plain_attributes import COLLECTIONS, DEEPEST, USER_CONTAINER, items_of
 from ..identity.field_metadata import remember_field
 from ..module import Module
 from ..tree.param import Param
@@ -243,6 +244,7 @@ def _with_children(container: Any, changed: dict[str, Any]) -> Any:
 
 
 _PARTS = (nn.Module, nn.Parameter, nn.Buffer, Param, MarkedConstant)
+_HOLDERS = (nn.Module, nn.Parameter, Param, *COLLECTIONS)
 _LOOK_INTO = (nn.Module, Tensor, Param, MarkedConstant, list, tuple, dict)
 
 
@@ -274,6 +276,37 @@ def holds_part(value: Any, around: tuple[Any, ...] = ()) -> bool:
     return any(issubclass(kind, _LOOK_INTO) or looks_like_container(kind) for kind in kinds) and any(
         is_part(item, (*around, value)) for item in items
     )
+
+
+def check_hidden_parts(value: Any, where: str, owner: nn.Module) -> None:
+    """Raise ModuleTreeError if a deque, set, namespace or dataclass has a part that is in no other place of `owner`."""
+    hidden = [*_hidden_parts(value)]
+    if not hidden:
+        return
+    modules = [*owner.modules()] if "_modules" in owner.__dict__ else [owner]
+    known = {id(part) for module in modules for part in (module, *module.__dict__.get("_parameters", {}).values())}
+    for part, holder in hidden:
+        if id(part) not in known:
+            raise ModuleTreeError(
+                f"{where}: a {type(holder).__name__} holds a {type(part).__name__}, which would be neither trained nor"
+                " saved there. Use a list, tuple or dict, or attributes of the module; a class of your own can be a"
+                f" burnlike.module.ModuleContainer. If it only refers to the {type(part).__name__}, assign"
+                " burnlike.constant(...)"
+            )
+
+
+def _hidden_parts(value: Any, depth: int = 0) -> Iterator[tuple[Any, Any]]:
+    """The parts of a module tree in a value that is a constant, and what each lies in."""
+    items = items_of(value) if depth < DEEPEST else ()
+    # Each type once, so that long lists of numbers or texts cost little.
+    kinds = {kind for kind in set(map(type, items)) if issubclass(kind, _HOLDERS) or is_dataclass(kind)}
+    for item in items if kinds else ():
+        if isinstance(item, Param):
+            yield item.tensor, value
+        elif isinstance(item, nn.Module | nn.Parameter):
+            yield item, value
+        elif type(item) in kinds:
+            yield from _hidden_parts(item, depth + 1)
 
 
 def is_part(value: Any, around: tuple[Any, ...] = ()) -> bool:

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy as is_shapeless
 
+from ...backend.devices import find_device
 from ...errors import ModuleTreeError
 from ..attributes.constants import begin_references, references_of, resolve_references
 from ..attributes.plain_attributes import untrack_plain
 from ..groups.param_group import ParamGroup, selected
 from ..identity.field_metadata import Kind, meta_of, set_meta
-from ..torch_objects.device import find_device
 from ..torch_objects.lazy_parameter import initialize_param
 from ..torch_objects.wrappers import unwrap
 from ..tree.new_ids import fresh_ids

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import MANAGED, reshard, sharded, take_over
+from ...backend.devices import find_device
 from ...errors import AutodiffError, DTypeError, ModuleTreeError
 from ..attributes.plain_attributes import refresh_container
 from ..identity.field_ids import ensure_id, keep_id, noted_id, noting, place_id, shape_text
 from ..identity.field_metadata import Kind, Mapper, Meta, group_of, meta_of, set_meta
 from ..identity.param_id import ParamId
-from ..torch_objects.device import find_device
 from ..torch_objects.lazy_parameter import Init, LazyCell, LazyParameter, initialize_param, is_lazy, mapped_lazy
 from ..torch_objects.wrappers import is_distributed, reparameterization_of
 from . import param_values

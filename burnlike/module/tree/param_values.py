@@ -7,11 +7,11 @@ from torch import Tensor
 
 from ..._torch_compat.fsdp import reshard
 from ..._torch_compat.tensors import shares_memory
+from ...backend.devices import find_device
 from ...backend.torch_ops.creation import TorchCreationOps
 from ...tensor.core.base import TensorBase
 from ...tensor.host.data import TensorData
 from ..identity.field_metadata import Mapper
-from ..torch_objects.device import find_device
 
 AnyTensor = Tensor | TensorBase
 """A tensor of torch or a typed one."""

@@ -10,7 +10,13 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import sharded_forms
-from ..attributes.plain_attributes import USER_CONTAINER, check_loose_parts, refresh_container
+from ..attributes.plain_attributes import (
+    USER_CONTAINER,
+    check_loose_parts,
+    is_collection,
+    item_count,
+    refresh_container,
+)
 from ..identity.field_ids import ON_TENSOR, RENAMED
 from ..identity.field_metadata import FIRST_USE, KEPT, Field, KeptId
 from ..torch_objects.wrappers import container_of
@@ -110,7 +116,7 @@ class Walk:
         # The outer ones refresh the inner ones.
         inner = {id(child) for module in containers for child in module._modules.values()}
         self._containers = [weakref.ref(module) for module in containers if id(module) not in inner]
-        self._lists = [(weakref.ref(module), name, len(value)) for module, name, value in lists]
+        self._lists = [(weakref.ref(module), name, item_count(value)) for module, name, value in lists]
         parts = [module.__dict__ for module in modules]
         self._not_persistent = [part["_non_persistent_buffers_set"] for part in parts if part["_buffers"]]
         self._not_persistent_then = [names.copy() for names in self._not_persistent]
@@ -226,7 +232,7 @@ class Walk:
 
         lists: list[tuple[nn.Module, str, Any]] = []
         traverse(root, found, add_step, modules, lists)
-        lists = [it for it in lists if isinstance(it[2], list | dict)]
+        lists = [it for it in lists if is_collection(it[2])]
         if lists:
             check_loose_parts(lists, param_of.keys() | set(map(id, modules)))
         identities.keep()
@@ -234,9 +240,8 @@ class Walk:
 
 
 def _length(module: Any, name: str) -> int | None:
-    """The length of the plain list that the field `name` is, None if it is none any more."""
-    value = module.__dict__.get(name)
-    return len(value) if isinstance(value, list | dict) else None
+    """The number of items of the plain collection that the field `name` is, None if it is none any more."""
+    return item_count(module.__dict__.get(name))
 
 
 def _forget(address: int, root: object, walks: dict[int, "Walk"] = _WALKS) -> None:

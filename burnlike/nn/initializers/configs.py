@@ -29,11 +29,14 @@ class Initializer(Config):
             fan_in: values that flow into one output; needed by the Kaiming and Xavier rules.
             fan_out: outputs that one input feeds.
 
-        Raises ConfigError if the rule needs a fan that is not given, or rank 2 or more.
+        Raises ConfigError if the rule needs a fan that is not given, or rank 2 or more; DeviceError if this machine
+        does not have the device.
         """
         import torch
 
-        values = torch.empty(*shape, device=device)
+        from ...backend.devices import named_device
+
+        values = torch.empty(*shape, device=None if device is None else named_device(device))
         if not values.is_meta:
             with torch.no_grad():
                 _fill(self, values, fan_in, fan_out)

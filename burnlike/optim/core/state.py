@@ -95,8 +95,9 @@ def as_real(tensor: Tensor) -> Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
-def state_as_real(state: Any) -> Any:
-    return map_tensors(state, as_real)
+def state_as_real(state: Any, parameter: Tensor) -> Any:
+    """A state whose tensors of the shape of a complex parameter are real, of its parts, in the same memory."""
+    return map_tensors(state, lambda it: as_real(it) if it.shape == parameter.shape else it)
 
 
 def state_as_complex(state: Any, parameter: Tensor) -> Any:

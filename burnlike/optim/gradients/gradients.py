@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..._torch_compat import foreach
 from ...backend import GradientMap
+from ...backend.devices import named_device
 from ...errors import ArgumentError, DeviceError, DTypeError, ModuleTreeError, ShapeError
 from ...module import Param, ParamId
 from ...module.tree.param_values import IS_GRADIENT
@@ -116,9 +117,10 @@ class GradientsParams:
     def to_device(self, device: torch.device | str, module: nn.Module) -> Self:
         """Move the gradients of the parameters of `module` to `device`; returns the container.
 
-        Move the parameters too before a step: it refuses gradients that are elsewhere.
+        Move the parameters too before a step: it refuses gradients that are elsewhere. It is a DeviceError if this
+        machine does not have the device.
         """
-        known = self._known()
+        device, known = named_device(device), self._known()
         for param in weights(module):
             if param.id in known:
                 known[param.id] = param, known[param.id][1].to(device)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import UnionType
 from typing import Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
 
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor as TorchTensor
 
 from ...backend import Backend, backend_for
-from ...errors import ShapeError
+from ...errors import ArgumentError, ConfigError, RecordError, ShapeError, TensorTypeError
 from ...ops import StepOptions
 from ...record.pytree.flatten import to_leaves
-from ...record.pytree.type_layout import field_hints, stripped
+from ...record.pytree.type_layout import field_hints, stripped, type_name
 from ...tensor import Tensor
 from ...tensor.core.base import TensorBase
 from ..core.gradient_transform import PLAIN, finish, is_skipped, transformed_wide
-from ..core.state import inner_of, map_tensors
+from ..core.state import inner_of, map_fields, map_tensors
 
 State = TypeVar("State")
 B = TypeVar("B", bound=Backend)
@@ -30,7 +30,8 @@ class SimpleOptimizer(ABC, Generic[State]):
     A rule of your own is a state and a `step`; see docs/optimizers.md.
 
     Attributes:
-        state_type: the dataclass, from which saved states are rebuilt.
+        state_type: the dataclass, from which saved states are rebuilt; by default there is no state. `step` gets typed
+            tensors in the fields that are declared so, and torch's tensors, as they are, in all others.
         elementwise: whether a value of the result depends on the same place of tensor, gradient and state only. If not,
             the rule is given whole tensors under `fully_shard`, unless it `exchanges`.
         exchanges: whether `step_many` takes `Parts`, too, and exchanges what the formula needs of other ranks.
@@ -38,7 +39,7 @@ class SimpleOptimizer(ABC, Generic[State]):
             that updates, and `take_back` exists.
     """
 
-    state_type: ClassVar[type]
+    state_type: ClassVar[type] = type(None)
     elementwise: ClassVar[bool] = True
     exchanges: ClassVar[bool] = False
     fused: ClassVar[bool] = False
@@ -54,7 +55,7 @@ class SimpleOptimizer(ABC, Generic[State]):
         That is `shape`, of the parameter, where the state's dataclass declares a typed tensor; override it for others.
         Nothing is asked about tensors without dimensions.
         """
-        return shape if _is_typed(self.state_type, field.split(".")) else None
+        return shape if _declares(self.state_type, field, TensorBase) else None
 
     def check_parameter(self, path: str, tensor: TorchTensor) -> None:
         """Raise an error if this rule can't update `tensor`, under `fully_shard` a DTensor."""
@@ -116,28 +117,94 @@ class SimpleOptimizer(ABC, Generic[State]):
         news: list[TorchTensor] = []
         for tensor, grad, state in zip(tensors, grads, states, strict=True):
             typed = partial(_typed, backend=self.backend_for(tensor.device), device=tensor.device)
-            values, next_state = self.step(lr, typed(tensor), typed(grad.to(tensor.dtype)), map_tensors(state, typed))
-            if values.inner.shape != (tensor.shape or (1,)):
-                raise ShapeError(
-                    f"{type(self).__name__}.step gave values of shape {list(values.inner.shape)}, expected"
-                    f" {list(tensor.shape)}, the shape of the parameter"
-                )
+            before = state
+            if state is not None:
+                before = map_fields(state, partial(self._as_declared, typed=typed, device=tensor.device))
+            result: Any = self.step(lr, typed(tensor), typed(grad.to(tensor.dtype)), before)
+            values, next_state = self._checked_result(result, tensor)
             news.append(values.inner.view(tensor.shape))
-            updated.append(map_tensors(next_state, partial(_plain, like=tensor)))
-            if state is None and updated[-1] is not None:
-                self._check_first_state(updated[-1], tensor.shape)
+            if next_state is not None:
+                taken = (_storage(tensor), _storage(grad))
+                next_state = map_fields(next_state, partial(self._kept, like=tensor, taken=taken))
+                if state is None:
+                    self._check_first_state(next_state, tensor.shape, typed)
+            updated.append(next_state)
         for tensor, values in zip(tensors, news, strict=True):
             tensor.copy_(values)
         return updated
 
-    def _check_first_state(self, state: State | None, shape: torch.Size) -> None:
-        for field, value in to_leaves(state)[0].items():
+    def _as_declared(self, field: str, value: TorchTensor, typed: Any, device: torch.device) -> Any:
+        """A tensor of a state as `step` gets it: typed where the state's dataclass says so."""
+        return typed(value) if _declares(self.state_type, field, TensorBase) else value.to(device)
+
+    def _kept(self, field: str, value: Any, like: TorchTensor, taken: tuple[int, int]) -> TorchTensor:
+        """torch's tensor of a state; that of a parameter without dimensions without dimensions again."""
+        is_typed = isinstance(value, TensorBase)
+        if is_typed and not any(_declares(self.state_type, field, it) for it in (TensorBase, TorchTensor)):
+            raise ConfigError(
+                f"{type(self).__name__}.step gave a state whose '{field}' is a typed Tensor, which"
+                f" {type_name(self.state_type)} does not declare: the next step would get torch's tensor. Declare the"
+                " field as a Tensor[B, D], or put x.inner into it"
+            )
+        inner = inner_of(value)
+        if _storage(inner) in taken:  # of the parameter, which is written now, or of a gradient, which may be zeroed
+            inner = inner.clone()
+        return inner.view(()) if is_typed and like.dim() == 0 and inner.shape == (1,) else inner
+
+    def _checked_result(self, result: Any, tensor: TorchTensor) -> tuple[Tensor[Any, Any], Any]:
+        """The new values and the new state that `step` gave, or the error that says what it gave instead."""
+        name = type(self).__name__
+        if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], TensorBase):
+            got = [type(it).__name__ for it in result] if isinstance(result, tuple) else type(result).__name__
+            raise ArgumentError(
+                f"{name}.step gave {got}, expected the pair (new values as a Tensor, new state or None), as in"
+                " `return tensor - grad * lr, state`"
+            )
+        values, state = result
+        if values.inner.shape != (tensor.shape or (1,)):
+            raise ShapeError(
+                f"{name}.step gave values of shape {list(values.inner.shape)}, expected {list(tensor.shape)}, the shape"
+                " of the parameter"
+            )
+        if state is not None and not isinstance(state, get_origin(self.state_type) or self.state_type):
+            raise ConfigError(
+                f"{name}.step gave a {type(state).__name__} as the state, and {name}.state_type is"
+                f" {type_name(self.state_type)}; write `state_type = {type(state).__name__}` in the class {name}, or"
+                " give the state that it names"
+            )
+        return values, state
+
+    def _check_first_state(self, state: State | None, shape: torch.Size, typed: Any) -> None:
+        """Refuse what no later step would get as it is, and no record holds."""
+        place = f"{type(self).__name__}.step gave a state"
+        try:
+            leaves = to_leaves(state)[0]
+        except RecordError as error:
+            raise ConfigError(f"{place} that can't be saved: {error}") from error
+        for field, value in leaves.items():
+            if value.layout is not torch.strided or value.is_quantized or value.is_nested:
+                raise ConfigError(
+                    f"{place} whose '{field}' is a sparse, quantized or nested tensor, which no record holds; keep"
+                    " .to_dense(), .dequantize() or the tensors that it is made of"
+                )
+            if value.dtype in (torch.complex128, torch.complex32):
+                raise ConfigError(
+                    f"{place} whose '{field}' is {value.dtype}, which no record holds; keep torch.view_as_real(x)"
+                )
+            if not _declares(self.state_type, field, TensorBase):
+                continue
+            try:
+                typed(value)
+            except TensorTypeError as error:
+                raise ConfigError(
+                    f"{place} whose '{field}' is declared as a typed tensor and can't be one ({error}); declare it as"
+                    " torch.Tensor"
+                ) from error
             wanted = self.state_shape(field, shape)
             if wanted is not None and value.dim() and value.shape != wanted:
                 raise ShapeError(
-                    f"{type(self).__name__}.step gave a state whose '{field}' has shape {list(value.shape)}, expected"
-                    f" {list(wanted)}: a typed tensor of a state has the parameter's shape. Declare it as torch.Tensor,"
-                    " or override state_shape"
+                    f"{place} whose '{field}' has shape {list(value.shape)}, expected {list(wanted)}: a typed tensor of"
+                    " a state has the parameter's shape. Declare it as torch.Tensor, or override state_shape"
                 )
 
     def take_back(self, states: Sequence[State], steps: int) -> None:
@@ -156,18 +223,30 @@ class ListOptimizer(SimpleOptimizer[State]):
         return Tensor(values, tensor.backend), after
 
 
-def _is_typed(hint: Any, names: Sequence[str]) -> bool:
-    """Whether what `hint` declares has a typed tensor at the path `names`."""
+@cache
+def _declares(state_type: Any, field: str, kind: type) -> bool:
+    """True if a state of `state_type` has a tensor of the class `kind` at `field`, a dotted name."""
+    return _is_declared(state_type, field.split("."), kind)
+
+
+def _is_declared(hint: Any, names: Sequence[str], kind: type) -> bool:
+    """True if what `hint` declares has a tensor of the class `kind` at the path `names`."""
     hint = stripped(hint)
     origin, args = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType):
-        return any(_is_typed(arg, names) for arg in args)
+        return any(_is_declared(arg, names, kind) for arg in args)
     if not names or not isinstance(origin, type):
-        return not names and isinstance(origin, type) and issubclass(origin, TensorBase)
+        return not names and isinstance(origin, type) and issubclass(origin, kind)
     hints = field_hints(origin)
-    if hints is None:
-        return bool(args) and _is_typed(args[1 if issubclass(origin, Mapping) else 0], names[1:])
-    return names[0] in hints and _is_typed(hints[names[0]], names[1:])
+    if hints is not None:
+        return names[0] in hints and _is_declared(hints[names[0]], names[1:], kind)
+    if not args:
+        return False
+    if issubclass(origin, Mapping):  # whose keys may have dots
+        return any(_is_declared(args[1], names[place:], kind) for place in range(1, len(names) + 1))
+    if origin is tuple and args[-1:] != (...,):
+        return names[0].isdigit() and int(names[0]) < len(args) and _is_declared(args[int(names[0])], names[1:], kind)
+    return _is_declared(args[0], names[1:], kind)
 
 
 def _typed(tensor: TorchTensor, backend: Backend, device: torch.device) -> Any:
@@ -175,7 +254,7 @@ def _typed(tensor: TorchTensor, backend: Backend, device: torch.device) -> Any:
     return Tensor(plain if plain.dim() else plain.view(1), backend)
 
 
-def _plain(value: Any, like: TorchTensor) -> TorchTensor:
-    """torch's tensor of a state; that of a parameter without dimensions without dimensions again."""
-    inner = inner_of(value)
-    return inner.view(()) if like.dim() == 0 and inner.shape == (1,) else inner
+def _storage(tensor: TorchTensor) -> int:
+    """The address of a tensor's memory; 0 for one that has none."""
+    dense = type(tensor) in (TorchTensor, torch.nn.Parameter) and tensor.layout is torch.strided
+    return tensor.untyped_storage().data_ptr() if dense else 0

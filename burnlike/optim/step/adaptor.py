@@ -17,7 +17,7 @@ from ..core.gradient_transform import check_alike, meshes_of
 from ..core.sharded import OtherStages, local
 from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
-from ..optimizer import Module
+from ..optimizer import Module, check_step_arguments
 from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate, checked_rate
@@ -156,9 +156,11 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         Raises:
             ShapeError, DTypeError, DeviceError: a gradient or state does not fit its parameter; nothing has changed.
             ConfigError: see `check`; or a parameter has no copy, see `with_copies`.
-            ArgumentError: the rate is negative or not finite, the loss scale no positive number, all gradients are of
-                other modules, ranks have those of other parameters, or the weights are those to evaluate with.
+            ArgumentError: no module, or no GradientsParams; the rate is negative or not finite, the loss scale no
+                positive number, all gradients are of other modules, ranks have those of other parameters, or
+                the weights are those to evaluate with.
         """
+        check_step_arguments(module, grads)
         stepped, values, own = grads.params, grads.values, weights_and_tensors(module)
         if self._meshes[0] is not own[0]:
             self._meshes = own[0], meshes_of(own[0])

@@ -57,7 +57,9 @@ class ParamBatch:
                 " Take a rule that computes value by value, such as AdamW, for it; nothing was changed"
             )
         self.has_complex = found is not None
-        self.states = [*map(state_as_real, states)] if self.has_complex else states
+        self.states = states
+        if self.has_complex:
+            self.states = [state_as_real(state, it.tensor) for state, it in zip(states, self.params, strict=True)]
 
     def states_to_keep(self) -> Sequence[Any]:
         """The states, those of complex parameters as complex tensors."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ...backend.devices import find_device
 from ...errors import RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
-from ...module.torch_objects.device import find_device
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
 from ..nesting import part_of, without

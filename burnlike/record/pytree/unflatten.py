@@ -122,8 +122,8 @@ class LeafReader:
         if not (below := self._below(path)):
             self._checked(lambda value: value == {}, dict, path, owner)
             return []
-        kind = stripped(items)
-        if kind is Tensor or kind in _PLAIN:
+        kind = get_origin(stripped(items)) or stripped(items)
+        if kind in _PLAIN or (isinstance(kind, type) and issubclass(kind, Tensor | TensorBase)):
             prefix = f"{path}." if path else ""
             there = [name for name in (*self._tensors, *self._values) if name.startswith(prefix)]
             return [(name[len(prefix) :], name) for name in there]

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 
 from ...backend import Backend, missing_ops, op_names
-from ...backend.torch_backend import is_torchs
-from ...errors import BackendError, DeviceError, TensorTypeError
+from ...backend.devices import check_cuda
+from ...backend.tables import functions_of
+from ...backend.torch_backend import check_members, is_torchs
+from ...errors import BackendError, TensorTypeError
 from .dtypes import KINDS
 from .kinds import MAX_RANK, Bool, Float, Int, Kind
 
@@ -106,10 +108,10 @@ def find_spec(inner: torch.Tensor, family: Family) -> Spec:
 def _build(backend: Backend) -> Family:
     from ..tensor import Tensor
 
+    check_members(backend)
     if not isinstance(backend, Backend):
         raise BackendError(f"expected a Backend, got {backend!r}; use burnlike.Cpu(), burnlike.Cuda() or your own")
-    if backend.device.type == "cuda" and (backend.device.index or 0) >= (count := torch.cuda.device_count()):
-        raise DeviceError(f"{backend!r}: no such device, torch sees {count} CUDA devices; use burnlike.Cpu()")
+    check_cuda(backend)
     missing = missing_ops(backend)
     if missing:
         raise BackendError(f"{backend!r} lacks {', '.join(missing)}; add them to its tables")
@@ -118,10 +120,7 @@ def _build(backend: Backend) -> Family:
         kind: _as_module({name: getattr(table, name, None) or _refusal(name, kind) for name in op_names()})
         for kind, table in tables.items()
     }
-    module, activation = (
-        _as_module({name: getattr(table, name) for name in dir(table) if not name.startswith("_")})
-        for table in (backend.module_ops, backend.activation_ops)
-    )
+    module, activation = (_as_module(functions_of(table)) for table in (backend.module_ops, backend.activation_ops))
     torchs = is_torchs(backend)
     family: Family = {}
     for dtype, kind in KINDS.items():

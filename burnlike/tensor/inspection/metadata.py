@@ -7,6 +7,7 @@ from typing import Any, Self, overload
 import torch
 
 from ...backend import Autodiff, AutodiffBackend, Backend, backend_for
+from ...backend.devices import named_device
 from ...errors import TensorTypeError, TensorValueError
 from ..core.base import B2, B, D, K, Tensor, TensorBase, wrap
 from ..core.kinds import D1, D2, D3, D4, D5, D6, D7, D8, S1, S2, S3, S4, S5, S6, S7, S8
@@ -73,17 +74,18 @@ class MetadataMethods(TensorBase[B, D, K]):
                 backend of it, tracking if this tensor's does.
 
         Torch: `x.to(device)`. Differs: a backend that does not track gives a tensor without history.
+        Raises DeviceError: this machine does not have the device.
         """
         spec = self.spec
         target = device if isinstance(device, Backend) else _backend_on(device, spec.backend)
         if target == spec.backend:
             return self
-        inner = self.inner
+        inner, family = self.inner, family_of(target)
         if inner.device != target.device:
             inner = spec.ops.to_device(inner, target.device)
         if inner.requires_grad and not target.ad_enabled and isinstance(spec.backend, AutodiffBackend):
             inner = spec.backend.to_inner(inner)
-        return wrap(inner, family_of(target)[spec.dtype][spec.rank])
+        return wrap(inner, family[spec.dtype][spec.rank])
 
     def inplace(self, func: "Callable[[Self], Self]") -> Self:
         """`func(self)`. Torch: none. Differs: Burn stores the result in the variable; bind it yourself."""
@@ -153,7 +155,7 @@ def debug_assert_shape(tensor: Any, pattern: Pattern, name: str = "tensor") -> N
 
 
 def _backend_on(device: torch.device | str, current: Backend) -> Backend:
-    found = torch.device(device)
+    found = named_device(device)
     if found == current.device:
         return current
     target = backend_for(found)

@@ -64,19 +64,19 @@ class TorchMethods(TensorBase[B, D, K]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor[B, D, K]":
         try:
-            return wrap(copy.deepcopy(self.inner, memo), self.spec)
+            return wrap(copy.deepcopy(_finished(self), memo), self.spec)
         except RuntimeError as error:
             raise TensorValueError(
                 "Deepcopy", "the result of a tracked operation can't be copied with its history; detach() it first"
             ) from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild, (self.inner, self.spec.backend)
+        return rebuild, (_finished(self), self.spec.backend)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self.inner.dtype is torch.bfloat16:
             raise TensorTypeError("Array", "NumPy has no bfloat16; use cast(torch.float32)")
-        array = self.inner.detach().cpu().numpy()
+        array = _finished(self).detach().cpu().numpy()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
                 raise TensorValueError("Array", f"{array.dtype} can't become {dtype} without a copy")
@@ -94,7 +94,7 @@ class TorchMethods(TensorBase[B, D, K]):
 
     def __dlpack__(self, *, copy: bool | None = None, **kwargs: Any) -> Any:
         # Read-only for those who ask for a version of the protocol that can say so. torch does, but ignores it.
-        capsule = self.inner.detach().__dlpack__(copy=copy, **kwargs)
+        capsule = _finished(self).detach().__dlpack__(copy=copy, **kwargs)
         return capsule if copy else _mark_read_only(capsule)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -102,7 +102,7 @@ class TorchMethods(TensorBase[B, D, K]):
 
     def pin_memory(self, device: Any = None) -> "Tensor[B, D, K]":
         """The same values in page-locked memory, as DataLoader asks for. `[..]`. Torch: `x.pin_memory()`."""
-        return wrap(self.inner.pin_memory(), self.spec)
+        return wrap(_finished(self).pin_memory(), self.spec)
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not isinstance(getattr(type(self), name, None), _Refused)]
@@ -122,6 +122,13 @@ class TorchMethods(TensorBase[B, D, K]):
 
     def __iter__(self) -> Any:
         raise TensorValueError("Iter Dim", "a Tensor is not iterable; use iter_dim(dim), which keeps the dimension")
+
+
+def _finished(tensor: TensorBase[Any, Any, Any]) -> torch.Tensor:
+    """The torch tensor, whose elements are there: a backend of one's own may compute them later."""
+    if not tensor.spec.torchs:
+        tensor.spec.backend.sync()
+    return tensor.inner
 
 
 def rebuild(inner: torch.Tensor, backend: "Backend") -> "Tensor[Any, Any, Any]":
@@ -237,7 +244,7 @@ def _unflatten(leaves: Any, spec: Spec) -> Any:
 
 def _collate(batch: Any, *, collate_fn_map: Any = None) -> Any:
     spec: Spec = batch[0].spec
-    return spec.tensor(collate([it.inner for it in batch], collate_fn_map=collate_fn_map), spec.backend)
+    return spec.tensor(collate([_finished(it) for it in batch], collate_fn_map=collate_fn_map), spec.backend)
 
 
 def register(tensor: type[TensorBase[Any, Any, Any]]) -> None:

@@ -7,8 +7,8 @@ from torch import nn
 
 from ..._env import local_rank
 from ..._memory import available_memory
+from ...backend.devices import find_device
 from ...errors import BurnlikeError, ConfigError, DeviceError
-from ...module.torch_objects.device import find_device
 
 
 def choose_device(name: str) -> torch.device:

@@ -2,9 +2,11 @@
 
 import copy
 import pickle
-from collections import OrderedDict
+from collections import OrderedDict, UserDict, UserList, deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -389,6 +391,57 @@ def test_a_list_that_got_modules_too_late_is_not_passed_over_in_silence() -> Non
         filled.params()
     filled.layers = filled.layers
     assert [param.path for param in filled.params()] == [f"layers.{i}.{n}" for i in (0, 1) for n in ("weight", "bias")]
+
+
+@dataclass
+class Record:
+    part: Any
+    note: str = ""
+
+
+def in_collections(part: Any) -> dict[str, Any]:
+    """`part` in each kind of collection that is no part of a tree."""
+    return {
+        "deque": deque([1, part]),
+        "set": {part},
+        "frozenset": frozenset([part]),
+        "UserList": UserList([part]),
+        "UserDict": UserDict(part=part),
+        "mappingproxy": MappingProxyType({"part": part}),
+        "SimpleNamespace": SimpleNamespace(part=part),
+        "Record": Record(part),
+    }
+
+
+@pytest.mark.parametrize("kind", in_collections(0))
+def test_other_collections_of_modules_and_parameters_are_refused_by_name(kind: str) -> None:
+    for part in (linear(), nn.Parameter(torch.ones(2))):
+        value = in_collections(part)[kind]
+        for field in (value, [value], {"a": [2, value]}, [linear(), value]):
+            with pytest.raises(ModuleTreeError, match=rf": a {kind} holds a {type(part).__name__}, which would be"):
+                Fields(field=field)
+        with pytest.raises(ModuleTreeError, match=rf"ModuleVec\.1: a {kind} holds a {type(part).__name__}"):
+            ModuleVec([linear()]).append(value)
+        assert Fields(field=constant(value)).field is value
+    layer = linear()
+    assert paths(Fields(layer=layer, field=in_collections(layer)[kind])) == ["layer.weight"]
+    assert paths(Fields(field=in_collections(3)[kind])) == []
+
+
+@pytest.mark.parametrize("kind", ["deque", "UserDict", "SimpleNamespace", "Record"])
+def test_a_collection_that_got_a_module_too_late_is_not_passed_over_in_silence(kind: str) -> None:
+    value = in_collections(None)[kind]
+    fields = Fields(layer=linear(), field=value)
+    assert paths(fields) == ["layer.weight"]
+    layer = linear()
+    if kind == "deque":
+        value.append(layer)
+    elif kind == "UserDict":
+        value["more"] = layer
+    else:
+        value.part = layer
+    with pytest.raises(ModuleTreeError, match=r"Fields\.field was assigned before it held the Linear"):
+        fields.params()
 
 
 def test_a_list_of_what_are_children_anyway_is_one_of_the_users_own() -> None:

@@ -1,23 +1,37 @@
 """The devices of this machine."""
 
+from typing import Any
+
 import torch
 
-from ...errors import DeviceError
+from ..errors import DeviceError
 
 
 def find_device(device: torch.device | str | None) -> torch.device:
     """The device that is meant, None for torch's default; DeviceError if there is none, or burnlike can't run on it."""
     if device is None:
         return torch.get_default_device()
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise DeviceError(f"expected a device such as cpu, cuda or cuda:0, got '{device}'") from error
+    found = named_device(device)
     if found.type not in ("cpu", "cuda", "meta"):
         raise DeviceError(f"burnlike runs on cpu and cuda, not on '{device}'; this machine has {_available()}")
+    return found
+
+
+def named_device(device: torch.device | str) -> torch.device:
+    """The device of a name, of any kind; DeviceError if there is no such name, or it is CUDA and not there."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise DeviceError(f"expected a device such as cpu, cuda or cuda:0, got '{device}'") from error
     if found.type == "cuda" and (found.index or 0) >= _cuda_count():
         raise DeviceError(f"there is no device '{device}'; this machine has {_available()}")
     return found
+
+
+def check_cuda(backend: Any) -> None:
+    """Raise DeviceError if this machine does not have the CUDA device of a backend."""
+    if backend.device.type == "cuda" and (backend.device.index or 0) >= (count := torch.cuda.device_count()):
+        raise DeviceError(f"{backend!r}: no such device, torch sees {count} CUDA devices; use burnlike.Cpu()")
 
 
 def _cuda_count() -> int:
