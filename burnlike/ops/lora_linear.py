@@ -69,6 +69,11 @@ def _product(first: Tensor, second: Tensor, scale: float) -> Tensor:
     return torch.addmm(first.new_zeros(()), first, second, beta=0, alpha=scale)
 
 
+def _rows(x: Tensor) -> Tensor:
+    """`[..., d]` as a matrix, also without any value, of which `reshape(-1, d)` can't tell the rows."""
+    return x[None].flatten(0, -2)
+
+
 class _LoraLinear(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, scale: float) -> Tensor:
@@ -84,7 +89,7 @@ class _LoraLinear(torch.autograd.Function):
         (grad,) = grads
         x, weight, a, b = ctx.saved_tensors
         x_needed, _, a_needed, b_needed, bias_needed, _ = ctx.needs_input_grad
-        grad_rows, rows = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
+        grad_rows, rows = _rows(grad), _rows(x)
         grad_x = linear(grad, _effective(weight, a, b, ctx.scale)) if x_needed else None
         grad_a = rows.mT @ _product(grad_rows, b.mT, ctx.scale) if a_needed else None
         grad_b = _product(rows, a, ctx.scale).mT @ grad_rows if b_needed else None

@@ -138,10 +138,10 @@ def test_opcheck_with_options() -> None:
     arguments = (x, x.detach(), x.detach(), None, torch.rand(1, 2, 9, 9), True, 0.3, 1.5)
     with force_cpu_isa("avx512_bf16"):
         opcheck(torch.ops.burnlike.attention.default, arguments)
-        output, logsumexp = torch.ops.burnlike.attention(*arguments)
+        output, *sums = torch.ops.burnlike.attention(*arguments)
         opcheck(
             torch.ops.burnlike.attention_backward.default,
-            (torch.ones_like(output), x, *arguments[1:3], output.detach(), logsumexp, *arguments[3:]),
+            (torch.ones_like(output), x, *arguments[1:3], output.detach(), *sums, *arguments[3:]),
         )
 
 
@@ -213,7 +213,8 @@ def test_keeps_what_the_docstring_says() -> None:
     sizes: list[int] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda it: sizes.append(it.nbytes) or it, lambda it: it):
         output = attention(query, key, value, causal=True)
-    assert sum(sizes) == 4 * output.nbytes + 4 * 2 * 4 * 32
+    numbers = 2 if native_status().isa == "avx512_bf16" else 1
+    assert sum(sizes) == 4 * output.nbytes + numbers * 4 * 2 * 4 * 32
 
 
 def test_torch_runs_where_the_op_is_not_faster_or_not_needed() -> None:
