@@ -26,10 +26,11 @@ AtenTensorHandle* handle_of(const std::optional<Tensor>& tensor, AtenTensorHandl
   return &handle;
 }
 
-// The tensor itself where its rows can be read, else a copy.
+// The tensor itself where its rows can be read, else a copy: torch's products take no rows that overlap.
 Tensor with_rows(const Tensor& tensor) {
+  const bool is_apart = tensor.size(2) == 1 || tensor.stride(2) >= tensor.size(3);
   const bool is_usable =
-      tensor.stride(3) == 1 && is_aligned(tensor.const_data_ptr(), element_size(element_kind(tensor)));
+      tensor.stride(3) == 1 && is_apart && is_aligned(tensor.const_data_ptr(), element_size(element_kind(tensor)));
   return is_usable ? tensor : contiguous_copy(tensor);
 }
 
@@ -116,7 +117,7 @@ Results attention(
   forward_calls.add();
   check_attention_inputs(query_any, key_any, value_any, mask, noise, soft_cap);
   for (const Tensor* tensor : {&query_any, &key_any, &value_any}) check_storage(*tensor);
-  if (mask) check_storage(*mask);
+  for (const auto* each : {&mask, &noise}) bias_of(*each);  // which checks its memory, also where torch reads it
   const Tensor query = with_rows(query_any);
   const Tensor key = with_rows(key_any);
   const Tensor value = with_rows(value_any);

@@ -75,7 +75,7 @@ def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
         from ...ops import convert_
 
         lost = torch.zeros(1, dtype=torch.int32, device="cpu")
-        convert_([into], [source], lost)
+        convert_([into], [source.resolve_neg()], lost)
         if lost.item():
             check_floats(name, source, into)
         return
