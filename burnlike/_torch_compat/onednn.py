@@ -17,8 +17,19 @@ def has_product() -> bool:
 
 
 def product(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
-    """x @ y.T + bias of two float32 matrices of any strides."""
-    return torch.ops.mkldnn._linear_pointwise(x, y, bias, "none", [], "")
+    """x @ y.T + bias of two float32 matrices, all of any strides.
+
+    The op reads a bias as if it were contiguous, and fails on matrices whose rows overlap, as those of `unfold` do.
+    """
+    bias = None if bias is None else bias.contiguous()
+    return torch.ops.mkldnn._linear_pointwise(_apart(x), _apart(y), bias, "none", [], "")
+
+
+def _apart(x: Tensor) -> Tensor:
+    """The matrix, or a copy of it where it is not rows, or columns, that lie one behind the other in memory."""
+    (rows, columns), (down, right) = x.shape, x.stride()
+    is_apart = (right == 1 and down >= columns) or (down == 1 and right >= rows)
+    return x if is_apart else x.contiguous()
 
 
 @cache

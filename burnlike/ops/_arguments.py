@@ -1,7 +1,7 @@
 """What ops do with their arguments: checks whose errors say what was expected, what came and what to do; the dtypes of
 autocast; what autograd is told of writes; the halves of gated linear units."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -37,6 +37,13 @@ def check_device(op: str, name: str, tensor: Tensor, device: torch.device | None
     if device is not None and tensor.device != device:
         remedy = f"move it with {name}.to('{device}')"
         raise DeviceError(f"{op}: expected {name} on {device}, got {tensor.device}; {remedy}")
+
+
+def check_same_device(op: str, first: Tensor, others: Iterable[Tensor | None]) -> None:
+    """Raise DeviceError for tensors on two devices: with one of them on `meta` an op's fake would run, on real ones."""
+    for other in others:
+        if other is not None and other.device != first.device:
+            raise DeviceError(f"{op}: expected tensors on {first.device}, got one on {other.device}")
 
 
 def check_shape(op: str, name: str, tensor: Tensor, shape: Sequence[int]) -> None:

@@ -15,6 +15,7 @@ from ._library import WITHOUT_NATIVE, fake, op, refuse_lazy_negation
 from ._random import random_bits, round_stochastically, uniform
 from ._step_lists import Step, StepOptions, check_lists, spread
 from .blockwise import dequantize_blockwise, encode
+from .convert import rounded_once
 
 P = ParamSpec("P")
 _HALF = (torch.bfloat16, torch.float16)
@@ -159,14 +160,14 @@ class ReferenceValues:
         self._assign(self._param, self._rounded(p, self._param.dtype, 0))
         if self._options.copies:
             copy = self._options.copies[self._index]
-            self._assign(copy, self._param.to(copy.dtype))
+            self._assign(copy, rounded_once(self._param, copy.dtype))
         if self._options.zero_grads:
             self._grad.zero_()
 
     def _rounded(self, values: Tensor, dtype: torch.dtype, stream: int) -> Tensor:
         bits = self._bits(stream, values.numel()) if dtype in _HALF else None
         if bits is None:
-            return values.to(dtype)
+            return rounded_once(values, dtype)
         return round_stochastically(values.float().flatten(), dtype, bits).view(values.shape)
 
     def _bits(self, stream: int, count: int) -> Tensor | None:

@@ -72,7 +72,8 @@ def differentiate_sum_and_norm(
 
     def backward(ctx: Any, grad: Tensor | None, grad_total: Tensor | None) -> tuple[Tensor | None, ...]:
         total, gamma = ctx.saved_tensors
-        grad = grad if grad is not None else total.new_zeros(total.shape)
+        if grad is None:  # the sum alone was used
+            return grad_total, grad_total, *(None,) * (2 + has_beta)
         grad_x, grad_gamma, *grad_beta = backward_op(grad, grad_total, total, gamma, ctx.epsilon)
         return grad_x, grad_x, grad_gamma, *(grad_beta if ctx.beta_given else [None] * has_beta), None
 

@@ -44,11 +44,11 @@ def attention(
     and float64, for a mask with a derivative, and for tensors without values. A soft cap and noise are native in
     bfloat16 on CPUs that multiply it. Float16 that a CPU can't multiply is converted to float32, and attended in that.
 
-    Memory: for backward, the arguments, the output and a float32 for each query of each head are kept; a bool mask is
-    kept in query's dtype. On processors that multiply bfloat16 each thread packs one head of keys with its queries
-    beside some blocks, and the gradients of queries are summed in float32: of one head of keys for each thread, or, if
-    there are fewer than 16 heads of keys in all, of up to 16. Elsewhere the backward pass allocates for each thread up
-    to 4 bytes for each score of one head of keys, half of it if causal.
+    Memory: for backward, the arguments, the output and one float32, on processors that multiply bfloat16 two, for each
+    query of each head are kept; a bool mask is kept in query's dtype. There, too, each thread packs one head of keys
+    with its queries beside some blocks, and the gradients of queries are summed in float32: of one head of keys for
+    each thread, or, if there are fewer than 16 heads of keys in all, of up to 16. Elsewhere the backward pass allocates
+    for each thread up to 4 bytes for each score of one head of keys, half of it if causal.
 
     Args:
         query: `[batch, heads, queries, d_head]`, of any float dtype.
@@ -109,7 +109,7 @@ def attention_native(
             mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, -torch.inf)
         mask = mask.expand(*query.shape[:3], key.shape[2])
     arguments = (query, key, value, mask, noise, causal, scale, soft_cap or 0.0)
-    return call("attention", _attention, _with_logsumexp, _check, *arguments)[0]
+    return call("attention", _attention, _output_alone, _check, *arguments)[0]
 
 
 def attention_reference(
@@ -126,6 +126,8 @@ def attention_reference(
     if noise is not None or soft_cap is not None:
         return attention_in_steps(query, key, value, mask, causal, scale, soft_cap, noise)
     grouped = bool(query.shape[1] != key.shape[1])
+    if query.device.type == "cpu" and query.stride(-1) == 1 and 0 < query.stride(-2) < query.shape[-1]:
+        query = query.contiguous()  # of rows that overlap, as windows, torch's kernel reads others (torch 2.13)
     return F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
 
 
@@ -147,7 +149,7 @@ def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -
     has_derivative = torch.is_grad_enabled() and any(it.requires_grad for it in (query, key, value))
     return (
         query.device.type == "cpu"
-        and (query.dtype == torch.bfloat16 or (query.dtype == torch.float16 and has_derivative))
+        and (query.dtype == torch.bfloat16 or has_derivative)
         and not (mask is not None and mask.requires_grad)
         and query.numel() > 0
         and key.numel() > 0
@@ -155,8 +157,8 @@ def _is_faster(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -
     )
 
 
-def _with_logsumexp(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> tuple[Tensor, None]:
-    return _by_reference(query, key, value, *others), None
+def _output_alone(query: Tensor, key: Tensor, value: Tensor, *others: Any) -> tuple[Tensor]:
+    return (_by_reference(query, key, value, *others),)
 
 
 def _by_reference(
@@ -225,13 +227,14 @@ def _(
     causal: bool,
     scale: float,
     soft_cap: float,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     batch, heads, queries, _ = query.shape
-    logsumexp = query.new_empty(batch, queries, heads, dtype=torch.promote_types(query.dtype, torch.float32))
+    largest = query.new_empty(batch, queries, heads, dtype=torch.promote_types(query.dtype, torch.float32))
     # Torch's forward pass has an order of memory of its own.
     is_own = query.dtype == torch.bfloat16 and cpu_isa() == "avx512_bf16"
     output = _like_heads(query) if is_own else attention_reference(query, key, value, mask, causal, scale)
-    return output, logsumexp.transpose(1, 2)
+    logarithms = torch.empty_like(largest).transpose(1, 2) if is_own else query.new_empty(0, dtype=torch.float32)
+    return output, largest.transpose(1, 2), logarithms
 
 
 @fake("attention_backward")
@@ -260,20 +263,20 @@ def _like_heads(x: Tensor) -> Tensor:
 def _save(
     ctx: Any,
     inputs: tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, bool, float, float],
-    output: tuple[Tensor, Tensor],
+    output: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     query, key, value, mask, noise, *ctx.options = inputs
-    ctx.mark_non_differentiable(output[1])
+    ctx.mark_non_differentiable(*output[1:])
     ctx.save_for_backward(query, key, value, *output, mask, noise)
 
 
-def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, grad: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
     grads = _attention_backward(grad, *ctx.saved_tensors, *ctx.options)
     return *grads, None, None, None, None, None
 
 
 def _gradients(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
-    given, options = arguments[:3], arguments[5:]  # between them the output and the logarithms
+    given, options = arguments[:3], arguments[6:]  # between them the output, the largest scores and the logarithms
     with sdpa_kernel(SDPBackend.MATH):  # the others have no second derivative
         result = _by_reference(*given, *options)
     return torch.autograd.grad(result, given, grad, create_graph=True)

@@ -62,6 +62,7 @@ def attention_in_steps(
     else:
         scores = torch.where(mask, scores * factor, -torch.inf) if mask.dtype == torch.bool else scores * factor + mask
         blind = (scores == -torch.inf).all(-1, keepdim=True)  # rows of which all is hidden have no weights
-        weights = scores.softmax(-1).masked_fill(blind, 0.0)
+        # Filled before, too: the softmax of infinities alone is NaN, and so would be its gradient.
+        weights = scores.masked_fill(blind, 0.0).softmax(-1).masked_fill(blind, 0.0)
     weights = weights if noise is None else weights * noise
     return (weights.to(product_dtype) @ value).to(dtype)

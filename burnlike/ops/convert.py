@@ -1,7 +1,7 @@
 """Conversion of many float tensors to other float types, in one pass with the check for values that are too large.
 
-Values are rounded to nearest, ties to even, as `tensor.to` does it; float64 becomes float16 or bfloat16 by way of
-float32, as there.
+Values are rounded to nearest, ties to even, and once: `tensor.to` takes float64 to float16 or bfloat16 by way of
+float32, and so rounds some values beside the middle of two numbers to the farther one.
 """
 
 from collections.abc import Sequence
@@ -62,11 +62,30 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
     note_written([*targets, lost])
 
 
+def rounded_once(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """`values.to(dtype)`, of float64 rounded once to 16 bits.
+
+    The float32 on the way is rounded towards zero, with its last bit set where anything is lost (Boldo & Melquiond
+    2008, "Emulation of FMA and correctly rounded sums"): the kernels' `rounded_to_odd`.
+    """
+    if values.dtype != torch.float64 or dtype not in (torch.float16, torch.bfloat16) or values.is_meta:
+        return values.to(dtype)
+    nearest = values.float()
+    back = nearest.double()
+    odd = (nearest.view(torch.int32) - (back.abs() > values.abs()).int()) | (back != values).int()
+    return odd.view(torch.float32).to(dtype)
+
+
+def copy_rounded_(target: Tensor, source: Tensor) -> None:
+    """`target.copy_(source)`, rounded once."""
+    target.copy_(rounded_once(source, target.dtype) if source.dtype == torch.float64 else source)
+
+
 @torch.no_grad()
 def convert_reference(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor) -> None:
     """The same as `convert_` in plain torch, on any device."""
     for index, (target, source) in enumerate(zip(targets, sources, strict=True)):
-        target.copy_(source)
+        copy_rounded_(target, source)
         lost[index] |= (source.isfinite() & ~target.isfinite()).any()
 
 

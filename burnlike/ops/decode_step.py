@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ._arguments import check_same_device
 from ._function import is_recorded, is_transformed
-from ._library import WITHOUT_NATIVE, fake, flops, op
+from ._library import WITHOUT_NATIVE, fake, flops, op, refuse_lazy_negation
 
 _decode_step = op("decode_step")
 
@@ -106,6 +107,9 @@ def decode_step(
     return _decode_step(x, weights, caches, starts, cosine, sine, filled, form, (epsilon, soft_cap or 0.0))
 
 
+refuse_lazy_negation("decode_step")
+
+
 @fake("decode_step")
 def _(
     x: Tensor,
@@ -118,6 +122,7 @@ def _(
     form: Sequence[int],
     numbers: Sequence[float],
 ) -> Tensor:
+    check_same_device("decode_step", x, (*weights, *caches, starts, cosine, sine))
     head = weights[-1] if weights[-1].ndim == 2 and weights[-1].shape[1] > 1 else weights[-2]  # int8 has scales behind
     return x.new_empty(starts.shape[0], head.shape[0 if DecodeForm._make(form).is_tied else 1])
 

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch_compat import onednn
-from ._arguments import autocast_dtype, for_products
+from ..errors import DTypeError
+from ._arguments import autocast_dtype, check_same_device, check_storage, for_products
 from ._function import is_recorded, is_transformed, second_derivative
 from ._library import flops
 
@@ -173,11 +174,19 @@ _half_convolution = torch.ops.burnlike.half_convolution.default
 _half_convolution_backward = torch.ops.burnlike.half_convolution_backward.default
 
 
+def _check(x: Tensor, y: Tensor, bias: Tensor | None) -> None:
+    if y.dtype != x.dtype or (bias is not None and bias.dtype != x.dtype):
+        raise DTypeError(f"products in 16 bits: expected tensors of {x.dtype}, got others")
+    given = {"the left side": x, "the right side": y, "bias": bias}
+    check_storage("products in 16 bits", {name: it for name, it in given.items() if it is not None})
+
+
 def _parts(size: int, most: int) -> list[slice]:
     return [slice(start, min(start + most, size)) for start in range(0, size, most)]
 
 
 def _compute_product(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
+    _check(x, y, bias)
     (batch, rows, depth), columns = x.shape, y.shape[2]
     result = x.new_empty(batch, rows, columns)
     matrices = max(1, _SIDE * _SIDE // max(rows * depth, depth * columns, rows * columns, 1))
@@ -207,6 +216,7 @@ def _images(x: Tensor, per_image: int) -> list[slice]:
 
 
 def _compute_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+    _check(x, weight, bias)
     wide_weight, wide_bias = weight.float(), None if bias is None else bias.float()
     result = None
     with torch.autocast("cpu", enabled=False):
@@ -227,6 +237,7 @@ def _as_long(part: Tensor, count: int, dtype: torch.dtype) -> Tensor:
 
 
 def _compute_gradients(grad: Tensor, x: Tensor, weight: Tensor, *options: Any) -> tuple[Tensor, Tensor, Tensor]:
+    _check(x, weight, None)
     *how, needed = options
     x_needed, weight_needed, bias_needed = needed
     wide_weight, channels = weight.float(), grad.shape[1]
@@ -253,11 +264,13 @@ _library.impl("half_convolution_backward", _compute_gradients, "CompositeExplici
 
 @torch.library.register_fake("burnlike::half_product", lib=_library)
 def _(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
+    check_same_device("products in 16 bits", x, (y, bias))
     return x.new_empty(x.shape[0], x.shape[1], y.shape[2])
 
 
 @torch.library.register_fake("burnlike::half_convolution", lib=_library)
 def _(x: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+    check_same_device("products in 16 bits", x, (weight, bias))
     return torch.ops.aten.convolution(x, weight, bias, *options)
 
 

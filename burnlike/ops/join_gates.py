@@ -21,7 +21,7 @@ def join_gates(tensors: Sequence[Tensor], gates: int) -> list[Tensor]:
     """The transposes of the gates' matrices one below the other, and their vectors one behind the other.
 
     On the CPU one native call, as its derivative is; copies of torch's elsewhere, and for tensors that are not
-    contiguous. Differentiable any number of times.
+    contiguous and aligned. Differentiable any number of times.
 
     Args:
         tensors: for each result its `gates` tensors of one shape, `[rows, columns]` or `[rows]`.
@@ -52,9 +52,17 @@ def _is_native(tensors: Sequence[Tensor]) -> bool:
     if any(is_batched_by_autograd(it) for it in tensors):
         return False
     dtype = tensors[0].dtype
-    return dtype in _DTYPES and all(
-        type(it) in _TYPES and it.device.type == "cpu" and it.dtype == dtype and it.is_contiguous() and not it.is_neg()
-        for it in tensors
+    return (
+        dtype in _DTYPES
+        and all(
+            type(it) in _TYPES
+            and it.device.type == "cpu"
+            and it.dtype == dtype
+            and it.is_contiguous()
+            and not it.is_neg()
+            for it in tensors
+        )
+        and not any(it.data_ptr() % dtype.itemsize for it in tensors)
     )
 
 

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from .._torch_compat import onednn
+from ..errors import ShapeError
 from . import half_products
-from ._arguments import autocast_dtype
+from ._arguments import autocast_dtype, check_same_device, check_storage
 from ._divided import all_divided, are_divided
 from ._function import is_recorded, is_transformed
 from ._library import flops
@@ -98,12 +99,23 @@ def _gains(rows: int, columns: int, depth: int) -> bool:
 # An op of its own, since compilers take oneDNN's with constant weights only (torch 2.13).
 _library = torch.library.Library("burnlike", "FRAGMENT")
 _library.define("matrix_product(Tensor x, Tensor y, Tensor? bias) -> Tensor")
-_library.impl("matrix_product", onednn.product, "CompositeExplicitAutograd")
+
+
+def _compute(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
+    if x.dim() != 2 or y.dim() != 2:
+        raise ShapeError(f"linear: expected two matrices, got {list(x.shape)} and {list(y.shape)}")
+    given = {"x": x, "y": y, "bias": bias}
+    check_storage("linear", {name: it for name, it in given.items() if it is not None})
+    return onednn.product(x, y, bias)
+
+
+_library.impl("matrix_product", _compute, "CompositeExplicitAutograd")
 _matrix_product = torch.ops.burnlike.matrix_product.default
 
 
 @torch.library.register_fake("burnlike::matrix_product", lib=_library)
 def _(x: Tensor, y: Tensor, bias: Tensor | None) -> Tensor:
+    check_same_device("linear", x, (y, bias))
     return x.new_empty((x.shape[0], y.shape[0]))
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..errors import ShapeError
-from ._arguments import check_shape, for_products
+from ._arguments import check_shape, check_storage, for_products
 from ._divided import are_divided, on_parts
 from ._function import is_transformed
 from .linear import linear
@@ -47,6 +47,9 @@ def lora_linear(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | 
     _check(x, weight, a, b, bias)
     if weight.requires_grad or is_transformed():
         return lora_linear_reference(x, weight, a, b, bias, scale)
+    if not torch.compiler.is_compiling():
+        given = {"x": x, "weight": weight, "a": a, "b": b, "bias": bias}
+        check_storage("lora_linear", {name: it for name, it in given.items() if it is not None})
     # As functional.linear does; the passes run without autocast, in which its casts would be repeated.
     x, weight, a, b = for_products(x), for_products(weight), for_products(a), for_products(b)
     bias = None if bias is None else for_products(bias)
@@ -69,6 +72,11 @@ def _product(first: Tensor, second: Tensor, scale: float) -> Tensor:
     return torch.addmm(first.new_zeros(()), first, second, beta=0, alpha=scale)
 
 
+def _rows(x: Tensor) -> Tensor:
+    """`[..., d]` as a matrix, also without any value, of which `reshape(-1, d)` can't tell the rows."""
+    return x[None].flatten(0, -2)
+
+
 class _LoraLinear(torch.autograd.Function):
     @staticmethod
     def forward(x: Tensor, weight: Tensor, a: Tensor, b: Tensor, bias: Tensor | None, scale: float) -> Tensor:
@@ -84,7 +92,7 @@ class _LoraLinear(torch.autograd.Function):
         (grad,) = grads
         x, weight, a, b = ctx.saved_tensors
         x_needed, _, a_needed, b_needed, bias_needed, _ = ctx.needs_input_grad
-        grad_rows, rows = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
+        grad_rows, rows = _rows(grad), _rows(x)
         grad_x = linear(grad, _effective(weight, a, b, ctx.scale)) if x_needed else None
         grad_a = rows.mT @ _product(grad_rows, b.mT, ctx.scale) if a_needed else None
         grad_b = _product(rows, a, ctx.scale).mT @ grad_rows if b_needed else None

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ._arguments import FLOATS
 from ._library import WITHOUT_NATIVE, op
+from .convert import copy_rounded_
 
 _read = op("read_values_")
 _KINDS = {dtype: number for number, dtype in enumerate(FLOATS)}
@@ -19,7 +20,7 @@ def can_read_values(target: Tensor, source: torch.dtype) -> bool:
 
 
 def read_values_(target: Tensor, descriptor: int, offset: int, source: torch.dtype) -> int:
-    """Fill `target` with the values that lie at `offset` of an open file, converted as `tensor.to` does.
+    """Fill `target` with the values that lie at `offset` of an open file, converted as `convert_` does.
 
     Args:
         target: see `can_read_values`.
@@ -47,5 +48,5 @@ def read_values_reference(target: Tensor, descriptor: int, offset: int, source: 
     """The same as `read_values_` in plain torch."""
     raw = bytearray(os.pread(descriptor, target.numel() * source.itemsize, offset))
     values = torch.frombuffer(raw, dtype=source, count=len(raw) // source.itemsize) if raw else torch.empty(0)
-    target.view(-1)[: values.numel()].copy_(values)
+    copy_rounded_(target.view(-1)[: values.numel()], values)
     return len(raw)

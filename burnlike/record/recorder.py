@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import RecordError, RecordFormatError
 from ..module.torch_objects.wrappers import local
-from .bytes.convert import check_kept
+from .bytes.convert import check_kept, in_dtype
 from .bytes.source import BytesSource, FileSource, Source
 from .dtypes import file_dtype
 from .files.reading import read_source
@@ -205,7 +205,7 @@ def converted(name: str, tensor: Tensor, dtype: torch.dtype, allow_overflow: boo
     """A tensor, or this process's part of one, in another type; PrecisionError where a value does not fit it."""
     if tensor.dtype == dtype:
         return tensor
-    found = tensor.to(dtype)
+    found = in_dtype(tensor, dtype)
     check_kept(name, local(tensor), local(found), allow_overflow)
     return found
 

@@ -13,6 +13,9 @@ namespace burnlike::cpu {
 namespace {
 
 using Gradients = std::tuple<Tensor, Tensor, Tensor>;
+// The output, of each query its largest score, and the logarithm of its sum of exponentials of scores less that.
+// Torch's forward pass gives the sum of the two, in the place of the first.
+using Results = std::tuple<Tensor, Tensor, Tensor>;
 
 CallCounter forward_calls{"attention"};
 CallCounter backward_calls{"attention_backward"};
@@ -23,10 +26,11 @@ AtenTensorHandle* handle_of(const std::optional<Tensor>& tensor, AtenTensorHandl
   return &handle;
 }
 
-// The tensor itself where its rows can be read, else a copy.
+// The tensor itself where its rows can be read, else a copy: torch's products take no rows that overlap.
 Tensor with_rows(const Tensor& tensor) {
+  const bool is_apart = tensor.size(2) == 1 || tensor.stride(2) >= tensor.size(3);
   const bool is_usable =
-      tensor.stride(3) == 1 && is_aligned(tensor.const_data_ptr(), element_size(element_kind(tensor)));
+      tensor.stride(3) == 1 && is_apart && is_aligned(tensor.const_data_ptr(), element_size(element_kind(tensor)));
   return is_usable ? tensor : contiguous_copy(tensor);
 }
 
@@ -86,31 +90,34 @@ void check_options(const Bf16AttentionKernels* kernels, const std::optional<Tens
       "attention: noise and a soft cap need bfloat16 on a CPU that multiplies it");
 }
 
-std::tuple<Tensor, Tensor> bf16_forward(
+Results bf16_forward(
     const Bf16AttentionKernels& kernels, const Tensor& query, const Tensor& key, const Tensor& value,
     const std::optional<Tensor>& mask, const std::optional<Tensor>& noise, bool causal, double scale, double soft_cap) {
   const Tensor output = new_heads(query);
   const int64_t batch = query.size(0), heads = query.size(1), queries = query.size(2);
-  const Tensor logsumexp =
-      new_strided({batch, heads, queries}, {heads * queries, 1, heads}, ElementKind::kFloat32, query);
+  const auto of_queries = [&] {
+    return new_strided({batch, heads, queries}, {heads * queries, 1, heads}, ElementKind::kFloat32, query);
+  };
+  const Tensor largest = of_queries(), logarithms = of_queries();
   const Bf16AttentionForward forward{
       bf16_call(query, key, mask, noise, causal, scale, soft_cap),
       read_heads<BFloat16>(query),
       read_heads<BFloat16>(key),
       read_heads<BFloat16>(value),
       write_heads<BFloat16>(output),
-      write_heads<float>(logsumexp)};
+      write_heads<float>(largest),
+      write_heads<float>(logarithms)};
   forward.run(kernels);
-  return {output, logsumexp};
+  return {output, largest, logarithms};
 }
 
-std::tuple<Tensor, Tensor> attention(
+Results attention(
     const Tensor& query_any, const Tensor& key_any, const Tensor& value_any, const std::optional<Tensor>& mask,
     const std::optional<Tensor>& noise, bool causal, double scale, double soft_cap) {
   forward_calls.add();
   check_attention_inputs(query_any, key_any, value_any, mask, noise, soft_cap);
   for (const Tensor* tensor : {&query_any, &key_any, &value_any}) check_storage(*tensor);
-  if (mask) check_storage(*mask);
+  for (const auto* each : {&mask, &noise}) bias_of(*each);  // which checks its memory, also where torch reads it
   const Tensor query = with_rows(query_any);
   const Tensor key = with_rows(key_any);
   const Tensor value = with_rows(value_any);
@@ -122,16 +129,16 @@ std::tuple<Tensor, Tensor> attention(
   AtenTensorHandle logsumexp = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_cpu__scaled_dot_product_flash_attention_for_cpu(
       query.get(), key.get(), value.get(), 0.0, causal, handle_of(mask, mask_handle), &scale, &output, &logsumexp));
-  return {Tensor(output), Tensor(logsumexp)};
+  return {Tensor(output), Tensor(logsumexp), new_contiguous({0}, ElementKind::kFloat32, query)};
 }
 
 Gradients attention_backward(
     const Tensor& grad_any, const Tensor& query_any, const Tensor& key_any, const Tensor& value_any,
-    const Tensor& output_any, const Tensor& logsumexp, const std::optional<Tensor>& mask,
+    const Tensor& output_any, const Tensor& largest, const Tensor& logarithms, const std::optional<Tensor>& mask,
     const std::optional<Tensor>& noise, bool causal, double scale, double soft_cap) {
   backward_calls.add();
   check_attention_inputs(query_any, key_any, value_any, mask, noise, soft_cap);
-  check_attention_results(query_any, grad_any, output_any, logsumexp);
+  check_attention_results(query_any, grad_any, output_any, largest);
   const Tensor grad = with_rows(grad_any);
   const Tensor query = with_rows(query_any);
   const Tensor key = with_rows(key_any);
@@ -143,6 +150,7 @@ Gradients attention_backward(
   const auto* kernels = bf16_kernels(query);
   check_options(kernels, noise, soft_cap);
   if (kernels != nullptr) {
+    check_of_queries(query_any, logarithms);
     const Bf16AttentionBackward backward{
         bf16_call(query, key, mask, noise, causal, scale, soft_cap),
         read_heads<BFloat16>(grad),
@@ -150,7 +158,8 @@ Gradients attention_backward(
         read_heads<BFloat16>(key),
         read_heads<BFloat16>(value),
         read_heads<BFloat16>(output),
-        read_heads<float>(logsumexp),
+        read_heads<float>(largest),
+        read_heads<float>(logarithms),
         write_heads<BFloat16>(grad_query),
         write_heads<BFloat16>(grad_key),
         write_heads<BFloat16>(grad_value)};
@@ -170,7 +179,7 @@ Gradients attention_backward(
         .key = read_heads<Element>(key),
         .value = read_heads<Element>(value),
         .output = read_heads<Element>(output),
-        .logsumexp = read_heads<Accumulate>(logsumexp),
+        .logsumexp = read_heads<Accumulate>(largest),
         .grad_query = write_heads<Element>(grad_query),
         .grad_key = write_heads<Element>(grad_key),
         .grad_value = write_heads<Element>(grad_value),
@@ -186,10 +195,11 @@ Gradients attention_backward(
 STABLE_TORCH_LIBRARY_FRAGMENT(burnlike, library) {
   library.def(
       "attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? noise, bool causal, float scale, "
-      "float soft_cap) -> (Tensor, Tensor)");
+      "float soft_cap) -> (Tensor, Tensor, Tensor)");
   library.def(
-      "attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, "
-      "Tensor? mask, Tensor? noise, bool causal, float scale, float soft_cap) -> (Tensor, Tensor, Tensor)");
+      "attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor largest, "
+      "Tensor logarithms, Tensor? mask, Tensor? noise, bool causal, float scale, float soft_cap) -> (Tensor, Tensor, "
+      "Tensor)");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(burnlike, CPU, library) {

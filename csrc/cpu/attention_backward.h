@@ -5,6 +5,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "attention_heads.h"
 #include "burnlike/tensors.h"
@@ -59,6 +61,8 @@ struct AttentionPanels {
 template <class Element>
 struct AttentionBackward {
   using Accumulate = accumulate_t<Element>;
+  // Above, float32 loses more than 2^-16 of the sums of exponentials beside their largest.
+  static constexpr Accumulate kMostLogarithm = 256;
 
   AttentionSizes sizes;
   bool causal;
@@ -86,7 +90,7 @@ struct AttentionBackward {
   // A thread's memory.
   struct Memory {
     Scratch<Accumulate> query, grad, key, value, grad_query, grad_key, grad_value;
-    Scratch<Accumulate> scores, grads, kept, logsumexp, deltas, bias;
+    Scratch<Accumulate> scores, grads, kept, largest, logarithms, deltas, bias;
 
     Memory(const AttentionBackward& call, const AttentionBlocks& blocks)
         : Memory(
@@ -106,7 +110,8 @@ struct AttentionBackward {
           scores(blocks.keys * columns),
           grads(blocks.keys * columns),
           kept(blocks.keys < call.sizes.keys ? panels.offset(panels.count) : 0),
-          logsumexp(columns),
+          largest(columns),
+          logarithms(columns),
           deltas(columns),
           bias(call.bias.data == nullptr ? 0 : blocks.keys * columns) {}
   };
@@ -114,6 +119,7 @@ struct AttentionBackward {
   // `count` problems; more than one only if a block has all keys.
   void run_problems(const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count) const {
     for (int64_t index = 0; index < count; ++index) read(memory, first + index, index);
+    separate_logarithms(memory, blocks, first, count);
     for (int64_t key = 0; key < sizes.keys; key += blocks.keys) {
       run_block(memory, blocks, first, count, key, std::min(key + blocks.keys, sizes.keys));
     }
@@ -136,10 +142,66 @@ struct AttentionBackward {
     pack(value, sizes, problem, memory.value + index * sizes.keys * sizes.width);
     const auto dot = attention_kernels()(Element{}).dot;
     const auto of_column = [&](int64_t batch, int64_t head, int64_t place, int64_t row) {
-      memory.logsumexp[column + row] = *logsumexp.row(batch, head, place);
+      memory.largest[column + row] = *logsumexp.row(batch, head, place);  // as one number, if it holds both
+      memory.logarithms[column + row] = Accumulate{};
       memory.deltas[column + row] = dot(grad.row(batch, head, place), output.row(batch, head, place), sizes.width);
     };
     for_rows_of(grad, sizes, problem, of_column);
+  }
+
+  // Of columns whose logarithm is large, as with masks of -1e9, or of no number: the largest score and the logarithm of
+  // the sum again, apart from each other.
+  void separate_logarithms(const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count) const {
+    const int64_t columns = count * sizes.columns();
+    const auto is_exact = [](Accumulate logarithm) { return std::abs(logarithm) <= kMostLogarithm; };
+    if (std::all_of(memory.largest + int64_t{0}, memory.largest + columns, is_exact)) return;
+    const Scratch<Accumulate> largest(columns), sums(columns);
+    std::fill_n(static_cast<Accumulate*>(largest), columns, -std::numeric_limits<Accumulate>::infinity());
+    std::fill_n(static_cast<Accumulate*>(sums), columns, Accumulate{});
+    for (int64_t begin = 0; begin < sizes.keys; begin += blocks.keys) {
+      const int64_t end = std::min(begin + blocks.keys, sizes.keys);
+      const int64_t first_column = first_seeing(begin);
+      const Shape shape{count, end - begin, sizes.columns() - first_column, sizes.width};
+      if (shape.columns == 0) break;
+      multiply_keys(memory.key + begin * sizes.width, memory.query + first_column * sizes.width, shape, memory.scores);
+      for (int64_t index = 0; index < count; ++index) {
+        const int64_t column = index * sizes.columns() + first_column;
+        attention_kernels()(Element{}).add(
+            tile_of(memory, first, index, {begin, end}, first_column), largest + column, sums + column);
+      }
+    }
+    for (int64_t column = 0; column < columns; ++column) {
+      if (is_exact(memory.largest[column])) continue;
+      const bool is_blind = sums[column] == Accumulate{};  // without a weight, so that there is none here
+      memory.largest[column] = is_blind ? Accumulate{} : largest[column];
+      memory.logarithms[column] = is_blind ? std::numeric_limits<Accumulate>::infinity()
+                                           : static_cast<Accumulate>(logarithm(static_cast<double>(sums[column])));
+    }
+  }
+
+  // The first column that sees the keys from `begin` on.
+  int64_t first_seeing(int64_t begin) const { return causal ? std::min(begin, sizes.queries) * sizes.group() : 0; }
+
+  // Keys with the columns from one on, of one of the problems whose scores are in memory.
+  AttentionTile<Accumulate> tile_of(
+      const Memory& memory, int64_t first, int64_t index, Range keys, int64_t first_column) const {
+    const int64_t rows = keys.end - keys.begin, columns = sizes.columns() - first_column;
+    const int64_t values = index * rows * columns, column = index * sizes.columns() + first_column;
+    if (bias.data != nullptr) {
+      read_bias<Accumulate>(bias, sizes, first + index, keys, {first_column, sizes.columns()}, columns, memory.bias);
+    }
+    return {
+        .scores = memory.scores + values,
+        .grads = memory.grads + values,
+        .bias = bias.data == nullptr ? nullptr : static_cast<const Accumulate*>(memory.bias),
+        .largest = memory.largest + column,
+        .logarithms = memory.logarithms + column,
+        .deltas = memory.deltas + column,
+        .scale = scale,
+        .rows = rows,
+        .columns = columns,
+        .hidden_step = causal ? sizes.group() : 0,
+    };
   }
 
   void write(const Memory& memory, int64_t problem, int64_t index) const {
@@ -153,8 +215,7 @@ struct AttentionBackward {
       const Memory& memory, const AttentionBlocks& blocks, int64_t first, int64_t count, int64_t begin,
       int64_t end) const {
     const int64_t width = sizes.width;
-    const int64_t first_query = causal ? std::min(begin, sizes.queries) : 0;
-    const int64_t first_column = first_query * sizes.group();
+    const int64_t first_column = first_seeing(begin);
     const int64_t rows = end - begin;
     const int64_t columns = sizes.columns() - first_column;
     Accumulate* grad_key = memory.grad_key + begin * width;
@@ -170,22 +231,7 @@ struct AttentionBackward {
     multiply_keys(memory.key + begin * width, queries, shape, memory.scores);
     multiply_keys(memory.value + begin * width, slopes, shape, memory.grads);
     for (int64_t index = 0; index < count; ++index) {
-      if (bias.data != nullptr) {
-        read_bias<Accumulate>(
-            bias, sizes, first + index, {begin, end}, {first_column, sizes.columns()}, columns, memory.bias);
-      }
-      const int64_t values = index * rows * columns;
-      attention_kernels()(Element{}).tile({
-          .scores = memory.scores + values,
-          .grads = memory.grads + values,
-          .bias = bias.data == nullptr ? nullptr : static_cast<const Accumulate*>(memory.bias),
-          .logsumexp = memory.logsumexp + index * sizes.columns() + first_column,
-          .deltas = memory.deltas + index * sizes.columns() + first_column,
-          .scale = scale,
-          .rows = rows,
-          .columns = columns,
-          .hidden_step = causal ? sizes.group() : 0,
-      });
+      attention_kernels()(Element{}).tile(tile_of(memory, first, index, {begin, end}, first_column));
     }
     multiply_queries(memory.scores, slopes, shape, grad_value);
     multiply_queries(memory.grads, queries, shape, grad_key);

@@ -15,7 +15,7 @@ struct Bf16AttentionForward : Bf16Attention {
 
   Heads<const BFloat16> query, key, value;
   Heads<BFloat16> output;
-  Heads<float> logsumexp;
+  Heads<float> largest, logarithms;
 
   void run(const Bf16AttentionKernels& kernels) const {
     // A block from the front with one from the back: together they see as many keys as any other two.
@@ -87,12 +87,13 @@ struct Bf16AttentionForward : Bf16Attention {
           .is_first = first == 0,
       });
     }
-    float factors[kBf16Columns], logarithms[kBf16Columns];
-    kernels.finish(memory.largest, memory.sums, factors, logarithms);
+    float factors[kBf16Columns], sums[kBf16Columns];
+    kernels.finish(memory.largest, memory.sums, factors, sums);
     const auto write = [&](int64_t batch, int64_t head, int64_t place, int64_t row) {
       const int64_t column = row - begin;
       kernels.round(memory.output + column * width(), factors[column], output.row(batch, head, place), sizes.width);
-      *logsumexp.row(batch, head, place) = logarithms[column];
+      *largest.row(batch, head, place) = memory.largest[column];
+      *logarithms.row(batch, head, place) = sums[column];
     };
     for_rows(sizes.heads, sizes, problem, {begin, begin + count}, write);
   }
@@ -103,7 +104,7 @@ struct Bf16AttentionBackward : Bf16Attention {
   static constexpr int64_t kLeastItems = 16;  // with fewer heads, their keys are divided
 
   Heads<const BFloat16> grad, query, key, value, output;
-  Heads<const float> logsumexp;
+  Heads<const float> largest, logarithms;
   Heads<BFloat16> grad_query, grad_key, grad_value;
 
   void run(const Bf16AttentionKernels& kernels) const {
@@ -142,7 +143,7 @@ struct Bf16AttentionBackward : Bf16Attention {
     const Bf16AttentionKernels& kernels;
     Scratch<BFloat16> rows, keys, values, weights;
     Scratch<uint32_t> queries, query_pairs, grads, grad_pairs, key_pairs, grad_score_pairs;
-    Scratch<float> logsumexp, deltas, scores, grad_key, grad_value, bias, noise;
+    Scratch<float> largest, logarithms, deltas, scores, grad_key, grad_value, bias, noise;
 
     Memory(const Bf16Attention& call, const Bf16AttentionKernels& kernels)
         : Memory(kernels, call.width(), call.blocks() * kBf16Columns, call.bias.data, call.noise.data) {}
@@ -161,7 +162,8 @@ struct Bf16AttentionBackward : Bf16Attention {
           grad_pairs(columns / 2 * width),
           key_pairs(kKeys / 2 * width),
           grad_score_pairs(kKeys / 2 * kBf16Columns),
-          logsumexp(columns),
+          largest(columns),
+          logarithms(columns),
           deltas(columns),
           scores(2 * kBf16Lanes * kBf16Columns),
           grad_key(kKeys * width),
@@ -186,7 +188,8 @@ struct Bf16AttentionBackward : Bf16Attention {
       memory.kernels.to_lanes(memory.rows, lanes(count), width(), memory.grads + offset);
       memory.kernels.to_pairs(memory.rows, lanes(count), width(), memory.grad_pairs + offset);
       const auto of_column = [&](int64_t batch, int64_t head, int64_t place, int64_t column) {
-        memory.logsumexp[column] = *logsumexp.row(batch, head, place);
+        memory.largest[column] = *largest.row(batch, head, place);
+        memory.logarithms[column] = *logarithms.row(batch, head, place);
         memory.deltas[column] =
             memory.kernels.dot(memory.rows + (column - begin) * width(), output.row(batch, head, place), sizes.width);
       };
@@ -221,7 +224,8 @@ struct Bf16AttentionBackward : Bf16Attention {
           .grads = memory.grads + offset,
           .grad_pairs = memory.grad_pairs + offset,
           .options = options(memory.kernels, problem, begin, rows, block, memory.bias, memory.noise),
-          .logsumexp = memory.logsumexp + column,
+          .largest = memory.largest + column,
+          .logarithms = memory.logarithms + column,
           .deltas = memory.deltas + column,
           .scores = memory.scores,
           .weights = memory.weights,

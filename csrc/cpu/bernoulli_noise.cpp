@@ -50,7 +50,7 @@ int64_t bernoulli_noise_(Tensor noise, Tensor state, double probability, double 
   const auto threshold = static_cast<uint64_t>(std::ceil(std::ldexp(probability, 53)));
   with_element_type(element_kind(noise), [&](auto element) {
     using Element = decltype(element);
-    const auto value = store<Element>(static_cast<accumulate_t<Element>>(scale));
+    const auto value = converted<Element>(scale);
     bernoulli_noise_kernels()(element).fill(twister, mutable_data_of<Element>(noise), noise.numel(), threshold, value);
   });
   for (int64_t place = 0; place < Twister::kSize; ++place) legacy.values[place] = twister.values[place];

@@ -145,7 +145,9 @@ Tensor int8_linear(const Tensor& x, const Tensor& weight, const std::optional<Te
     STD_TORCH_CHECK(
         it.dim() == 2 && (kind == ElementKind::kFloat32 || kind == ElementKind::kBFloat16),
         "int8_linear: expected matrices in float32 or bfloat16");
+    check_storage(it);
   }
+  if (bias) check_storage(*bias);
   STD_TORCH_CHECK(x.size(1) == weight.size(1), "int8_linear: expected [rows, d_input] and [d_output, d_input]");
   STD_TORCH_CHECK(x.size(1) <= kLongestSum, "int8_linear: sums are too long for 32 bits");
   STD_TORCH_CHECK(

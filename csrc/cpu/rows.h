@@ -43,7 +43,7 @@ void store_values(const Accumulate* values, const Tensor& tensor) {
     Element* stored = mutable_data_of<Element>(tensor);
     const int64_t count = tensor.numel();
     for (int64_t index = 0; index < count; ++index) {
-      stored[index] = store<Element>(static_cast<accumulate_t<Element>>(values[index]));
+      stored[index] = converted<Element>(values[index]);
     }
   });
 }

@@ -90,7 +90,7 @@ __device__ __forceinline__ void round_elements(
   }
 #pragma unroll
   for (int value = 0; value < kGroupValues; ++value) {
-    set_element(bits, value, store<Element>(static_cast<accumulate_t<Element>>(values[value])));
+    set_element(bits, value, converted<Element>(values[value]));
   }
 }
 

@@ -234,3 +234,147 @@ def test_autocast_gradients_and_pieces_go_on_in_the_model(monkeypatch: pytest.Mo
         found += [reader.next_logits(part) for part in tokens[:, 7:].split([2, 1, 1, 1], 1)]
         assert steps() - before == 6
     assert_near(torch.stack(found, 1).detach(), expected[:, [2, 3, 4, 5, 6, 8, 9, 10, 11]].double().detach(), 1e-5)
+
+
+def _doubled(tensor: Tensor) -> nn.Parameter:
+    return nn.Parameter(tensor.detach() * 2)
+
+
+def _at(owner: str, name: str, make: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """Replaces an attribute of a part of a model."""
+
+    def change(model: Any) -> None:
+        part = model.get_submodule(owner)
+        setattr(part, name, make(getattr(part, name)))
+
+    return change
+
+
+def _data(model: Any) -> None:
+    model.head.weight.data = model.head.weight.data * 2
+
+
+def _gappy(model: Any) -> None:
+    """A weight that is a column of a table."""
+    gamma = model.norm.gamma.detach()
+    model.norm.gamma = nn.Parameter(torch.stack((gamma * 2, gamma), -1)[..., 0])
+
+
+def _gappy_data(model: Any) -> None:
+    model.norm.gamma.data = torch.stack((model.norm.gamma.data * 2, model.norm.gamma.data), -1)[..., 0]
+
+
+def _loaded(model: Any, *, assign: bool) -> None:
+    model.load_state_dict({name: it * 1.5 for name, it in model.state_dict().items()}, assign=assign)
+
+
+def _only_even(model: Any) -> None:
+    """A subclass with a forward of its own, as constrained decoding has."""
+
+    class OnlyEven(type(model)):
+        def forward(self, *given: Any, **keywords: Any) -> Any:
+            logits = super().forward(*given, **keywords)
+            return logits.masked_fill(torch.arange(logits.shape[-1]) % 2 == 1, -torch.inf)
+
+    model.__class__ = OnlyEven
+
+
+def _subclass(model: Any) -> None:
+    class Named(type(model)):
+        name = "of a subclass that computes the same"
+
+    model.__class__ = Named
+
+
+def _parametrized(model: Any) -> None:
+    class Halved(nn.Module):
+        def forward(self, weight: Tensor) -> Tensor:
+            return weight / 2
+
+    nn.utils.parametrize.register_parametrization(model.head, "weight", Halved())
+
+
+def _method(model: Any) -> None:
+    block = model.blocks[0]
+    fed = type(block)._fed_forward
+    block._fed_forward = lambda x: (fed(block, x)[0] * 2, None)
+
+
+def _spectral(model: Any) -> None:
+    nn.utils.parametrizations.weight_norm(model.head, "weight")
+
+
+CHANGES: dict[str, tuple[Callable[[Any], None], bool]] = {
+    "nothing": (lambda model: None, True),
+    "values in place": (lambda model: model.head.weight.data.mul_(2), True),
+    "data": (_data, True),
+    "a parameter": (_at("head", "weight", _doubled), True),
+    "a norm's parameter": (_at("blocks.1.norm_attention", "gamma", _doubled), True),
+    "a table": (_at("embedding", "weight", _doubled), True),
+    "a loaded state": (lambda model: _loaded(model, assign=False), True),
+    "an assigned state": (lambda model: _loaded(model, assign=True), True),
+    "a subclass alone": (_subclass, True),
+    "another part of the same class": (_at("", "norm", lambda norm: _with(norm, 3.0)), True),
+    "a vector with gaps": (_gappy, False),
+    "data with gaps": (_gappy_data, False),
+    "a hook": (_hooked, False),
+    "a hook before": (lambda model: model.head.register_forward_pre_hook(lambda part, given: (given[0] * 2,)), False),
+    "a forward": (_own_forward, False),
+    "a method": (_method, False),
+    "a class": (_own_class, False),
+    "the model's class": (_only_even, False),
+    "a parametrization": (_parametrized, False),
+    "a normalized weight": (_spectral, False),
+    "an adapter": (_adapted, False),
+    "an epsilon": (_at("blocks.0.norm_attention", "epsilon", lambda it: 0.5), False),
+    "a cap": (lambda model: setattr(model.blocks[0].attention, "soft_cap", 0.1), False),
+    "a window": (lambda model: setattr(model.blocks[0].attention, "sliding_window", 1), False),
+    "an activation": (_at("blocks.0.gate", "activation", lambda it: nn.Tanh()), False),
+    "no dropout in training": (lambda model: model.blocks[0].train(), False),
+}
+
+
+def _with(norm: Any, factor: float) -> Any:
+    new = BASE.init().norm.eval()
+    new.gamma.data.copy_(norm.gamma * factor)
+    return new
+
+
+@pytest.mark.parametrize("when", ["before", "between tokens"])
+@pytest.mark.parametrize(("change", "is_native"), CHANGES.values(), ids=CHANGES)
+def test_whatever_a_program_changes_counts_as_in_forward(
+    change: Callable[[Any], None], is_native: bool, when: str
+) -> None:
+    config = BASE.replace(feed_forward=models.GatedPart(activation=GeluConfig()), dropout=0.0)
+    tokens = torch.randint(37, (2, 9))
+    results = []
+    for is_reader in (True, False):
+        model = model_of(config, torch.float32)
+        if when == "before":
+            change(model)
+        cache, reader = model.new_cache(2, 9), model.reader(tokens[:, :3], 9)
+        found = []
+        for place, part in enumerate(tokens.split([3, 1, 1, 1, 1, 1, 1], 1)):
+            if place == 3 and when != "before":
+                change(model)
+            before = steps()
+            with torch.no_grad():
+                found.append(reader.next_logits(part) if is_reader else model(part, cache=cache)[:, -1])
+        if is_reader:
+            assert (steps() - before == 1) is is_native
+        results.append(torch.stack(found))
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=1e-4 * results[1].nan_to_num(0, 0, 0).abs().max())
+
+
+def test_a_patched_class_is_left_to_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokens = model_of(BASE, torch.float32), torch.randint(37, (2, 5))
+    reader, before = model.reader(tokens[:, :3], 5), steps()
+    with torch.no_grad():
+        reader.next_logits(tokens[:, :3])
+        kind = type(model.norm)
+        forward = kind.forward
+        monkeypatch.setattr(kind, "forward", lambda part, x: forward(part, x) * 2)
+        found = reader.next_logits(tokens[:, 3:4])
+        assert steps() - before == 1
+        monkeypatch.undo()
+        assert not torch.allclose(found, model(tokens[:, :4])[:, -1])

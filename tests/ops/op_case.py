@@ -57,6 +57,15 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def rounded_to(dtype: torch.dtype, values: Tensor) -> Tensor:
+    """Float64 values rounded once to 16 bits, ties to even, by arithmetic in float64."""
+    digits, least = (11, -14) if dtype == torch.float16 else (8, -126)
+    exponents = torch.frexp(values).exponent.clamp(min=least + 1) - digits
+    found = torch.ldexp(torch.ldexp(values, -exponents).round(), exponents)
+    largest = torch.finfo(dtype).max
+    return torch.where(found.abs() > largest, found.sign() * torch.inf, found).to(dtype)
+
+
 def in_float64(tensors: list[Tensor]) -> list[Tensor]:
     """The tensors, those of floats in float64."""
     return [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]

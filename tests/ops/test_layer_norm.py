@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd import forward_ad, gradgradcheck
 
 from burnlike.errors import DeviceError, DTypeError, ShapeError
-from burnlike.ops import layer_norm, native_status
+from burnlike.ops import layer_norm, native_status, rms_norm
 
 
 def test_known_values() -> None:
@@ -104,3 +104,22 @@ def test_wrong_arguments_are_named() -> None:
         layer_norm(x, ones, torch.ones(8, dtype=torch.bfloat16))
     with pytest.raises(DeviceError, match=r"expected beta on cpu, got meta; move it"):
         layer_norm(x, ones, torch.ones(8, device="meta"))
+
+
+@pytest.mark.parametrize("size", [1e-15, 1.0, 1e15, 1e17])
+def test_gradients_of_values_of_any_size_are_those_of_float64(size: float) -> None:
+    torch.manual_seed(0)
+    x, grad, gamma, beta = torch.randn(4, 64) * size, torch.randn(4, 64), torch.randn(64), torch.randn(64)
+    for function, others in ((layer_norm, (gamma, beta)), (rms_norm, (gamma,))):
+        results = []
+        for dtype in (torch.float32, torch.float64):
+            given = [it.to(dtype).requires_grad_() for it in (x, *others)]
+            if dtype == torch.float32:
+                y = function(*given)
+            elif function is layer_norm:
+                y = torch.nn.functional.layer_norm(given[0], (64,), given[1], given[2])
+            else:
+                y = torch.nn.functional.rms_norm(given[0], (64,), given[1], 1e-5)
+            results.append(torch.autograd.grad(y, given, grad.to(dtype)))
+        for one, other in zip(*results, strict=True):
+            assert (one.double() - other).abs().max() <= 1e-5 * other.abs().max()

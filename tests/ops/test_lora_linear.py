@@ -228,3 +228,16 @@ def test_a_parametrization_on_top_of_an_adapter_applies() -> None:
     before = (layer(x) - bias).detach()
     torch.nn.utils.parametrize.register_parametrization(layer, "weight", Doubled())
     torch.testing.assert_close((layer(x) - bias).detach(), 2 * before)
+
+
+@pytest.mark.parametrize("sizes", [(3, 0, 2, 5), (3, 4, 2, 0), (3, 4, 0, 5), (0, 4, 2, 5)], ids=str)
+def test_sizes_of_zero(sizes: tuple[int, ...]) -> None:
+    rows, d_input, rank, d_output = sizes
+    shapes = ((rows, d_input), (d_input, d_output), (d_input, rank), (rank, d_output), (d_output,))
+    x, weight, *others = (torch.randn(shape) for shape in shapes)
+    results = []
+    for function in (lora_linear, formula):
+        leaves = [it.clone().requires_grad_() for it in (x, *others)]
+        y = function(leaves[0], weight, *leaves[1:], SCALE)
+        results.append([y, *torch.autograd.grad(y.sum(), leaves)])
+    torch.testing.assert_close(results[0], results[1])

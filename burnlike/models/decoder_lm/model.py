@@ -23,7 +23,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..generation import GenerateOptions, Reader, generate
 from .block import DecoderBlock, DecoderCache, documents_of, norm_config, positions_of
 from .configs import DecoderLmConfig, ExpertsPart, LearnedPositions, RotaryPositions
-from .native_steps import NativeSteps, native_prompt, native_steps
+from .native_steps import NativeSteps, decodes_natively, native_prompt, native_steps
 
 EMBEDDING = Normal(std=0.02)
 
@@ -38,6 +38,7 @@ class DecoderLmOutput(NamedTuple):
     balance: Tensor | None
 
 
+@decodes_natively
 class DecoderLm(AnyLibrary, Module):
     """Token numbers to the logits of the next token.
 

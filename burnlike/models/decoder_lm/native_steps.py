@@ -1,12 +1,15 @@
 """Tokens of a DecoderLm one by one on the CPU, each by one native call, where its parts compute what that computes."""
 
-from collections.abc import Iterator
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import chain
+from operator import attrgetter, is_, itemgetter
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from ..._torch_compat.modules import CALL_HOOKS, COMPILED_CALL, has_global_hooks
+from ..._torch_compat.modules import CALL_HOOKS, COMPILED_CALL, HOOK_FLAGS, STATE_HOOKS, has_global_hooks
 from ...module.adapters.layers import Dequantized
 from ...module.torch_objects.wrappers import own_class, parametrizations_of
 from ...nn.activation.activation import GatedLinear, SwiGlu
@@ -27,25 +30,40 @@ _KNOWN = (
     *(PositionWiseFeedForward, Relu, RmsNorm, RotaryEncoding, SiLU, SwiGlu),
 )
 _DTYPES = (torch.float32, torch.bfloat16)
+Model = TypeVar("Model", bound=nn.Module)
+_WITHOUT_CALLS = frozenset((*STATE_HOOKS, *HOOK_FLAGS))
+"""Attributes of modules that no call looks at by itself."""
+_DECIDING = ("forward", "_forward", "_logits", "_fed_forward", "has_balance", "new_cache", "project", "__call__")
+"""The names of a class that decide what its modules compute in evaluation, and by which lookups they do."""
+
+
+def _deciding_of(kind: type[nn.Module]) -> tuple[object, ...]:
+    return tuple(inspect.getattr_static(kind, name, None) for name in (*_DECIDING, "__getattribute__", "__getattr__"))
+
+
+_STOCK: dict[type[nn.Module], tuple[object, ...]] = {it: _deciding_of(it) for it in _KNOWN}
+
+
+def decodes_natively(kind: type[Model]) -> type[Model]:
+    """Note a class of models that `native_steps` computes, as it is now."""
+    _STOCK[kind] = _deciding_of(kind)
+    return kind
 
 
 class NativeSteps:
     """What gives the logits after one token more of each row, with the keys and values of the tokens before.
 
-    Weights are read where they lie, so that there is no copy of them, and a change of theirs counts from the next token
-    on.
+    Weights are read where they lie, so that there is no copy of them. Whatever a program changes in the model counts
+    from the next token on: each compares the model with what it was, and where it differs asks `native_steps` anew.
     """
 
     def __init__(self, model: Any, cache: DecoderCache, form: DecodeForm, weights: list[Tensor]) -> None:
-        attention = model.blocks[0].attention
         self._model, self._cache, self._form, self._weights = model, cache, form, weights
+        self._parts, self._facts = _Parts(model, weights), _facts_of(weights)
         self._filled = int(cache.layers[0].filled)
         self._caches = [it for layer in cache.layers for it in (layer.key, layer.value)]
         self._starts = cache.padding.sum(-1)
-        self._epsilon, self._soft_cap = model.norm.epsilon, attention.soft_cap
-        rotary = attention.rotary
         self._most = min((MOST_READ[it.dtype] for it in weights if it.ndim == 2 and it.shape[1] > 1), default=0)
-        self._tables = None if rotary is None else (rotary.cosine.float(), rotary.sine.float())
 
     def next_logits(self, tokens: Tensor) -> Tensor | None:
         """The logits after `tokens` `[batch, new]`, float32 `[batch, vocab_size]`; None if it can't compute them."""
@@ -53,19 +71,37 @@ class NativeSteps:
             return None
         rows, new = tokens.shape
         fits = rows == len(self._starts) and 1 <= new <= self._cache.layers[0].length - self._filled
-        if not fits or (new > 1 and tokens.numel() > self._most) or not can_decode():
+        if not fits or (new > 1 and tokens.numel() > self._most) or not can_decode() or not self._is_current():
             return None
-        *_, logits = (self._step(part) for part in tokens.split(MOST_TOKENS // rows, 1))
+        try:
+            *_, logits = (self._step(part) for part in tokens.split(MOST_TOKENS // rows, 1))
+        except RuntimeError:
+            if _facts_of(self._weights) == self._facts:
+                raise
+            return None  # the native call refuses what `tensor.data = other` has made of a weight
         cap = self._model.config.logit_soft_cap
         return logits if cap is None else (logits / cap).tanh_().mul_(cap)
+
+    def _is_current(self) -> bool:
+        """Whether the native call computes the model as it is now, with the keys and values of the tokens before."""
+        if self._parts.are_same():
+            return True
+        read = _read(self._model)
+        if read is None or read[0] != self._form or _facts_of(read[1]) != self._facts:
+            return False
+        self._weights, self._parts = read[1], _Parts(self._model, read[1])
+        return True
 
     def _step(self, tokens: Tensor) -> Tensor:
         end = self._filled + tokens.shape[1]
         x = self._model.embedding(tokens)
         if hasattr(self._model, "position"):
             x = x + self._model.position((torch.arange(self._filled, end) - self._starts[:, None]).clamp(min=0))
-        options: dict[str, Any] = {"epsilon": self._epsilon, "soft_cap": self._soft_cap}
-        tables, filled, form, x = self._tables, self._filled, self._form, x.float().flatten(0, 1)
+        attention = self._model.blocks[0].attention
+        rotary = attention.rotary
+        tables = None if rotary is None else (rotary.cosine.float(), rotary.sine.float())
+        options: dict[str, Any] = {"epsilon": self._model.norm.epsilon, "soft_cap": attention.soft_cap}
+        filled, form, x = self._filled, self._form, x.float().flatten(0, 1)
         logits = decode_step(x, self._weights, self._caches, self._starts, tables, filled, form, **options)
         self._filled = end
         return logits
@@ -88,27 +124,18 @@ def native_steps(model: Any, cache: DecoderCache, new: int = 0) -> NativeSteps |
         return None
     batch, length = cache.padding.shape
     filled = int(cache.layers[0].filled) + new
-    if not can_decode() or not 1 <= batch <= MOST_ROWS or not 0 < filled <= length or not _is_plain(model):
+    if not can_decode() or not 1 <= batch <= MOST_ROWS or not 0 < filled <= length:
         return None
     starts = cache.padding.sum(-1, keepdim=True)
     if not torch.equal(cache.padding, torch.arange(length) < starts) or bool((starts >= filled).any()):
         return None  # the padding is not all at the left
-    try:
-        form, weights = _form_of(model), [*_weights_of(model)]
-    except _OtherError:
-        return None
-    tensors = [*weights, *(it for layer in cache.layers for it in (layer.key, layer.value))]
-    if any(it.device.type != "cpu" or it.layout != torch.strided or it.is_neg() for it in tensors):
-        return None
-    return NativeSteps(model, cache, form, weights)
+    read = _read(model)
+    return None if read is None else NativeSteps(model, cache, *read)
 
 
 def computes(model: Any) -> bool:
     """Whether the native call computes what the parts of a model in evaluation are, whatever is in a cache."""
-    try:
-        return _is_plain(model) and bool(_form_of(model)) and len([*_weights_of(model)]) > 0
-    except _OtherError:
-        return False
+    return _read(model) is not None
 
 
 def native_prompt(model: Any, cache: DecoderCache, tokens: Tensor, mask_pad: Tensor | None) -> NativeSteps | None:
@@ -128,20 +155,92 @@ class _OtherError(Exception):
     """A model that the native call does not compute."""
 
 
+class _Parts:
+    """The parts of a model at one moment with all their attributes, to be compared with a later one in microseconds."""
+
+    def __init__(self, model: nn.Module, weights: list[Tensor]) -> None:
+        self._modules = [*model.modules()]
+        self._kinds = {*map(type, self._modules)}
+        self._attributes = [vars(it) for it in self._modules]
+        self._settings = [_settings_of(it) for it in self._attributes]
+        # Parameters, buffers, children and hooks of calls.
+        inner = [
+            value
+            for own in self._attributes
+            for name, value in own.items()
+            if isinstance(value, dict) and name not in _WITHOUT_CALLS
+        ]
+        self._empty, self._dicts = [it for it in inner if not it], [it for it in inner if it]
+        self._weights = weights
+        self._objects = [*self._now()]
+        self._counts = self._count()
+
+    def _now(self) -> Iterator[object]:
+        settings = (take(own) for take, own in zip(self._settings, self._attributes, strict=True))
+        objects = chain.from_iterable(chain(settings, map(dict.values, self._dicts)))
+        return chain(map(type, self._modules), map(_FORWARD, self._kinds), map(_DTYPE, self._weights), objects)
+
+    def _count(self) -> list[int]:
+        return [*map(len, self._attributes), *map(len, self._dicts)]
+
+    def are_same(self) -> bool:
+        try:
+            same = not any(self._empty) and self._count() == self._counts and all(map(is_, self._now(), self._objects))
+        except KeyError:  # an attribute is gone
+            return False
+        return same and not has_global_hooks()
+
+
+_FORWARD, _DTYPE = attrgetter("forward"), attrgetter("dtype")
+
+
+def _settings_of(attributes: dict[str, Any]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    names = [name for name, value in attributes.items() if not isinstance(value, dict | set)]
+    return itemgetter("training", *names)
+
+
+def _facts_of(tensors: list[Tensor]) -> list[tuple[object, ...]]:
+    """What `tensor.data = other` and `model.to()` change in a parameter that stays the same object."""
+    return [(it.dtype, it.shape, it.stride(), it.device) for it in tensors]
+
+
+def _read(model: Any) -> tuple[DecodeForm, list[Tensor]] | None:
+    """The form and the weights of a model in evaluation that the native call computes; None of any other one."""
+    try:
+        if not _is_plain(model):
+            return None
+        form, weights = _form_of(model), [*_weights_of(model)]
+    except (_OtherError, AttributeError, IndexError):  # of parts that were replaced: forward says what is wrong
+        return None
+    is_usable = all(it.device.type == "cpu" and it.layout == torch.strided and not it.is_neg() for it in weights)
+    return (form, weights) if is_usable else None
+
+
 def _is_plain(model: nn.Module) -> bool:
     """Whether a call of each part is its class's `forward`, of whole tensors of torch."""
-    if is_changed(model) or model.training:
+    base = next((it for it in type(model).__mro__ if it in _STOCK and it not in _KNOWN), None)
+    if base is None or _deciding_of(type(model)) != _STOCK[base]:
         return False
+    kinds: set[type[nn.Module]] = set()
     for module in model.modules():
-        if module is model or type(module) in (nn.ModuleDict, *_PARAMETRIZED):
-            continue
-        own = own_class(module) if parametrizations_of(module) else type(module)
-        if (own not in _KNOWN and type(module) is not Dequantized) or is_changed(module) or module.training:
+        if is_changed(module) or _hides_a_method(module):
             return False
-    return True
+        if type(module) in _CONTAINERS:
+            continue
+        if module.training:
+            return False
+        if module is not model:
+            kinds.add(own_class(module) if parametrizations_of(module) else type(module))
+    return all(it in _KNOWN and _deciding_of(it) == _STOCK[it] for it in kinds)
 
 
-_PARAMETRIZED = (torch.nn.utils.parametrize.ParametrizationList,)
+_CONTAINERS = (nn.ModuleDict, torch.nn.utils.parametrize.ParametrizationList, Dequantized)
+"""Of the parts of quantized weights, which `_quantized` looks at."""
+
+
+def _hides_a_method(module: nn.Module) -> bool:
+    kind = type(module)
+    return any(callable(it) and inspect.isfunction(getattr(kind, name, None)) for name, it in vars(module).items())
 
 
 def is_changed(module: nn.Module) -> bool:
@@ -270,7 +369,7 @@ def _quantized(changed: dict[str, Any]) -> Iterator[Tensor]:
 
 
 def _checked(tensor: Tensor) -> Tensor:
-    lies = tensor.ndim == 1 or 1 in (tensor.stride(0), tensor.stride(-1))
+    lies = 1 in (tensor.stride(0), tensor.stride(-1))  # a vector without gaps, a matrix in rows or in columns
     if type(tensor) not in (Tensor, nn.Parameter) or tensor.dtype not in _DTYPES or not lies:
         raise _OtherError
     return tensor

@@ -86,9 +86,12 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None, rul
         key, value = functional.pad(key, (0, 0, 0, 1)), functional.pad(value, (0, 0, 0, 1))
     mask = None
     if hidden is not None:
-        # Where all keys are hidden their scores are the same: those of a query of zeros.
-        query = query.masked_fill(hidden.all(-1, keepdim=True), 0.0)
-        mask = torch.zeros_like(hidden, dtype=query.dtype).masked_fill(hidden, rules.min_float)
+        # Where all keys are hidden their scores are the same: those of a query of zeros. They need no mask: beside it
+        # float32 would hold no logarithm of their number, from which torch's backward pass takes the weights.
+        blind = hidden.all(-1, keepdim=True)
+        query = query.masked_fill(blind, 0.0)
+        masked = hidden if rules.quiet_softmax else hidden & ~blind
+        mask = torch.zeros_like(hidden, dtype=query.dtype).masked_fill(masked, rules.min_float)
         if rules.quiet_softmax:
             mask = functional.pad(mask, (0, 1))
     dropout = rules.dropout.prob if rules.dropout.training else 0.0

@@ -146,7 +146,7 @@ def run(layer: Direction, x: Tensor, states: States | None, batch_first: bool, r
     if x.shape[time] == 1 and states is not None and _takes_one_step(x):
         found = layer.one_step(x.squeeze(time), states)
         if found is not None:
-            return found[0].unsqueeze(time), found
+            return found[0].unsqueeze(time).clone(), found  # what is done to the output in place is not for the state
     kernel = layer.kernel()
     if kernel is None or not _usable(kernel):
         return _by_steps(layer, x, states, time, reverse)

@@ -91,8 +91,11 @@ def _none_items(state: Any, path: str = "") -> Iterator[str]:
 
 
 def as_real(tensor: Tensor) -> Tensor:
-    """`tensor`, of complex numbers its real and imaginary parts, `[..., 2]`, in the same memory."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    """`tensor`, of complex numbers its real and imaginary parts, `[..., 2]`, in the same memory.
+
+    Gradients and states may be conjugated lazily, of which there is a copy; parameters are not.
+    """
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def state_as_real(state: Any, parameter: Tensor) -> Any:

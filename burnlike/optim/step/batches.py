@@ -56,6 +56,12 @@ class ParamBatch:
                 f"{type(rule).__name__} can't step '{found.path}', which is complex: it computes with whole tensors."
                 " Take a rule that computes value by value, such as AdamW, for it; nothing was changed"
             )
+        lazy = None if found is None else next((it for it in self.params if it.tensor.is_conj()), None)
+        if lazy is not None:
+            raise DTypeError(
+                f"'{lazy.path}' is conjugated lazily, so that its memory does not hold its values; assign"
+                " nn.Parameter(tensor.resolve_conj()); nothing was changed"
+            )
         self.has_complex = found is not None
         self.states = states
         if self.has_complex:

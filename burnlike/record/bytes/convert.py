@@ -55,17 +55,31 @@ def can_lose(source: torch.dtype, target: torch.dtype) -> bool:
     return info(target).max < info(source).max or info(target).min > info(source).min
 
 
+def in_dtype(source: Tensor, dtype: torch.dtype) -> Tensor:
+    """`source.to(dtype)`; of float64 rounded once, as files are written and read."""
+    if source.dtype != torch.float64 or dtype.itemsize > 2:
+        return source.to(dtype)
+    from ...ops.convert import rounded_once
+
+    return rounded_once(source, dtype)
+
+
+def copy_converted(into: Tensor, source: Tensor) -> None:
+    """`into.copy_(source)`; of float64 rounded once."""
+    into.copy_(in_dtype(source, into.dtype) if source.dtype == torch.float64 else source)
+
+
 def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
     """Copy floats of any device and strides into contiguous memory of the CPU, of another float type."""
     if source.device.type == "cpu" and {source.dtype, into.dtype} <= set(_SUMMABLE):
         from ...ops import convert_
 
         lost = torch.zeros(1, dtype=torch.int32, device="cpu")
-        convert_([into], [source], lost)
+        convert_([into], [source.resolve_neg()], lost)
         if lost.item():
             check_floats(name, source, into)
         return
-    converted = into.copy_(source) if source.device.type == "cpu" else source.to(into.dtype)
+    converted = into.copy_(source) if source.device.type == "cpu" else in_dtype(source, into.dtype)
     check_floats(name, source, converted)
     if converted is not into:
         into.copy_(converted)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ...module.torch_objects.deferred_tensors import Part
+from ..bytes.convert import copy_converted
 from ..bytes.workers import bytes_at
 
 _PIECE_BYTES = 4 << 20
@@ -38,11 +39,11 @@ def _read_run(values: Any, first: int, count: int, into: Tensor) -> None:
         values.entry.read_into(first * size, bytes_at(into.data_ptr(), count * size))
         return
     if count <= step:
-        into.copy_(values.read(first, first + count).view(into.shape))
+        copy_converted(into, values.read(first, first + count).view(into.shape))
         return
     inner = prod(into.shape[1:])
     rows = max(step // inner, 1)
     for at in range(0, into.shape[0], rows):
         stop = min(at + rows, into.shape[0])
         found = values.read(first + at * inner, first + stop * inner)
-        into[at:stop].copy_(found.view(into[at:stop].shape))
+        copy_converted(into[at:stop], found.view(into[at:stop].shape))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...errors import RecordFormatError
 from ...module.torch_objects.deferred_tensors import Part, deferred_tensor
-from ..bytes.convert import pieces
+from ..bytes.convert import copy_converted, pieces
 from ..bytes.source import Source
 from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
 from ..dtypes import torch_dtype
@@ -151,7 +151,7 @@ class LazyTensors(StoredTensors):
             return
         for values, first in self.chunks(name):
             for into, before in pieces(target, first, first + values.numel()):
-                into.copy_(values[before : before + into.numel()].view(into.shape))
+                copy_converted(into, values[before : before + into.numel()].view(into.shape))
 
 
 def merged(parts: Sequence[LazyTensors]) -> LazyTensors:

@@ -16,7 +16,7 @@ from ..._torch_compat.fsdp import reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
-from ..bytes.convert import pieces
+from ..bytes.convert import copy_converted, pieces
 from ..bytes.side_stream import CudaSideStream
 from ..bytes.source import FileSource
 from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
@@ -105,11 +105,11 @@ def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None
         match, into = target.match, target.into.detach()
         if match.values is not None or not isinstance(tensors, LazyTensors):
             values = match.in_memory(tensors)
-            into.copy_(part_of(values, into) if is_distributed(into) else values)
+            copy_converted(into, part_of(values, into) if is_distributed(into) else values)
         elif is_distributed(into):
             read_own_part(tensors.values_of(match.name), into)
         elif into.is_conj() or into.is_neg():  # what its bytes are is not what it is
-            into.copy_(tensors[match.name])
+            copy_converted(into, tensors[match.name])
         elif type(into) is Tensor and into.layout == torch.strided and into.device.type in ("cpu", "cuda"):
             from_file.append((tensors.values_of(match.name), into))
         else:
@@ -157,7 +157,7 @@ def _read(inference: bool, step: _Step, buffer: Tensor) -> None:
 def _put(found: Tensor, into: Tensor, start: int) -> None:
     """Put values, flat, where the elements from index `start` on are."""
     for piece, before in pieces(into, start, start + found.numel()):
-        piece.copy_(found[before : before + piece.numel()].view(piece.shape))
+        copy_converted(piece, found[before : before + piece.numel()].view(piece.shape))
 
 
 def _is_native(values: FileValues, into: Tensor) -> bool:

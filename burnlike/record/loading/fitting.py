@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy as is_shapeless
 
 from ...errors import ArgumentError, RecordError
 from ...module.torch_objects.wrappers import is_distributed
-from ..bytes.convert import can_lose, check_kept
+from ..bytes.convert import can_lose, check_kept, in_dtype
 from ..dtypes import kind_of, plain, shown
 from ..files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
 from ..state_dict.saved_forms import expected_form, map_tensor, part_names, tensor_part
@@ -140,7 +140,7 @@ def check_values(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) 
 
 
 def _check(name: str, values: Tensor, target: torch.dtype) -> None:
-    check_kept(name, values, values.to(target), remedy=_REMEDY)
+    check_kept(name, values, in_dtype(values, target), remedy=_REMEDY)
 
 
 def _unreadable(tensors: Mapping[str, Tensor], name: str) -> str:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..bytes.checksums import PartSums
-from ..bytes.convert import can_lose, check_ints, convert_checked, pieces
+from ..bytes.convert import can_lose, check_ints, convert_checked, copy_converted, pieces
 from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
 from ..outline import ChecksumSlot
 
@@ -59,7 +59,7 @@ class WrittenTensor:
                 if checked and self.dtype.is_floating_point and not allow_overflow:
                     convert_checked(self.name, source, into)
                 else:
-                    into.copy_(source)
+                    copy_converted(into, source)
 
     def _sources(self, start: int, stop: int) -> Iterable[tuple[Tensor, int]]:
         if isinstance(self.values, Tensor):

@@ -154,7 +154,7 @@ def _distance(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
     """`|a - b|` and `max(|a|, |b|)` in float64; the distance is nan or inf where a nan or inf has no equal partner."""
     if one.is_complex():
         # Infinite and nan parts count as in real numbers, so the parts are compared each by itself.
-        one, other = torch.view_as_real(one), torch.view_as_real(other)
+        one, other = torch.view_as_real(one.resolve_conj()), torch.view_as_real(other.resolve_conj())
     first, second = one.to(torch.float64), other.to(torch.float64)
     distance = (first - second).abs()
     same = (first == second) | (first.isnan() & second.isnan())

@@ -142,6 +142,7 @@ def _distance(a: torch.Tensor, b: torch.Tensor) -> str:
     """How the bits differ; empty if they don't."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{a.dtype} {list(a.shape)} and {b.dtype} {list(b.shape)}"
-    if torch.equal(*(it.contiguous().view(-1).view(torch.uint8) for it in (a, b))):
+    if torch.equal(*(it.resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8) for it in (a, b))):
         return ""
-    return f"by at most {(a.double() - b.double()).abs().max().item():.3g}"
+    a, b = (it if it.is_complex() else it.double() for it in (a, b))
+    return f"by at most {(a - b).abs().max().item():.3g}"

@@ -69,7 +69,7 @@ def base_digest(
 
 
 def digest_of(tensor: Tensor) -> bytes:
-    plain = tensor.detach().cpu().contiguous()
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     return hashlib.sha256(bytes_at(plain.data_ptr(), plain.nbytes) if plain.nbytes else b"").digest()
 
 

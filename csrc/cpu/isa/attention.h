@@ -12,11 +12,12 @@ namespace burnlike::cpu {
 // are hidden.
 template <class Accumulate>
 struct AttentionTile {
-  Accumulate* scores;           // k q^T, becomes the weights
-  Accumulate* grads;            // v dO^T, the gradients of the weights, becomes those of k q^T
-  const Accumulate* bias;       // added to the scaled scores, or null
-  const Accumulate* logsumexp;  // of each column
-  const Accumulate* deltas;     // of each column
+  Accumulate* scores;            // k q^T, becomes the weights
+  Accumulate* grads;             // v dO^T, the gradients of the weights, becomes those of k q^T
+  const Accumulate* bias;        // added to the scaled scores, or null
+  const Accumulate* largest;     // of each column: its largest score
+  const Accumulate* logarithms;  // of each column: of the sum of the exponentials of scores less the largest
+  const Accumulate* deltas;      // of each column
   Accumulate scale;
   int64_t rows;
   int64_t columns;
@@ -26,6 +27,8 @@ struct AttentionTile {
 template <class Element>
 struct AttentionKernels {
   void (*tile)(const AttentionTile<accumulate_t<Element>>&);
+  // Adds the scores of a tile to the largest and the sums of exponentials of each column so far.
+  void (*add)(const AttentionTile<accumulate_t<Element>>&, accumulate_t<Element>* largest, accumulate_t<Element>* sums);
   accumulate_t<Element> (*dot)(const Element* x, const Element* y, int64_t count);
 };
 

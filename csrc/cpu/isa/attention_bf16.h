@@ -64,7 +64,8 @@ struct Bf16BackwardBlock {
   const Word* grads;        // lanes, of the output
   const Word* grad_pairs;   // pairs
   Bf16Scores options;
-  const float* logsumexp;        // of each column
+  const float* largest;          // of each column: its largest score
+  const float* logarithms;       // of each column: of its sum of exponentials
   const float* deltas;           // of each column
   float* scores;                 // kBf16Lanes x kBf16Columns twice
   BFloat16* weights;             // kBf16Lanes x kBf16Columns twice
@@ -90,8 +91,8 @@ struct Bf16AttentionKernels {
   float (*dot)(const BFloat16* x, const BFloat16* y, int64_t count);
 
   // Of each column: by what the output is multiplied, and the logarithm of the sum of exponentials. Without any weight
-  // the output is zero, and the logarithm infinite, so that there is none in the backward pass.
-  void (*finish)(const float* largest, const float* sums, float* factors, float* logsumexp);
+  // the output and the largest score are zero, and the logarithm infinite, so that there is none in the backward pass.
+  void (*finish)(float* largest, const float* sums, float* factors, float* logarithms);
 
   // y = factor x, rounded.
   void (*round)(const float* x, float factor, BFloat16* y, int64_t count);

@@ -179,12 +179,13 @@ void attention_bf16_forward(const Bf16ForwardBlock& block) {
   functions[static_cast<int>(kind_of(block.options))](block);
 }
 
-void attention_bf16_finish(const float* largest, const float* sums, float* factors, float* logsumexp) {
+void attention_bf16_finish(float* largest, const float* sums, float* factors, float* logarithms) {
   for (int64_t column = 0; column < kBf16Columns; ++column) {
     const bool is_blind = sums[column] == 0.0f;
     factors[column] = is_blind ? 0.0f : 1.0f / sums[column];
     const float sum = static_cast<float>(logarithm(static_cast<double>(sums[column])));
-    logsumexp[column] = is_blind ? __builtin_inff() : largest[column] + sum;
+    largest[column] = is_blind ? 0.0f : largest[column];
+    logarithms[column] = is_blind ? __builtin_inff() : sum;
   }
 }
 
@@ -193,7 +194,8 @@ void attention_bf16_finish(const float* largest, const float* sums, float* facto
 template <Kind kKind, bool kMasked>
 void differentiate(const Bf16BackwardBlock& block, int64_t row, int64_t begin) {
   constexpr int64_t values = kBf16Lanes * kBf16Columns;
-  const Lanes logsumexp = _mm512_loadu_ps(block.logsumexp + begin);
+  const Lanes largest = _mm512_loadu_ps(block.largest + begin);
+  const Lanes logarithms = _mm512_loadu_ps(block.logarithms + begin);
   const Lanes deltas = _mm512_loadu_ps(block.deltas + begin);
   for (int64_t index = 0; index < kBf16Lanes; index += 2) {
     Lanes weights[2], grads[2];
@@ -202,7 +204,7 @@ void differentiate(const Bf16BackwardBlock& block, int64_t row, int64_t begin) {
       const int64_t in_block = row * kBf16Columns + place;
       Lanes slope;
       const Lanes score = score_of<kKind>(block.options, _mm512_loadu_ps(block.scores + place), in_block, slope);
-      weights[part] = exponentials(_mm512_sub_ps(score, logsumexp));
+      weights[part] = exponentials(_mm512_sub_ps(_mm512_sub_ps(score, largest), logarithms));
       Lanes grad = _mm512_loadu_ps(block.scores + values + place);
       Lanes dropped = weights[part];
       if (kKind == Kind::kAny && block.options.noise != nullptr) {

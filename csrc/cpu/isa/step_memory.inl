@@ -41,7 +41,7 @@ void store_elements(
     if (rounding.stochastic) return store_by_chance(values, elements, count, rounding);
   }
   for (int64_t index = 0; index < count; ++index) {
-    elements[index] = store<Element>(static_cast<accumulate_t<Element>>(values[index]));
+    elements[index] = converted<Element>(values[index]);
   }
 }
 

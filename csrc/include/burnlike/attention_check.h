@@ -44,20 +44,25 @@ inline void check_attention_inputs(
   check_each_score(noise, ElementKind::kFloat32);
 }
 
+// A number of each query of each head.
+inline void check_of_queries(const Tensor& query, const Tensor& numbers) {
+  const bool is_double = element_kind(query) == ElementKind::kFloat64;
+  STD_TORCH_CHECK(
+      numbers.is_cpu() && element_kind(numbers) == (is_double ? ElementKind::kFloat64 : ElementKind::kFloat32) &&
+          has_sizes(numbers, {query.size(0), query.size(1), query.size(2)}),
+      "attention: largest scores or logarithms do not fit query");
+}
+
 // What the forward pass gave, and the gradient of its output.
 inline void check_attention_results(
-    const Tensor& query, const Tensor& grad, const Tensor& output, const Tensor& logsumexp) {
+    const Tensor& query, const Tensor& grad, const Tensor& output, const Tensor& largest) {
   for (const Tensor* tensor : {&grad, &output}) {
     STD_TORCH_CHECK(
         tensor->is_cpu() && element_kind(*tensor) == element_kind(query) &&
             has_sizes(*tensor, {query.size(0), query.size(1), query.size(2), query.size(3)}),
         "attention: output or its gradient does not fit query");
   }
-  const bool is_double = element_kind(query) == ElementKind::kFloat64;
-  STD_TORCH_CHECK(
-      logsumexp.is_cpu() && element_kind(logsumexp) == (is_double ? ElementKind::kFloat64 : ElementKind::kFloat32) &&
-          has_sizes(logsumexp, {query.size(0), query.size(1), query.size(2)}),
-      "attention: logsumexp does not fit query");
+  check_of_queries(query, largest);
 }
 
 }  // namespace burnlike

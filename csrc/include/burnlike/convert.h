@@ -1,4 +1,4 @@
-// Converting a value to another float type, and whether it was too large for that. For CPU and CUDA.
+// Whether a value was too large for the type that it was converted to. For CPU and CUDA.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,6 @@
 #include "element.h"
 
 namespace burnlike {
-
-// float64 becomes float16 or bfloat16 by way of float32, as torch does it.
-template <class Target, class Source>
-BURNLIKE_INLINE Target converted(Source value) {
-  return store<Target>(static_cast<accumulate_t<Target>>(load(value)));
-}
 
 // The difference is 0, or NaN. Bits would have to be copied, and a loop with such copies is not vectorized.
 BURNLIKE_INLINE bool is_finite(float value) { return value - value == 0.0f; }

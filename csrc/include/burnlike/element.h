@@ -50,6 +50,17 @@ BURNLIKE_INLINE float float_of(uint32_t bits) {
   return value;
 }
 
+// A float32 that is rounded to 16 bits as the float64 itself: towards zero, with its last bit set if anything is lost
+// (Boldo & Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd"). By
+// way of the nearest float32, as torch converts, values beside the middle of two are rounded twice.
+BURNLIKE_INLINE float rounded_to_odd(double value) {
+  const float nearest = static_cast<float>(value);
+  const double back = nearest;
+  const uint32_t is_above = (value < 0.0 ? back < value : back > value) ? 1u : 0u;
+  const uint32_t is_inexact = back != value ? 1u : 0u;
+  return float_of((bits_of(nearest) - is_above) | is_inexact);
+}
+
 }  // namespace detail
 
 BURNLIKE_INLINE float load(float value) { return value; }
@@ -116,6 +127,16 @@ struct Store<Float16> {
 template <class Element>
 BURNLIKE_INLINE Element store(accumulate_t<Element> value) {
   return Store<Element>::from(value);
+}
+
+// A value in another type, rounded once.
+template <class Target, class Source>
+BURNLIKE_INLINE Target converted(Source value) {
+  if constexpr (sizeof(Source) == 8 && sizeof(Target) == 2) {
+    return store<Target>(detail::rounded_to_odd(value));
+  } else {
+    return store<Target>(static_cast<accumulate_t<Target>>(load(value)));
+  }
 }
 
 }  // namespace burnlike

@@ -3,7 +3,7 @@
 // y = (x - m) * r * gamma + beta with r = 1 / sqrt(mean((x - m)^2) + epsilon). In layer normalization m is the mean of
 // the row (Ba et al. 2016, eq. 4); in RMS normalization m and beta are 0 (Zhang & Sennrich 2019, eq. 4). With
 // g = dy * gamma, s = sum(g * (x - m)) and b = mean(g), which is 0 in RMS normalization, the gradients are
-//   dx     = (g - b) * r - (x - m) * r^3 * s / d
+//   dx     = (g - b - (x - m) * r * p) * r with p = r * s / d, whose parts have the sizes of g, not powers of x's
 //   dgamma = sum over rows of dy * (x - m) * r
 //   dbeta  = sum over rows of dy
 #pragma once
@@ -52,10 +52,10 @@ BURNLIKE_INLINE Accumulate norm_scale(Accumulate sum_of_squares, Accumulate widt
   return Accumulate(1) / square_root(sum_of_squares / width + epsilon);
 }
 
-// r^3 * s / d, the factor of x - m in dx.
+// p, from s.
 template <class Accumulate>
 BURNLIKE_INLINE Accumulate norm_pull(Accumulate scale, Accumulate dot, Accumulate width) {
-  return scale * scale * scale * dot / width;
+  return scale * dot / width;
 }
 
 // y without beta, from x - m.
@@ -67,7 +67,7 @@ BURNLIKE_INLINE Accumulate norm_output(Accumulate centered, Accumulate gamma, Ac
 // dx, from g - b and x - m.
 template <class Accumulate>
 BURNLIKE_INLINE Accumulate norm_grad_x(Accumulate slope, Accumulate centered, Accumulate scale, Accumulate pull) {
-  return slope * scale - centered * pull;
+  return (slope - centered * scale * pull) * scale;
 }
 
 template <class Accumulate>
