@@ -15,6 +15,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, BinaryIO
 
@@ -49,14 +50,19 @@ class Filler:
             OverLimitError: it takes too much.
             ValueError: the template refuses the conversation; the message says why.
         """
+        try:
+            content = pickle.dumps(requests)
+        except (RecursionError, pickle.PicklingError, TypeError) as error:
+            raise ValueError(str(error)) from error
         with self._lock:
             try:
-                _send(self._requests, pickle.dumps(requests))
+                _send(self._requests, content)
                 answer = _received(self._answers)
             except BrokenPipeError:
                 answer = b""
             except BaseException:  # such as Ctrl-C: what comes now would answer the wrong request
                 self._process.kill()
+                filler.cache_clear()
                 raise
         if not answer:
             filler.cache_clear()
@@ -80,9 +86,11 @@ def filler(process: int) -> Filler:
 
 def _end(process: Any, owner: int) -> None:
     if os.getpid() == owner:
-        process.stdin.close()
-        process.stdout.close()
+        process.kill()  # workers that were forked meanwhile keep its input open
         process.wait()
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 def _send(file: BinaryIO, content: bytes) -> None:

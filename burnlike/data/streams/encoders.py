@@ -19,6 +19,8 @@ from .rows import Damaged, values_of
 from .windows import BEGINS, COUNTS, PADS
 
 _SEPARATOR = "\n\n"
+_VERSION = 2
+"""Of how conversations are written: tokens that are kept of another one are not taken."""
 
 
 class Encoded(NamedTuple):
@@ -114,7 +116,7 @@ class ChatEncoder:
         self._chat = chat_config(config)
         self.dtype = dtype_for(len(template.tokenizer))
         chosen = {**self._chat.to_dict(), "path": "", "tokenizer": "", "chat_template": template.text}
-        self.facts: tuple[Any, ...] = ("chat", rows.name, chosen, identity_of(config))
+        self.facts: tuple[Any, ...] = ("chat", _VERSION, rows.name, chosen, identity_of(config))
 
     def encode(self, rows: Sequence[Any]) -> list[Encoded | Damaged | None]:
         read = [self._conversation(it) for it in rows]

@@ -129,7 +129,7 @@ def git_state(directory: Path) -> dict[str, Any] | None:
     if not commit:
         return None
     settings = _git(directory, "config", "--list", "--show-scope", "--includes", "--name-only")
-    if settings is None or any(_RUNS_PROGRAMS.fullmatch(line) for line in settings.splitlines()):
+    if settings is None or any(_RUNS_PROGRAMS.fullmatch(line) for line in settings.split("\n")):
         return {"commit": commit, "is_dirty": None}
     changed = _git(directory, "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
     return {"commit": commit, "is_dirty": None if changed is None else bool(changed)}
@@ -145,9 +145,7 @@ def _git(directory: Path, *arguments: str) -> str | None:
     command = ["git", "-C", str(directory), *_HARMLESS, *arguments]
     variables = without_transports()
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_GIT_TIMEOUT_S, env=variables
-        )
+        done = subprocess.run(command, capture_output=True, check=False, timeout=_GIT_TIMEOUT_S, env=variables)
+        return done.stdout.decode().strip() if done.returncode == 0 else None
     except (OSError, subprocess.SubprocessError, UnicodeError):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None

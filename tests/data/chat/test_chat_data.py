@@ -121,6 +121,15 @@ def test_conversations_of_which_no_answer_is_left_are_left_out(tmp_path):
         data_of(write_lines(tmp_path / "b.jsonl", [{"messages": turns("how")}] * 3))
 
 
+def test_messages_that_a_template_leaves_out_are_counted(tmp_path):
+    talk = [{"role": it, "content": it} for it in ("developer", "user", "tool", "system", "assistant")]
+    path = write_lines(tmp_path / "rows.jsonl", [{"messages": talk}, {"messages": turns("a", "b")}])
+    found = data_of(path, validation_path=str(path), chat_template="alpaca")
+    kinds = ("a developer message", "a later system message", "a result of a tool")
+    assert [found.counts[f"with {it}, which the template leaves out"] for it in kinds] == [2, 2, 2]  # of both parts
+    assert "2 with a later system message, which the template leaves out" in "\n".join(found.describe())
+
+
 def test_rows_that_are_not_of_the_format_are_errors_of_the_loader_or_counted(tmp_path):
     rows = [*ROWS[:5], {"messages": [{"role": "usr", "content": "x"}]}, *ROWS[5:9], {"messages": []}]
     rows += [{"messages": turns("half a pair \ud800", "fine")}]

@@ -1,5 +1,6 @@
 """Which tokens of a conversation are there, and on which there is a loss: beside transformers' own."""
 
+import os
 from typing import Any
 
 import pytest
@@ -190,6 +191,28 @@ def test_a_template_whose_prefixes_change_is_refused_with_what_to_do(tmp_path):
     assert "messages[1]: the chat template of the tokenizer" in str(found)
     assert "data.loss: last_answer" in str(found)
     assert texts(encoded(tmp_path, counted.replace("length", "join('') | replace(' ', '')"), TALK, "all"))
+
+
+def test_a_conversation_that_is_nested_too_deeply_is_refused(tmp_path):
+    deep: Any = {}
+    for _ in range(3000):
+        deep = {"a": deep}
+    found = encoded(tmp_path, CHATML, [*TALK[:3], {**TALK[3], "more": deep}])
+    assert "refuses the conversation: maximum recursion depth exceeded" in str(found)
+    assert texts(encoded(tmp_path / "next", CHATML, TALK)) == ["it is fine 👍<|im_end|>", "yes\n<|im_end|>"]
+
+
+def test_a_process_that_is_forked_fills_templates_of_its_own(tmp_path):
+    made = ChatTemplate(tokenizer_in(tmp_path), None)
+    wanted = made.prompt(Conversation(TALK[:1]))
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            status = int(made.prompt(Conversation(TALK[:1])) != wanted)
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert made.prompt(Conversation(TALK[:1])) == wanted
 
 
 def test_what_a_template_says_of_a_conversation_is_told(tmp_path):

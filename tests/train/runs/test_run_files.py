@@ -296,7 +296,13 @@ def test_more_metrics_than_a_page_can_show_are_left_out(tmp_path: Path) -> None:
     assert len(read_run(make_run(tmp_path / "b", many)).lines) == 500
 
 
-@pytest.mark.parametrize("setting", ["core.fsmonitor", "filter.own.clean", "filter.own.process"])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("core.fsmonitor", "filter.own.clean", "filter.own.process"),
+        *(f"filter.o{end}wn.clean" for end in ("\u2028", "\r", "\f", "\x85")),
+    ],
+)
 def test_no_program_of_a_repository_is_run(tmp_path: Path, setting: str) -> None:
     def git(*arguments: str) -> None:
         user = ["-c", "user.name=n", "-c", "user.email=e"]
