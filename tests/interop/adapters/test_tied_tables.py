@@ -85,7 +85,7 @@ def case_of(bases: dict[bool, Path], folder: Path, is_tied: bool, count: int, **
 
 
 def lacks_a_table(folder: Path, is_tied: bool) -> bool:
-    """Whether peft has left out a table of the base that it can't be without."""
+    """True if peft has left out a table of the base that its adapters need."""
     names = [it.removeprefix("base_model.model.") for it in load_file(folder / "adapter_model.safetensors")]
     names = [it.replace("base_layer.", "").removesuffix(".weight") for it in names if ".original_module." not in it]
     config = json.loads((folder / "adapter_config.json").read_text())
