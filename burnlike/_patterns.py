@@ -62,6 +62,9 @@ class Pattern:
         if self._plain is None and flags:
             raise ArgumentError(f"{_shown(text)}: expected no flag {re.RegexFlag(flags)!r} beside so many repeats")
 
+    def __reduce__(self) -> tuple[type["Pattern"], tuple[str]]:
+        return Pattern, (self.text,)  # the parts of an expression can't be pickled
+
     def search(self, text: str) -> bool:
         """True if the expression is found anywhere in the text."""
         self._check(text)

@@ -1,5 +1,7 @@
 """Regular expressions of files: what Python's `re` says, and an answer in time also where `re` gives none."""
 
+import copy
+import pickle
 import re
 import time
 
@@ -67,3 +69,15 @@ def test_what_is_no_pattern_is_said(pattern: str, message: str) -> None:
 def test_long_texts_are_refused() -> None:
     with pytest.raises(ArgumentError, match="of at most 2000 characters"):
         Pattern("a").search("a" * 2001)
+
+
+@pytest.mark.parametrize("pattern", ["a.*b", "(a+)+b"])
+def test_copies_and_pickles_answer_the_same(pattern: str) -> None:
+    found = Pattern(pattern)
+    assert all(it.search("aab") for it in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))))
+
+
+def test_matches_are_replaced_as_re_does_it() -> None:
+    assert Pattern(r"^(\w+)\.(\d+)").replaced("block.3.weight", r"layers.\2") == "layers.3.weight"
+    with pytest.raises(ArgumentError, match="at most 6 repeats, and none in another"):
+        Pattern(r"((a|b)+)+").replaced("a", "")

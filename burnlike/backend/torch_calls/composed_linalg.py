@@ -42,7 +42,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
         rows = torch.where((places == column)[..., None], pivot, others)
     result = rows[..., size:]
     if not bool(result.detach().isfinite().all()):
-        raise torch.linalg.LinAlgError("linalg.solve: the matrix is singular")
+        raise torch.linalg.LinAlgError("linalg.solve: the matrix is singular")  # pyright: ignore[reportPrivateImportUsage]
     return result[..., 0] if is_vector else result
 
 

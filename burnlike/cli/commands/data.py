@@ -7,7 +7,7 @@ import burnlike.config.registry as registry
 from burnlike._terminal import harmless
 from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
-from burnlike.train.job.configs import TrainConfig
+from burnlike.train.job.run_config import load_config
 
 from ..config_options import add_import_option, add_set_option
 from ..tables import say
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     if args.first < 0:
         raise ArgumentError(f"--first: expected 0 or more, got {args.first}")
     registry.import_modules(args.imports)
-    config = TrainConfig.load(args.file, args.overrides)
+    config = load_config(args.file, args.overrides)
     from burnlike.data import transformed
     from burnlike.data.describing import MASKED, UNMASKED, described, shown
 

@@ -10,7 +10,7 @@ from burnlike._outputs import Output
 from burnlike.config.hiding import values_hidden
 from burnlike.config.shipped import config_file, shipped_jobs
 from burnlike.errors import ArgumentError
-from burnlike.train.job.configs import TrainConfig
+from burnlike.train.job.run_config import load_config
 
 from ..config_options import add_device_option, add_import_option, add_set_option, overrides_of
 from ..outputs import add_force_option, paths_in
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     keep_freed_memory()
     quiet_profiler()
     registry.import_modules(args.imports)
-    config = TrainConfig.load(args.file, overrides_of(args))
+    config = load_config(args.file, overrides_of(args))
     from burnlike.train.job.profiling import SNAPSHOT, TRACE, profile_lines, profile_steps
 
     if args.out is not None:

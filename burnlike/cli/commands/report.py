@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from burnlike._outputs import Output
 from burnlike.errors import BurnlikeError, RunDirError
-from burnlike.train.runs.run_dir import CONFIG_NAME
 from burnlike.train.runs.run_files import read_run
 
 from ..outputs import add_force_option
@@ -50,12 +49,12 @@ def _work(run: "RunFiles", peak_tflops: float | None) -> "Work | None":
     """What each of a run's processes computes in a step; None where its config does not say it."""
     if not run.ranks or not run.config_text:
         return None
-    from burnlike.train.job.configs import TrainConfig
     from burnlike.train.job.forecast_meshes import flops_of_process
+    from burnlike.train.job.run_config import run_config
     from burnlike.train.view.report.processes import Work, count_of, peak_of
 
     try:
-        flops = flops_of_process(TrainConfig.load(run.path / CONFIG_NAME), count_of(run))
+        flops = flops_of_process(run_config(run.path), count_of(run))
     except BurnlikeError as error:  # of a class of one's own, which is not imported here, and so on
         return Work(None, None, " ".join(str(error).split()))
     return Work(flops, peak_tflops or peak_of(run))

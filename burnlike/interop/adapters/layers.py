@@ -137,7 +137,7 @@ def inside_of(path: str, names: Iterable[str]) -> bool:
 
 
 def _fitting(wanted: str | Iterable[str]) -> Callable[[str], bool]:
-    """The test of whether a path has one of some ends, or is matched by an expression."""
+    """A test: true of a path that has one of some ends, or that an expression matches."""
     if isinstance(wanted, str):
         return Pattern(wanted).fullmatch
     ends = {*wanted}

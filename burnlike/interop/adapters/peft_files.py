@@ -17,6 +17,7 @@ from .layers import AdaptedLayer, adapted, inside_of, trained_modules
 from .peft_config import CONFIG_NAME, WEIGHTS_NAME, PeftConfig, read_config, written_config
 from .peft_tensors import (
     PREFIX,
+    check_base,
     check_equal,
     check_tensors,
     count_of_tokens,
@@ -98,6 +99,8 @@ def load_adapter(model: nn.Module, directory: str | os.PathLike[str]) -> PeftCon
     frozen = {name: it for name, it in frozen.items() if name in stored}
     shapes = shapes_of(model, wanted, saved, count)
     check_tensors(model, shapes | sizes_of(model, frozen, count), stored, record)
+    for name in (it for it in frozen if it.endswith(".weight")):
+        check_base(name, frozen[name], stored, record)
     for one, other in equal_names(model, wanted, frozen, stay_tied=stay_tied):
         check_equal(one, other, stored, record)
     if count is not None:

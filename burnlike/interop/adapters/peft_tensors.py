@@ -14,6 +14,7 @@ from .layers import AdaptedLayer, adapted, inside_of
 from .tables import parameters_of, tables_of, tied_tables
 
 PREFIX = "base_model.model."
+_ROUNDING = 2.0**-6  # of bfloat16, twice
 _LINEAR = ("lora_A.weight", "lora_B.weight")
 
 
@@ -136,6 +137,17 @@ def equal_names(
             continue
         down, up = ("lora_embedding_A", "lora_embedding_B") if other.kind == "embedding" else reversed(_LINEAR)
         yield from ((f"{one}.lora_embedding_A", f"{two}.{down}"), (f"{one}.lora_embedding_B", f"{two}.{up}"))
+
+
+def check_base(name: str, base: Tensor, stored: Mapping[str, str], record: Record) -> None:
+    """Refuse the table of a file that is of another base: then no row is that of the model, but for rounding."""
+    value = record.tensors[stored[name]].to(base)
+    common, size = min(len(value), len(base)), base.abs().mean().item()
+    alike = torch.isclose(value[:common], base[:common], rtol=_ROUNDING, atol=_ROUNDING * size)
+    if common and not alike.flatten(1).all(1).any():
+        raise RecordMismatchError(
+            f"{record.source}: '{stored[name]}' is a weight of the base, and another than the model's"
+        )
 
 
 def check_equal(one: str, other: str, stored: Mapping[str, str], record: Record) -> None:

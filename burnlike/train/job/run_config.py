@@ -14,10 +14,11 @@ from ..runs.run_dir import CONFIG_NAME, LOCK_NAME, config_of
 from .configs import TrainConfig
 
 
-def load_config(file: Path, overrides: "Sequence[Option | str]" = ()) -> TrainConfig:
+def load_config(file: str | os.PathLike[str], overrides: "Sequence[Option | str]" = ()) -> TrainConfig:
     """The config of a file, which may be that of a run."""
-    is_of_run = file.name == CONFIG_NAME and (file.parent / LOCK_NAME).exists()
-    return run_config(file.parent, overrides) if is_of_run else TrainConfig.load(file, [*overrides])
+    path = Path(file)
+    is_of_run = path.name == CONFIG_NAME and (path.parent / LOCK_NAME).exists()
+    return run_config(path.parent, overrides) if is_of_run else TrainConfig.load(file, [*overrides])
 
 
 def run_config(run: Path, overrides: "Sequence[Option | str]" = ()) -> TrainConfig:

@@ -85,7 +85,7 @@ def case_of(bases: dict[bool, Path], folder: Path, is_tied: bool, count: int, **
 
 
 def lacks_a_table(folder: Path, is_tied: bool) -> bool:
-    """Whether peft has left out a table of the base that it can't be without."""
+    """True if peft has left out a table of the base that its adapters need."""
     names = [it.removeprefix("base_model.model.") for it in load_file(folder / "adapter_model.safetensors")]
     names = [it.replace("base_layer.", "").removesuffix(".weight") for it in names if ".original_module." not in it]
     config = json.loads((folder / "adapter_config.json").read_text())
@@ -211,6 +211,20 @@ def test_files_that_disagree_with_the_model_change_nothing(bases: dict[bool, Pat
             load_adapter(model, tmp_path / folder)
         assert torch.equal(logits(model, TOKENS), before)
         assert [name for name, _ in model.named_parameters()] == names
+
+
+@pytest.mark.parametrize(("count", "targets"), [(TOKENS, ["embed_tokens"]), (MORE, ["q_proj"])])
+def test_tables_of_another_base_are_refused(
+    bases: dict[bool, Path], tmp_path: Path, count: int, targets: list[str]
+) -> None:
+    case_of(bases, tmp_path, False, count, modules_to_save=[], target_modules=targets)
+    torch.manual_seed(5)
+    config = transformers.LlamaConfig(vocab_size=TOKENS, tie_word_embeddings=False, **SIZES)
+    other = transformers.LlamaForCausalLM(config).double()
+    before = {name: it.clone() for name, it in other.named_parameters()}
+    with pytest.raises(RecordMismatchError, match="is a weight of the base, and another than the model's"):
+        load_adapter(other, tmp_path)
+    assert all(torch.equal(it, before[name]) for name, it in other.named_parameters())
 
 
 def test_tables_are_drawn_apart_from_all_else(bases: dict[bool, Path], tmp_path: Path) -> None:
