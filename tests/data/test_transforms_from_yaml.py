@@ -204,7 +204,7 @@ def test_data_sets_that_do_not_belong_together_are_refused() -> None:
         )
 
 
-def test_items_that_were_left_out_are_counted_in_a_job(tmp_path: Path) -> None:
+def test_items_that_were_left_out_are_counted_in_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Image = pytest.importorskip("PIL.Image")
     for kind in ("cats", "dogs"):
         (tmp_path / "photos" / kind).mkdir(parents=True)
@@ -219,8 +219,12 @@ def test_items_that_were_left_out_are_counted_in_a_job(tmp_path: Path) -> None:
     log = (tmp_path / "run" / "log.txt").read_text()
     for epoch in (1, 2):
         assert f"epoch {epoch}: left out 1 items that can't be read: item " in log
-        (line,) = (it for it in log.splitlines() if f"epoch {epoch}: left out" in it)
+        (line,) = (it for it in log.splitlines() if f" epoch {epoch}: left out" in it and "validation" not in it)
         assert "cats/3.png" in line
+    assert run(train, file, "--run-dir", tmp_path / "other", "--set", "data.validation_fraction=0.8") == 0
+    out = capsys.readouterr().out
+    for part in ("validation of epoch 1", "validation of epoch 2", "valid"):
+        assert f"{part}: left out 1 items that can't be read: item " in out
     done = evaluate_run(load_run(tmp_path / "run"), "all", said={})
     assert done.items == 11
     assert "cats/3.png" in done.left_out[0]

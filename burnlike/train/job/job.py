@@ -16,6 +16,7 @@ from ...module.torch_objects.wrappers import own_class
 from ..checkpoint.checkpointer import Checkpointer
 from ..checkpoint.mirror import Mirror
 from ..learner.learner import Learner
+from ..learner.measuring import left_out_of
 from ..learner.result import LearningResult
 from ..learner.stopping import Interrupter
 from ..parallel.meeting import make_parallel
@@ -266,7 +267,11 @@ class Job:
         renderer.note("measuring on all of the validation data")
         values: dict[str, dict[str, float]] = {}
         for name, split in {"valid": self.data.valid, **getattr(self.data, "splits", {})}.items():
-            values[name] = self.learner.evaluate(self._loader(split, None))
+            loader = self._loader(split, None)
+            skipped_before = loader.skipped
+            values[name] = self.learner.evaluate(loader)
+            if text := left_out_of(loader, self.parallel, skipped_before):
+                renderer.note(f"{name}: {text}")
             interrupter.check()
         with self.learner.final_weights():
             model = self.task.export(self.model)

@@ -18,7 +18,7 @@ from ..view.renderers import Renderer, renderer_of
 from .computing import computing
 from .configs import BEST, TrainingConfig
 from .foreign_loader import as_loader, check_ranks
-from .measuring import detached, part_means, put_states, states_of, update_metrics, values_of
+from .measuring import detached, left_out_of, part_means, put_states, states_of, update_metrics, values_of
 from .result import LearningResult
 from .saving import Saving, not_finite
 from .stopping import Interrupter, MetricEarlyStoppingStrategy
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _FAILED = 1 << 20
 """Above all numbers of signals."""
-_SHOWN_REASONS = 3
 _VALID = "the validation loader", "training.validation_steps"
 
 
@@ -189,20 +188,9 @@ class FitLoop:
             self._save(train, values, is_over=is_over, is_stopped=is_stopped)
             if is_stopped and self.interrupter is not None:
                 self.interrupter.check()
-        if getattr(train, "on_bad_item", "raise") == "skip":
-            self._tell_left_out(epoch, train.skipped - skipped_before, train.left_out)
+        if text := left_out_of(train, learner.parallel, skipped_before):
+            self._note(f"epoch {epoch + 1}: {text}")
         self.callbacks.call("on_epoch_end", learner, epoch)
-
-    def _tell_left_out(self, epoch: int, count: int, reasons: Sequence[str]) -> None:
-        """Say how many items were left out in an epoch, by all processes, and why the first of them were."""
-        parallel = self.learner.parallel
-        # Of processes that read the same items, one.
-        found = dict(parallel.gather((parallel.data_rank, (count, list(reasons)))))
-        total = sum(own for own, _ in found.values())
-        texts = [text for _, own in found.values() for text in own]
-        if total:
-            told = "; ".join([*texts[:_SHOWN_REASONS], *["..."] * (total > len(texts[:_SHOWN_REASONS]))])
-            self._note(f"epoch {epoch + 1}: left out {total} items that can't be read: {told}")
 
     def _is_stopped(self) -> bool:
         """Whether a signal asks to stop; a save that has failed in one process is an error of all after this step."""
@@ -242,7 +230,10 @@ class FitLoop:
         """Evaluate after an epoch; the values by the names that strategies know them by."""
         learner = self.learner
         self.callbacks.call("on_valid_start", learner, "valid")
+        skipped_before = getattr(valid, "skipped", 0)
         self.values = values = learner.evaluate(valid)
+        if text := left_out_of(valid, learner.parallel, skipped_before):
+            self._note(f"validation of epoch {learner.epoch + 1}: {text}")
         loss, best = values["loss"], learner.last["best_valid"]
         learner.last["valid"] = loss
         learner.last["best_valid"] = loss if best is None or math.isnan(best) else min(best, loss)

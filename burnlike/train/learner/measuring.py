@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .learner import Learner
 
 
+_SHOWN_REASONS = 3
+
+
 def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float]:
     """The means of the parts of a loss over all processes, as `loss.name`."""
     names = sorted({name for own in parallel.gather([*window.parts]) for name in own})
@@ -26,6 +29,18 @@ def part_means(window: LossWindow, parallel: "SingleProcess") -> dict[str, float
     sums = parallel.sums([it for pair in own for it in pair])
     found = zip(names, sums[::2], sums[1::2], strict=True)
     return {f"loss.{name}": total / size for name, total, size in found if size}
+
+
+def left_out_of(loader: Any, parallel: "SingleProcess", skipped_before: int) -> str:
+    """How many items a loader has left out since then, in all processes, and why the first of them; empty for none."""
+    if getattr(loader, "on_bad_item", "raise") != "skip":
+        return ""
+    own = loader.skipped - skipped_before, loader.left_out
+    found = dict(parallel.gather((parallel.data_rank, own)))  # of processes that read the same items, one
+    total = sum(count for count, _ in found.values())
+    reasons = [text for _, texts in found.values() for text in texts][:_SHOWN_REASONS]
+    told = "; ".join([*reasons, *["..."] * (total > len(reasons))])
+    return f"left out {total} items that can't be read: {told}" if total else ""
 
 
 class Metric(Protocol):
