@@ -36,7 +36,8 @@ class TorchDispatchMode(_python_dispatch.TorchDispatchMode):
 
 
 def _never_compiled(function: F) -> F:
-    disabled = torch._disable_dynamo(function)
+    torchs: Any = torch
+    disabled = torchs._disable_dynamo(function)
 
     @wraps(function)
     def called(*args: Any, **options: Any) -> Any:
@@ -94,7 +95,7 @@ attention_math: Any = torch.ops.aten._scaled_dot_product_attention_math
 """
 
 
-TORCHS_WEIGHT_NORM: Any = torch._weight_norm
+TORCHS_WEIGHT_NORM: Any = torch._weight_norm  # pyright: ignore[reportPrivateImportUsage]
 """Weight normalization of `torch.nn.utils`, by which it is told where it is called.
 
 Without it, a layer with that parametrization can't be trained over a backend that is not torch's.

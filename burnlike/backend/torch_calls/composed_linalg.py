@@ -42,7 +42,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
         rows = torch.where((places == column)[..., None], pivot, others)
     result = rows[..., size:]
     if not bool(result.detach().isfinite().all()):
-        raise torch.linalg.LinAlgError("linalg.solve: the matrix is singular")
+        linalg: Any = torch.linalg
+        raise linalg.LinAlgError("linalg.solve: the matrix is singular")
     return result[..., 0] if is_vector else result
 
 
