@@ -29,8 +29,13 @@ class ModuleMethods(nn.Module):
     params = walk.params
     param = visiting.param_at
     visit = visiting.visit
-    map = mapping.map
-    map_ = mapping.map_
+    if TYPE_CHECKING:
+        # mypy sees Any where a class has a decorated function of another file.
+        def map(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self: ...
+        def map_(self, mapper: mapping.Mapping, *rest: nn.Module) -> Self: ...
+    else:
+        map = mapping.map
+        map_ = mapping.map_
     num_params = placement.num_params
     devices = placement.devices
     to_device = placement.to_device

@@ -1,12 +1,12 @@
 """Layers in a row: different ones, one several times, and with a connection around them; and graphs of layers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ...errors import ArgumentError
+from ...errors import ArgumentError, TableIndexError
 from ...module import Module
 from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
@@ -19,7 +19,30 @@ from .configs import GraphConfig, RepeatConfig, ResidualConfig, SequentialConfig
 from .graph_problems import item_path, places_of
 
 
-class Sequential(AnyLibrary, Module):
+class Row(AnyLibrary, Module):
+    """Layers that are run one after the other; `row[0]`, `len(row)` and iteration give them in that order."""
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return self.children()
+
+    def __getitem__(self, index: int) -> nn.Module:
+        layers = [*self.children()]
+        if not isinstance(index, int):
+            raise TypeError(
+                f"{type(self).__name__}[...]: expected the number of a layer, got {index!r}; list(row)[...] gives"
+                " several, and a name is an attribute"
+            )
+        if not -len(layers) <= index < len(layers):
+            raise TableIndexError(
+                f"{type(self).__name__}[{index}]: there are {len(layers)} layers, 0 to {len(layers) - 1}"
+            )
+        return layers[index]
+
+
+class Sequential(Row):
     """Layers in a row, by name or 0, 1, 2: each gets the output of the one before. Torch: `nn.Sequential`."""
 
     def __init__(self, config: SequentialConfig, device: torch.device | str | None = None) -> None:
@@ -62,7 +85,7 @@ def run(layers: nn.Module, x: Any, *others: Any, **named: Any) -> Any:
     return x
 
 
-class Repeat(AnyLibrary, Module):
+class Repeat(Row):
     """One layer several times in a row, each with parameters of its own; the layers are its children 0, 1, 2.
     Torch: `nn.Sequential`. Differs: takes one config for all layers, and further inputs for each of them.
     """

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, overload
+from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
@@ -32,14 +32,8 @@ class JoiningMethods(TensorBase[B, D, K]):
         except Exception as error:
             fail("cat", error, *inners)
 
-    @overload
     @staticmethod
-    def stack(tensors: "Sequence[Below[Tensor[B2, E, K2]]]", dim: int) -> "Tensor[B2, E, K2]": ...
-    @overload
-    @staticmethod
-    def stack(tensors: "Sequence[Tensor[B2, E, K2]]", dim: int) -> "Tensor[B2, Any, K2]": ...
-    @staticmethod
-    def stack(tensors: Any, dim: int) -> Any:
+    def stack(tensors: "Sequence[Below[Tensor[B2, E, K2]]]", dim: int) -> "Tensor[B2, E, K2]":
         """Side by side along a new dimension `dim`. `n * [..] -> [.., n, ..]`. Torch: `torch.stack`."""
         spec, inners = _operands("stack", tensors)
         if spec.rank == MAX_RANK:

@@ -27,6 +27,19 @@ def test_each_layer_has_its_values() -> None:
     assert config.part("3") is None
 
 
+def test_layers_in_a_row_are_found_by_number() -> None:
+    repeated = ModuleConfig.from_yaml(TEXT).init()
+    row = repeated[0].layers
+    assert [type(row), type(row[0]), type(row[-1])] == [nn.Sequential, nn.Linear, nn.Dropout]
+    assert (len(repeated), len(row)) == (3, 2)
+    assert [*repeated] == [repeated[0], repeated[1], repeated[2]] == [*repeated.children()]
+    assert [*reversed(row)] == [row[1], row[0]]
+    with pytest.raises(IndexError, match=r"Repeat\[3\]: there are 3 layers, 0 to 2"):
+        repeated[3]
+    with pytest.raises(TypeError, match=r"Sequential\[...\]: expected the number of a layer, got '0'"):
+        row["0"]
+
+
 def test_a_whole_part_may_be_replaced() -> None:
     config = nn.RepeatConfig(
         times=2,
