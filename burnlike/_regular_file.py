@@ -45,6 +45,13 @@ def check_within(path: "str | os.PathLike[str]", within: "str | os.PathLike[str]
         raise OSError(errno.EINVAL, f"it is a link to outside of {os.fspath(within)}, and is not used", os.fspath(path))
 
 
+def hub_blobs(directory: "str | os.PathLike[str]") -> Path | None:
+    """The directory that the files of a snapshot in the cache of the Hugging Face Hub are links to; None of others."""
+    *_, model, snapshots, _ = ("", "", *Path(os.path.realpath(directory)).parts)
+    is_snapshot = snapshots == "snapshots" and model.startswith("models--")
+    return Path(os.path.realpath(directory)).parents[1] / "blobs" if is_snapshot else None
+
+
 def check_links(directory: "str | os.PathLike[str]", skipped: Collection[str] = ()) -> None:
     """OSError if a link anywhere in a directory leads out of it; folders of the names `skipped` are not entered."""
     for folder, folders, files in os.walk(directory):

@@ -24,7 +24,6 @@ OWN = {
     "record/bytes/source.py": "looks at what it opened in the same way",
     "record/saving/shard_set.py": "descriptors and directories",
     "record/saving/writing.py": "a descriptor",
-    "train/checkpoint/mirror_files.py": "files of a checkpoint that the run has written",
     "train/export/hugging_face.py": "files that it has written itself",
     "train/job/steps.py": "files that it has written itself",
     "train/runs/environment.py": "/proc",

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..._regular_file import check_within, lfs_pointer_problem
+from ..._regular_file import check_within, hub_blobs, lfs_pointer_problem
 from ...errors import DataError
 
 _KINDS = (".json", ".txt", ".model", ".jinja", ".vocab", ".tiktoken", ".bpe")
@@ -54,13 +54,10 @@ def tokenizer_files(directory: Path) -> dict[str, Path]:
     """
     found = [it for it in directory.iterdir() if it.is_file() and it.suffix in _KINDS and _is_small(it.name)]
     found += [it for it in (directory / "additional_chat_templates").glob("*.jinja") if it.is_file()]
-    *_, model, snapshots, _ = ("", "", *directory.resolve().parts)
-    is_cached = snapshots == "snapshots" and model.startswith("models--")
+    blobs = hub_blobs(directory)
     for file in found:
-        if is_cached and file.resolve().parent == directory.resolve().parents[1] / "blobs":
-            continue
         try:
-            check_within(file, directory)
+            check_within(file, directory if blobs is None or not file.is_symlink() else blobs)
         except OSError as error:
             raise DataError(f"data.tokenizer: {file}: {error.strerror}; put a copy of the file there") from error
     return {it.relative_to(directory).as_posix(): it for it in sorted(found)}

@@ -88,10 +88,9 @@ def _is_whole(place: Path) -> bool:
 def _sum_of(file: Path) -> list[int]:
     """The size and the CRC-32 of a file."""
     size = found = 0
-    buffer = memoryview(bytearray(_BLOCK_BYTES))
     with open_regular(file) as opened:
-        while count := opened.readinto(buffer):
-            size, found = size + count, crc32(buffer[:count], found)
+        while block := opened.read(_BLOCK_BYTES):
+            size, found = size + len(block), crc32(memoryview(block), found)
     return [size, found]
 
 
