@@ -39,10 +39,12 @@ def attention(
 ) -> Tensor:
     """Attend from each query to the keys, as `torch.nn.functional.scaled_dot_product_attention`.
 
-    The native op runs on CPUs in bfloat16, and where a derivative in float16 is asked for; it is differentiable any
-    number of times, from the second derivative on in plain torch. Torch's attention runs elsewhere: on CUDA, in float32
-    and float64, for a mask with a derivative, and for tensors without values. A soft cap and noise are native in
-    bfloat16 on CPUs that multiply it. Float16 that a CPU can't multiply is converted to float32, and attended in that.
+    The native op runs on CPUs in bfloat16, and where a derivative is asked for; it is differentiable any number of
+    times, from the second derivative on in plain torch. Torch's attention runs elsewhere: on CUDA, for a mask with a
+    derivative, and for tensors without values. A soft cap and noise are native in bfloat16 on CPUs that multiply it.
+    Float16 that a CPU can't multiply is converted to float32, and attended in that. A query all of whose keys have a
+    large negative mask has the weights that float32 gives it, in both passes; torch's backward pass gives each the
+    weight 1 (torch 2.13). With a mask of -inf for all its result is zero.
 
     Memory: for backward, the arguments, the output and one float32, on processors that multiply bfloat16 two, for each
     query of each head are kept; a bool mask is kept in query's dtype. There, too, each thread packs one head of keys

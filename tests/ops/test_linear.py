@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
+from burnlike.interop import fuse
 from burnlike.ops import linear
 
 MODULE = importlib.import_module("burnlike.ops.linear")
@@ -204,3 +205,26 @@ def test_a_bias_that_does_not_fit_gives_torchs_error() -> None:
     x, weight, _ = (it.detach() for it in made(*LARGE))
     with pytest.raises(RuntimeError):
         linear(x, weight, torch.ones(7))
+
+
+def test_members_of_an_ensemble_that_lie_beside_each_other_are_called_by_their_weights() -> None:
+    torch.manual_seed(0)
+    net, x = (
+        torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256)),
+        made(256, 256, 1)[0],
+    )
+    members = {name: torch.stack((it.detach(), it.detach() + 1), -1)[..., 0] for name, it in net.state_dict().items()}
+    expected = torch.func.functional_call(net.double(), {name: it.double() for name, it in members.items()}, x.double())
+    fuse(net.float())
+    found = torch.func.functional_call(net, members, x)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5 * expected.abs().max().item())
+
+
+@pytest.mark.parametrize("hop", [1, 2, 128])
+def test_windows_over_a_series_have_gradients(hop: int) -> None:
+    series, weight = torch.randn(40_000), torch.randn(64, 256, requires_grad=True)
+    windows = series[: 256 * hop + 256].unfold(0, 256, hop)
+    (grad,) = torch.autograd.grad(linear(windows, weight).square().sum(), weight)
+    exact = weight.detach().double().requires_grad_()
+    (expected,) = torch.autograd.grad(functional.linear(windows.double(), exact).square().sum(), exact)
+    torch.testing.assert_close(grad.double(), expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())

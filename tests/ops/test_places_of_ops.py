@@ -30,7 +30,7 @@ IN_NO_CASE = {
     "read_values_": "of a file",
     "bernoulli_noise_": "of the state of torch's generator",
 }
-"""Ops for which the table of cases and random calls have no use; their own tests do it all."""
+"""Ops for which the table of cases has no use; their own tests do it all."""
 WITHOUT_CUDA = {"attention": "torch's own attention runs there"}
 """Ops with a derivative that have no kernel for CUDA."""
 STEPS = [name for name in OPS if name.endswith("_step_")]
@@ -59,7 +59,8 @@ def test_an_op_has_its_function_and_its_files(op: str) -> None:
 def test_every_op_has_its_cases_and_random_calls() -> None:
     expected = set(OPS) - IN_NO_CASE.keys()
     assert {case.raw._schema.name.removeprefix("burnlike::") for case in CASES} & set(OPS) == expected
-    assert {hostile.random_call(seed).op for seed in range(1000)} & set(OPS) == expected
+    products = {"matrix_product", "half_product", "half_convolution", "lora_linear"}  # which have no counters
+    assert {hostile.random_call(seed).op for seed in range(1500)} >= set(OPS) | products
 
 
 def test_an_op_with_a_derivative_has_an_example_kernels_for_cuda_and_a_benchmark() -> None:

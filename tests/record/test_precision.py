@@ -15,6 +15,8 @@ from burnlike.record import (
     Precision,
     Record,
     SafetensorsRecorder,
+    load,
+    save,
 )
 
 NAN, INF = float("nan"), float("inf")
@@ -198,3 +200,19 @@ def test_wrong_settings_are_refused() -> None:
         Precision(None, keep="norm")
     with pytest.raises(RecordError, match="expected a Precision"):
         SafetensorsRecorder(torch.bfloat16)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("extension", ["safetensors", "mpk", "bpk"])
+def test_float64_is_rounded_once(extension: str, tmp_path: Path) -> None:
+    """A little above the middle of two: by way of float32 it is the middle, and becomes the even one below."""
+    module = torch.nn.Linear(1, 3, bias=False, dtype=torch.float64)
+    values = torch.tensor([[1 + 2**-11 + 2**-40], [-(1 + 2**-11 + 2**-40)], [65519.99999999]], dtype=torch.float64)
+    module.weight.data.copy_(values)
+    expected = values.numpy().astype("float16")
+    assert expected.tolist() == [[1 + 2**-10], [-(1 + 2**-10)], [65504.0]]
+    path = save(module, tmp_path / f"x.{extension}", precision=HalfPrecision)
+    half, back = torch.nn.Linear(1, 3, bias=False, dtype=torch.float16), torch.nn.Linear(1, 3, bias=False)
+    load(back, path)
+    assert back.weight.tolist() == expected.tolist()
+    load(half, save(module, tmp_path / f"y.{extension}", precision=Precision(float=None)))
+    assert half.weight.tolist() == expected.tolist()

@@ -60,6 +60,27 @@ def test_weights_and_gradients_behind_masks_are_those_of_the_formula(min_float: 
     torch.testing.assert_close(found, exact)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("min_float", [-1e4, -1e9])
+@pytest.mark.parametrize("quiet_softmax", [False, True])
+def test_fused_gradients_of_a_query_without_a_visible_key_are_those_of_float64(
+    dtype: torch.dtype, min_float: float, quiet_softmax: bool
+) -> None:
+    layer, x, grad = made(min_float=min_float, quiet_softmax=quiet_softmax), draw(2, 5, 8), draw(2, 5, 8)
+    mask_pad, mask_attn = torch.zeros(2, 5, dtype=torch.bool), torch.zeros(2, 5, 5, dtype=torch.bool)
+    mask_pad[0], mask_attn[1, 2] = True, True
+    results = []
+    for kind in (torch.float64, dtype):
+        layer, leaf = layer.to(kind), x.to(kind).requires_grad_()
+        # With weights they are computed step by step.
+        y = layer(leaf, mask_pad=mask_pad, mask_attn=mask_attn, need_weights=kind == torch.float64).context
+        leaves = [leaf, layer.value.weight, layer.query.weight]
+        results.append([it.double() for it in (y, *torch.autograd.grad(y, leaves, grad.to(kind)))])
+    for exact, found in zip(*results, strict=True):
+        tolerance = 1e-5 if dtype == torch.float32 else 3e-2
+        assert (found - exact).abs().max() <= tolerance * exact.abs().max()
+
+
 def test_weights_behind_a_mask_are_of_the_native_op() -> None:
     before = native_status().calls["masked_softmax"]
     mask = torch.zeros(2, 5, dtype=torch.bool)

@@ -217,6 +217,8 @@ def test_a_step_by_the_weights_of_each_gate_is_that_of_the_kernel(
         monkeypatch.setattr(recurrence, "_takes_one_step", lambda _: False)
         torch.testing.assert_close(found, tensors_of(layer(x, state)))
         assert len(found) == 3
+    addresses = {it.untyped_storage().data_ptr() for it in found}
+    assert len(addresses) == 3  # what is done to the output in place leaves the states alone
 
 
 HALVES = [torch.bfloat16, torch.float16]

@@ -266,3 +266,22 @@ def test_sparse_gradients_are_refused_before_anything_changes(config: ModuleOpti
         optimizer.step(0.1, model, GradientsParams.from_module(model))
     assert_unchanged(model, before)
     assert optimizer.to_record().tensors == {}
+
+
+def test_complex_gradients_may_be_conjugated_lazily_but_parameters_not() -> None:
+    torch.manual_seed(0)
+    values, grad = torch.randn(3, dtype=torch.complex64), torch.randn(3, dtype=torch.complex64)
+    steps = []
+    for one in (grad.conj(), grad.conj().resolve_conj()):
+        module = torch.nn.Module()
+        module.weight = torch.nn.Parameter(values.clone())
+        module.weight.grad = one
+        AdamWConfig().init().step(0.1, module, GradientsParams.from_module(module))
+        steps.append(module.weight.detach())
+    assert torch.equal(*steps)
+    module.weight = torch.nn.Parameter(values.conj())
+    module.weight.grad = grad
+    before = module.weight.detach().clone()
+    with pytest.raises(DTypeError, match=r"'weight' is conjugated lazily.*nothing was changed"):
+        AdamWConfig().init().step(0.1, module, GradientsParams.from_module(module))
+    assert torch.equal(module.weight, before)
