@@ -53,7 +53,6 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "config/plain.py": ({PATTERN}, "patterns of types in the code"),
     "config/tree.py": ({FOLLOW}, "tells a file that includes itself"),
     "data/chat/files.py": ({PATTERN}, "a table of words in the code"),
-    "data/chat/tokenizers.py": ({FOLLOW}, "tells the cache of the Hub, whose files are links to blobs beside it"),
     "data/streams/": ({WRITE}, "shards of the cache, in a new directory, and its lock"),
     "models/weights/table.py": ({PATTERN}, "patterns of the tables in the code"),
     "record/distributed/": (

@@ -17,7 +17,6 @@ from .actions import ACTIONS, prepare, units, wrong_sets
 
 FAILURES = {"full disk": FULL, "EIO": EIO, "short write": SHORT, "killed": KILL, "EINTR": EINTR}
 _HARMLESS = (SHORT, EINTR)
-_UNSYNCED = [pytest.mark.xfail(strict=False, reason="files of exports are not synced before they get their names")]
 
 
 class Doer(Shimmed):
@@ -56,7 +55,7 @@ def test_everything_is_whole_after_a_failure_at_each_call(action: str, failure: 
     fail(doer, action, FAILURES[failure])
 
 
-@pytest.mark.parametrize("action", [pytest.param(it, marks=_UNSYNCED * (it in ("merge", "burn"))) for it in ACTIONS])
+@pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("losses", [3, pytest.param(60, marks=pytest.mark.slow)])
 def test_everything_is_whole_after_a_loss_of_power(action: str, losses: int, doer: Doer) -> None:
     old = doer.reset(action)
