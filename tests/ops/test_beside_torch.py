@@ -171,7 +171,7 @@ def test_a_norm_of_a_sum_has_the_bits_of_the_sum_and_of_its_norm(norm: str, dtyp
 def test_one_result_may_be_unused(name: str, used: int) -> None:
     ours, theirs, _ = BESIDE[name]
     inputs = leaves(name, 6, 40, torch.float32)
-    given = torch.autograd.grad(ours(*inputs)[used].square().sum(), inputs)
+    given = torch.autograd.grad(ours(*inputs)[used].square().sum(), inputs, allow_unused=True)
     exact = in_float64(inputs)
-    expected = torch.autograd.grad(theirs(*exact)[used].square().sum(), exact, materialize_grads=True)
-    torch.testing.assert_close(given, [it.float() for it in expected])
+    expected = torch.autograd.grad(theirs(*exact)[used].square().sum(), exact, allow_unused=True)
+    torch.testing.assert_close(given, tuple(None if it is None else it.float() for it in expected))
