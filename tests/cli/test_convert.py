@@ -218,7 +218,7 @@ def test_format_says_what_the_name_does_not(tmp_path: Path) -> None:
         (("x.mpk", "--precision", "f16", "--keep", "("), r"keep: expected a regular expression"),
         (("x.mpk", "--keep", "norm"), "give one of those"),
         (("x.mpk", "--rename", "abc"), "expected REGEX=NEW"),
-        (("x.mpk", "--rename", "(=x"), "no regular expression"),
+        (("x.mpk", "--rename", "(=x"), "expected a regular expression"),
         (("x.mpk", "--rename", r"e=\2"), "can't replace"),
         (("x", "--shard-size", "many"), "expected a size such as 2GB"),
         (("x", "--shard-size", "0"), "expected a size such as 2GB"),

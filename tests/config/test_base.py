@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy as np
 import pytest
+import torch
 
 from burnlike.config import Config, Meta, ModuleConfig, field
 from burnlike.config.bounds import Size
@@ -269,7 +270,7 @@ def test_what_the_class_line_says_is_built():
         """Of a module beside this one."""
 
     assert Paths().init("cpu") == PurePath()
-    assert Here(size=2).init("cpu") == (Here(size=2), "cpu")
+    assert Here(size=2).init("cpu") == (Here(size=2), torch.device("cpu"))
     assert Below(size=3).init() == (Below(size=3), None)
     assert Beside.__builds__ == f"{__name__}:Box"
 

@@ -83,8 +83,12 @@ def test_weights_that_are_no_file(directory: Path) -> None:
 
 
 def test_what_is_no_directory_or_no_type_of_a_model_is_said(directory: Path) -> None:
-    for name in ("meta-llama/Llama-2-7b-hf", directory / "model.safetensors"):
-        with pytest.raises(ConfigIOError, match=r"expected a directory with the config\.json .*snapshot_download"):
+    expected = r"expected a directory with the config\.json .*"
+    for name, advice in (
+        ("meta-llama/Llama-2-7b-hf", "snapshot_download"),
+        (directory / "model.safetensors", "found none"),
+    ):
+        with pytest.raises(ConfigIOError, match=expected + advice):
             load_pretrained(name)
     for dtype in ("float16", torch.int8):
         with pytest.raises(DTypeError, match=r"dtype: expected one of torch\.float16, .*, got "):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -111,7 +112,10 @@ def test_copies_are_the_new_weights_and_gradients_are_zeroed(rule: str, dtype: t
     step(rule, lists, StepOptions(copies=copies, zero_grads=True))
     assert all((grad == 0).all() for grad in lists["grads"])
     for param, copy in zip(lists["params"], copies, strict=True):
-        assert torch.equal(copy, param.to(copy.dtype))
+        # By one rounding, as NumPy's; torch rounds float64 to float32 first (torch 2.13).
+        is_double = param.dtype == torch.float64 and copy.dtype == torch.float16
+        exact = torch.from_numpy(param.numpy().astype(np.float16)) if is_double else param.to(copy.dtype)
+        assert torch.equal(copy, exact)
     del lists["grads"], plain["grads"]
     assert_same(lists, plain)
 

@@ -343,8 +343,8 @@ def _few_files() -> Iterator[None]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_more_files_than_may_be_open_are_read(dtype: torch.dtype, many: Path) -> None:
     model = nn.ModuleList(nn.Linear(2, 2, bias=False) for _ in range(300)).to(dtype)
-    record = open_record(many)
     load(model, many)
+    record = open_record(many)
     for number, layer in enumerate(model):
         assert layer.weight[0, 0].item() == number == record.tensors[f"{number}.weight"][1, 1].item()
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from burnlike._outputs import Output
 from burnlike.cli.main import main
 from burnlike.cli.prediction_files import write_predictions
 from burnlike.errors import CheckpointError, ConfigError, DataError, RunDirError
@@ -232,11 +233,11 @@ def test_files_without_rows_have_no_predictions(
 
 def test_texts_that_a_spreadsheet_would_compute_stand_behind_an_apostrophe(folder: Path) -> None:
     values = ["=1+1", "+a", "-x", "@a", "\tb", "\rb", "-1.5", "+2", "-inf", "a=1", "", None, -3.5, ["=1"]]
-    write_predictions("formulas.csv", [{"name": it, "=x": it} for it in values])
+    write_predictions(Output("formulas.csv", "predict"), [{"name": it, "=x": it} for it in values])
     with (folder / "formulas.csv").open(newline="") as file:
         head, *rows = csv.reader(file)
     expected = ["'=1+1", "'+a", "'-x", "'@a", "'\tb", "'\rb", "-1.5", "+2", "-inf", "a=1", "", "", "-3.5", '["=1"]']
     assert head == ["name", "'=x"]
     assert rows == [[it, it] for it in expected]
-    write_predictions("formulas.jsonl", [{"name": it} for it in values])
+    write_predictions(Output("formulas.jsonl", "predict"), [{"name": it} for it in values])
     assert [json.loads(line)["name"] for line in (folder / "formulas.jsonl").read_text().split("\n")[:-1]] == values

@@ -42,7 +42,9 @@ class TensorBoard(Logger):
             raise ConfigError(f"loggers: TensorBoard can't write to {folder}: {error.strerror}") from error
         config = None if run is None else run / "config.yaml"
         if is_new and config is not None and config.is_file():
-            indented = "\n".join(f"    {line}" for line in config.read_text(encoding="utf-8").split("\n"))
+            indented = "\n".join(
+                f"    {line}" for line in config.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            )
             self._writer.add_text("config", indented, 0)
 
     def send(self, values: Mapping[str, float], line: Mapping[str, Any]) -> None:
