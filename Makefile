@@ -73,7 +73,7 @@ test-isa: build
 # Each system call of fetches, mirrors, the cache of streams, merges, exports, DCP directories and saves fails (full
 # disk, EIO, EINTR, a short write) or is the last (a kill), and power is lost at random moments; a quarter of an hour.
 test-faults: build
-	$(python) -m pytest $(PARALLEL) -m "slow or not slow" tests/faults tests/record/crash
+	$(python) -m pytest $(PARALLEL) -m "weekly or slow or not slow" tests/faults tests/record/crash
 
 test-cuda: build
 	$(python) -m pytest -m cuda

@@ -36,6 +36,20 @@ threads: 1
 """
 
 
+TRAINING = """
+data: {type: Tokens, path: DIR/tokens.bin, context_length: 8}
+model: {type: DecoderLm, vocab_size: 32, max_sequence_length: 16, d_model: 16, n_layers: 1, n_heads: 2, d_ff: 16}
+task: {type: LanguageModel, sample_length: 0}
+optimizer: {type: AdamW}
+lr_scheduler: {type: ConstantLr, lr: 0.03}
+training:
+  {epochs: 1, steps_per_epoch: 3, batch_size: 4, validation_steps: 1, checkpoint_every_steps: 1, keep_checkpoints: 9}
+device: cpu
+threads: 1
+seed: 7
+"""
+
+
 def prepare(place: Path) -> None:
     """Make what the actions read, once: two versions of a mirror, a run, a tokenizer's directory and shards."""
     torch.manual_seed(0)
@@ -44,6 +58,7 @@ def prepare(place: Path) -> None:
     torch.randint(0, 32, (900,), dtype=torch.int32).to(torch.uint16).numpy().tofile(place / "tokens.bin")
     with closing(RunDir.create(place / "run")) as run:
         Job(TrainConfig.from_yaml(YAML.replace("DIR", str(place)), "f.yaml")).run(run, PlainRenderer(io.StringIO()))
+    (place / "training.yaml").write_text(TRAINING.replace("DIR", str(place)))
     for version in (1, 2):
         write_run(place / f"v{version}" / "big", version)
         _mirrored(place / f"v{version}" / "big", place / f"mirror-{version}")
@@ -145,6 +160,19 @@ def burn(place: Path, folder: Path) -> None:
     _command("export", place / "linear.yaml", *words)
 
 
+def train(place: Path, folder: Path) -> None:
+    """Train, or go on with what an earlier attempt has left, as its message says."""
+    run = folder / "run"
+    if (run / "results.json").is_file():
+        return
+    if [*run.glob("checkpoints/step-*")]:
+        _command("train", "--resume", run)
+    else:
+        shutil.rmtree(run, ignore_errors=True)
+        _command("train", place / "training.yaml", "--run-dir", run)
+    json.loads((run / "results.json").read_text())
+
+
 class Action(NamedTuple):
     """What writes to a folder.
 
@@ -172,6 +200,8 @@ ACTIONS = {
     "dcp": Action(dcp),
     "merge": Action(merge),
     "burn": Action(burn),
+    # Their times and memory differ from run to run.
+    "train": Action(train, depth=9, loose=("metrics.jsonl", "log.txt", "environment.json", "results.json")),
 }
 
 
@@ -188,11 +218,14 @@ def units(folder: Path, action: Action) -> dict[str, dict[str, str]]:
 
 
 def _digest(path: Path) -> str:
-    """The hash of a file; of a record that of its tensors, as ids are drawn anew each time."""
+    """The hash of a file; of a record that of its tensors in any order, as ids are drawn anew each time."""
     content = path.read_bytes()
     with contextlib.suppress(RecordError):
-        tensors = open_record(path).tensors if path.name == "model.safetensors" else {}
-        content = b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors)) or content
+        tensors = open_record(path).tensors if path.suffix == ".safetensors" else {}
+        content = (
+            b"".join(sorted(bytes(it.view(torch.uint8).numpy()) for it in map(torch.atleast_1d, tensors.values())))
+            or content
+        )
     return hashlib.sha256(content).hexdigest()
 
 

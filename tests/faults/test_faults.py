@@ -47,7 +47,7 @@ def doer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doer]:
     found.kill()
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("action", ACTIONS)
 def test_everything_is_whole_after_a_failure_at_each_call(action: str, failure: str, doer: Doer) -> None:
@@ -56,7 +56,7 @@ def test_everything_is_whole_after_a_failure_at_each_call(action: str, failure: 
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize("losses", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("losses", [3, pytest.param(60, marks=pytest.mark.weekly)])
 def test_everything_is_whole_after_a_loss_of_power(action: str, losses: int, doer: Doer) -> None:
     old = doer.reset(action)
     disk = Disk(doer.folder)
