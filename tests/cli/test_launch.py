@@ -32,7 +32,9 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def launch(*arguments: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-W", "ignore", "-m", "burnlike", "launch", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # A command that ran in this process has set what torch logs.
+    environment = {name: value for name, value in os.environ.items() if name != "TORCH_CPP_LOG_LEVEL"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
 def ends(launcher: subprocess.Popen[str], status: int) -> str:

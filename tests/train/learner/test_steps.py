@@ -188,7 +188,7 @@ class Counted(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-ATTENTION, SWIGLU = "aten::_scaled_dot_product_flash_attention_for_cpu", "burnlike::swiglu"
+ATTENTION, SWIGLU = "burnlike::attention", "burnlike::swiglu"
 
 
 SOME = {"every": 2, "save": ["mm"]}
