@@ -284,7 +284,7 @@ exit $status
 """
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_job_of_slurm_stops_before_its_limit_and_goes_on_when_it_runs_again(
     config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

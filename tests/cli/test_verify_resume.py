@@ -41,7 +41,7 @@ def test_a_job_is_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert sorted(it.name for it in (tmp_path / "kept").iterdir()) == ["resumed", "whole"]
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_generator_of_the_tasks_own_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ torch.testing.assert_close(torch.compile(lambda x: x.sin() + x.sum())(x), x.sin(
 """
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_quote_paths(tmp_path: Path) -> None:
     folder = tmp_path / "with space"
     (folder / "tmp").mkdir(parents=True)

@@ -43,7 +43,7 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     assert re.search(expected, printed), printed
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", SMALL)
 def test_an_example_that_is_run_again_trains_nothing(name: str, tmp_path: Path) -> None:
     arguments, expected = SMALL[name]

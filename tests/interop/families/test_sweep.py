@@ -43,7 +43,12 @@ def test_no_classifier_of_torchvision_is_left_out() -> None:
     assert sweep("list").split() == [name for name in MODELS if "/" not in name]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("names", [MEMBERS[:7], MEMBERS[7:]], ids=["torchvision", "timm"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(MEMBERS[:7], marks=pytest.mark.slow, id="torchvision"),
+        pytest.param(MEMBERS[7:], marks=pytest.mark.weekly, id="timm"),
+    ],
+)
 def test_members_of_families(names: list[str]) -> None:
     assert sweep(*names).count(": ok, ") == len(names)

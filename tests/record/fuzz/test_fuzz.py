@@ -13,7 +13,7 @@ from .mutations import MUTATIONS, hostile, mutated
 CASES = 20_000
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_20000_damaged_and_hostile_files_are_read_or_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.record.fuzz.fuzz", "--cases", str(CASES), "--keep", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_S)
