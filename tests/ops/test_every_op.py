@@ -128,7 +128,12 @@ def test_gradients_are_near_those_of_float64(case: OpCase) -> None:
         torch.testing.assert_close(one.double(), other, rtol=rtol, atol=distance)
 
 
-@pytest.mark.parametrize("case", COMPILED, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    # A graph depends little on the element type.
+    [case if "float32" in case.name else pytest.param(case, marks=pytest.mark.slow) for case in COMPILED],
+    ids=str,
+)
 def test_compiles_without_graph_break(case: OpCase) -> None:
     torch.compiler.reset()
     compiled = torch.compile(case.native, fullgraph=True, backend="aot_eager")
