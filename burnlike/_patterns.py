@@ -105,7 +105,7 @@ def compiled(text: str) -> Pattern:
 
 
 def pattern_problem(text: str, replacement: str | None = None) -> str:
-    """What is wrong with a regular expression, and with what stands for its matches; empty if nothing is."""
+    """Problem of a regular expression or of its replacement; empty if there is none."""
     try:
         found = Pattern(text)
         if replacement is not None:
@@ -125,7 +125,7 @@ class _Ways:
         self._asserted: dict[tuple[int, int], bool] = {}  # without which nested ones would take n ** depth
 
     def after(self, sequence: Any, places: Iterable[int]) -> set[int]:
-        """Where the text may go on after parts, one after the other, that begin at one of some places."""
+        """Places at which a sequence of parts can end, if it begins at one of some places."""
         places = {*places}
         for code, argument in sequence:
             if not places:

@@ -29,7 +29,7 @@ class ChatCodec:
 
     @property
     def stop_tokens(self) -> frozenset[int]:
-        """Those that end an answer."""
+        """Tokens that end an answer."""
         return self.template.end_tokens
 
     def encode(self, text: str) -> Tensor:

@@ -99,7 +99,7 @@ def _send(file: BinaryIO, content: bytes) -> None:
 
 
 def _received(file: BinaryIO) -> bytes:
-    """What the other side has sent; nothing where it has ended."""
+    """Read one message of the other side; empty if it has ended."""
     size = file.read(_SIZE.size)
     content = file.read(_SIZE.unpack(size)[0]) if len(size) == _SIZE.size else b""
     return content if size and len(content) == _SIZE.unpack(size)[0] else b""

@@ -92,7 +92,7 @@ class ChatTemplate:
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:
-        """Those that end an answer: what ends a text, and what ends an answer before each kind of message."""
+        """Tokens that end an answer: those that end a text, and those before each kind of message."""
         found = self.encode([Conversation(it) for it in _ENDING], "answers")
         last = [
             [token for token, counted in zip(*it, strict=True) if counted][-1:]

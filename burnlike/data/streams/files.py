@@ -44,7 +44,7 @@ class Shard(NamedTuple):
         return remembered(self.path, lambda: _hash_of(self.path))
 
     def made(self, what: str, facts: object, make: Callable[[Path], None], *, waits: bool = True) -> Path | None:
-        """What `make` computes of the content, in a directory of the cache; see `cache.made`.
+        """Directory of the cache with what `make` computes of the content; see `cache.made`.
 
         A DataError says that the file changed meanwhile, and nothing is kept.
         """

@@ -159,7 +159,7 @@ def check_equal(one: str, other: str, stored: Mapping[str, str], record: Record)
 
 
 def _places(layers: Mapping[str, AdaptedLayer]) -> dict[str, Tensor]:
-    """What peft stores of adapters, by its names: views of `a`, `b` and the magnitude."""
+    """Tensors of adapters as peft stores them, by its names: views of `a`, `b` and the magnitude."""
     found: dict[str, Tensor] = {}
     for path, layer in layers.items():
         lora = layer.lora

@@ -38,7 +38,7 @@ def tied_tables(model: nn.Module) -> list[AdaptedLayer]:
 def tied_together(
     model: nn.Module, layers: Mapping[AdaptedLayer, Options], saved: Collection[str]
 ) -> tuple[dict[AdaptedLayer, Options], list[str]] | None:
-    """What is adapted and what is trained whole, if tables that are tied stay so; None if that changes nothing.
+    """Targets and whole modules of a training in which tied tables stay tied; None if that changes nothing.
 
     Raises:
         ModuleTreeError: the adapters of two tied tables are meant to differ, or have magnitudes of their own.

@@ -83,7 +83,7 @@ class NativeSteps:
         return logits if cap is None else (logits / cap).tanh_().mul_(cap)
 
     def _is_current(self) -> bool:
-        """Whether the native call computes the model as it is now, with the keys and values of the tokens before."""
+        """True if the native call computes the model as it is now, with the keys and values of the tokens before."""
         if self._parts.are_same():
             return True
         read = _read(self._model)
@@ -134,7 +134,7 @@ def native_steps(model: Any, cache: DecoderCache, new: int = 0) -> NativeSteps |
 
 
 def computes(model: Any) -> bool:
-    """Whether the native call computes what the parts of a model in evaluation are, whatever is in a cache."""
+    """True if the native call computes the parts of a model in evaluation, whatever is in a cache."""
     return _read(model) is not None
 
 
@@ -200,7 +200,7 @@ def _settings_of(attributes: dict[str, Any]) -> Callable[[dict[str, Any]], tuple
 
 
 def _facts_of(tensors: list[Tensor]) -> list[tuple[object, ...]]:
-    """What `tensor.data = other` and `model.to()` change in a parameter that stays the same object."""
+    """Identity of a parameter's data: `tensor.data = other` and `model.to()` change it, and the object stays."""
     return [(it.dtype, it.shape, it.stride(), it.device) for it in tensors]
 
 

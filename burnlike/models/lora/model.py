@@ -72,7 +72,7 @@ def with_adapters(config: LoRAConfig, model: nn.Module) -> nn.Module:
 def _together(
     model: nn.Module, layers: dict[AdaptedLayer, AdapterOptions], saved: list[str]
 ) -> tuple[dict[AdaptedLayer, AdapterOptions], list[str]]:
-    """What is adapted and trained if tied tables stay one; a ConfigError if there are none, or none is meant."""
+    """Targets and whole modules where tied tables stay one; a ConfigError if there are none, or none is meant."""
     try:
         found = tied_together(model, layers, saved)
     except ModuleTreeError as error:

@@ -207,7 +207,7 @@ _WEIGHTS_OF_BALANCE = ("router_aux_loss_coef", "aux_loss_coef")
 
 
 def added_loss(model: nn.Module, output: Any) -> Tensor | None:
-    """What the own loss of a model of transformers has beside cross-entropy, in training: the balance of its experts
+    """Terms of a transformers model's own training loss beside cross-entropy: the balance of its experts
     (`output_router_logits`), or the squared sums of its logits (`z_loss_coefficient`); None for none.
 
     Raises:
