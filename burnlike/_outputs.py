@@ -7,7 +7,6 @@ but never an input of the command, a file in the directory of a run, or a direct
 import contextlib
 import ctypes
 import errno
-import hashlib
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ._atomic import AtomicDirectory, AtomicFile, replace_file, sync_directory, sync_tree
-from ._regular_file import open_regular, read_regular
+from ._regular_file import digest_of, open_regular, read_regular
 from .errors import ArgumentError
 
 MARKER = ".burnlike-output.json"
@@ -262,7 +261,8 @@ def _fingerprint(file: Path) -> str:
         return ""
     if status.st_size > _HASHED_BYTES:
         return str(status.st_size)
-    return f"{status.st_size} {hashlib.sha256(read_regular(file)).hexdigest()}"
+    size, digest = digest_of(file)
+    return f"{size} {digest}"
 
 
 def _swap(new: Path, old: Path) -> None:
