@@ -4,13 +4,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
 FUZZ_SECONDS ?= 60
 FUZZ_SEED ?= 1
 CALLS ?= 2000
+SEED ?= 1
 # Processes that share the tests; one that is done takes tests of another.
 PARALLEL ?= -n auto --maxprocesses 4 --dist worksteal
 NATIVE_SOURCES := setup.py pyproject.toml $(shell find csrc -type f)
@@ -31,11 +32,11 @@ test: build
 	$(python) -m pytest $(PARALLEL)
 
 test-slow: build .cache/families/.installed
-	$(python) -m pytest $(PARALLEL) -m "slow and not weekly and not meshes and not cuda"
+	$(python) -m pytest $(PARALLEL) -m "slow and not weekly and not meshes and not cuda and not burn"
 
 # What a change rarely breaks: files at the real limits, every key of every family's config, whole trainings.
 test-weekly: build .cache/families/.installed
-	$(python) -m pytest $(PARALLEL) -m "weekly and not cuda"
+	$(python) -m pytest $(PARALLEL) -m "weekly and not cuda and not burn"
 
 # Each training of tests/train/distributed/cases.py on each mesh, checkpoints that go from mesh to mesh, and machines
 # that come and go; about a quarter of an hour.
@@ -74,6 +75,10 @@ test-isa: build
 # disk, EIO, EINTR, a short write) or is the last (a kill), and power is lost at random moments; a quarter of an hour.
 test-faults: build
 	$(python) -m pytest $(PARALLEL) -m "weekly or slow or not slow" tests/faults tests/record/crash
+
+# Builds Burn, which takes cargo some minutes the first time, and compares with it: SEED draws other cases.
+test-burn: build
+	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m burn tests
 
 test-cuda: build
 	$(python) -m pytest -m cuda

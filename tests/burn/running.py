@@ -1,0 +1,85 @@
+"""Burn's answers to cases: the programs of this crate, built once and asked by lines of JSON."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+
+HERE = Path(__file__).parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or HERE.parents[1] / ".cache" / "burn")
+SEED = int(os.environ.get("BURN_SEED", "1"))
+"""Of the cases that are drawn: `make test-burn SEED=2` draws others."""
+
+DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u64": torch.uint64,
+    "u32": torch.uint32,
+    "u16": torch.uint16,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def random_of(subject: str) -> Random:
+    """Draws the cases of a subject, which do not depend on those of others."""
+    return Random(f"{SEED} {subject}")
+
+
+def cargo(*words: str, folder: Path = HERE) -> str:
+    """Run cargo, whose results are in `TARGET`; a failure with what it printed, or with what to install."""
+    if shutil.which("cargo") is None:
+        pytest.fail("cargo is not there: install Rust 1.92 or newer (https://rustup.rs), as `make test-burn` runs Burn")
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(TARGET)}
+    done = subprocess.run(["cargo", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.fail(f"cargo {' '.join(words)}:\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}")
+    return done.stdout
+
+
+@cache
+def _built(program: str) -> Path:
+    cargo("build", "--locked", "--bin", program)
+    return TARGET / "debug" / program
+
+
+def ask(program: str, cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The answers of `src/bin/PROGRAM.rs`; `{"refused": message}` where Burn panics, gives an error or dies."""
+    path, answers = _built(program), list[dict[str, Any]]()
+    while len(answers) < len(cases):
+        lines = "".join(f"{json.dumps(case)}\n" for case in cases[len(answers) :])
+        done = subprocess.run([path], input=lines, capture_output=True, text=True, check=False)
+        answers += [json.loads(line) for line in done.stdout.splitlines()]
+        if len(answers) < len(cases):
+            answers.append({"refused": f"the process died: {done.returncode}"})
+    return answers
+
+
+def packed(tensor: torch.Tensor) -> dict[str, Any]:
+    """A tensor for a case, as `data_of` in `src/lib.rs` reads it."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    content = bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""
+    return {"dtype": _NAMES[tensor.dtype], "shape": [*tensor.shape], "bytes": content.hex()}
+
+
+def unpacked(answer: Mapping[str, Any]) -> torch.Tensor:
+    """The tensor of an answer."""
+    content = bytearray.fromhex(answer["bytes"])
+    dtype = DTYPES[answer["dtype"]]
+    flat = torch.frombuffer(content, dtype=dtype) if content else torch.empty(0, dtype=dtype)
+    return flat.reshape(answer["shape"])
