@@ -13,6 +13,7 @@ class MetricEarlyStoppingStrategy:
     """Says after each epoch whether to stop: the metric has had no better value for some epochs.
 
     Only a value that is better by more than `min_delta` counts; NaN never does (Burn's MetricEarlyStoppingStrategy).
+    The first epoch counts as the best one until there is a number.
 
     Example:
         >>> stopping = MetricEarlyStoppingStrategy(EarlyStoppingConfig(n_epochs=2))
@@ -24,7 +25,7 @@ class MetricEarlyStoppingStrategy:
         """Make a strategy that has seen no value; a ConfigError if no direction is said of another metric than loss."""
         self.config = config.directed()
         self.best_value: float | None = None
-        self.best_epoch = 0
+        self.best_epoch = 1
 
     def should_stop(self, epoch: int, value: float) -> bool:
         """Whether to stop after an epoch, the first of which is 1, with the metric's value of the whole epoch."""
