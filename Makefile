@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-burn-train test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -79,6 +79,10 @@ test-faults: build
 # Builds Burn, which takes cargo some minutes the first time, and compares with it: SEED draws other cases.
 test-burn: build
 	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m burn tests
+
+# Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time.
+test-burn-train: build
+	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m burn_train tests/burn
 
 test-cuda: build
 	$(python) -m pytest -m cuda

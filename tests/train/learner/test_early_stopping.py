@@ -58,6 +58,7 @@ def test_highest_min_delta_nan_and_a_saved_state() -> None:
         ([math.nan, math.nan, 0.9, 1.0, 1.0], 2, [False, False, False, False, True]),
         ([math.nan] * 4, 2, [False, False, True, True]),
         ([0.5, math.nan, math.nan], 2, [False, False, True]),
+        ([math.inf, math.inf, 0.5], 1, [False, True, False]),
     ],
 )
 def test_epochs_without_a_number_count_from_the_first(values: list[float], n_epochs: int, stops: list[bool]) -> None:
