@@ -61,7 +61,8 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value).replace("nan", "NaN")
 
 
-def _written(tensor: Tensor) -> Case:
+def written(tensor: Tensor) -> Case:
+    """A tensor for a case, its floats to 4 digits."""
     values = [_number(it) if isinstance(it, float) else int(it) for it in tensor.flatten().tolist()]
     return {"shape": [*tensor.shape], "values": [round(it, 4) if isinstance(it, float) else it for it in values]}
 
@@ -83,22 +84,22 @@ def _drawn_batch(random: Random, name: str, config: Case, sizes: Mapping[str, in
         return (torch.rand(shape, generator=generator) * steps).round() / steps
 
     if name == "Loss":
-        return {"predictions": _written(torch.randn(1, generator=generator)), "targets": None}
+        return {"predictions": written(torch.randn(1, generator=generator)), "targets": None}
     if name == "LearningRate":
         return {"predictions": None, "targets": None, "rate": random.choice((1e-5, 0.1, 0.3))}
     if name in ("Accuracy", "TopKAccuracy", "Perplexity"):
         logits = (torch.randn(n, classes, generator=generator) * steps).round() / steps + 0.0  # no -0.0
         targets = ints(classes, n)
         targets[0] = 1  # something that counts
-        return {"predictions": _written(logits), "targets": _written(targets)}
+        return {"predictions": written(logits), "targets": written(targets)}
     if name in _OF_LABELS or name == "Hamming":
         truth = ints(2, n, classes)
         if config.get("top_k") is not None:
             truth = torch.nn.functional.one_hot(ints(classes, n), classes)
         values = scores(n, classes)
         return {
-            "predictions": _written(values * 4 - 2 if config.get("sigmoid") else values),
-            "targets": _written(truth),
+            "predictions": written(values * 4 - 2 if config.get("sigmoid") else values),
+            "targets": written(truth),
         }
     if name in _OF_TEXTS:
         shape = (random.choice((1, 3)), random.choice((5, 8)))
@@ -107,15 +108,15 @@ def _drawn_batch(random: Random, name: str, config: Case, sizes: Mapping[str, in
             for text in texts:
                 for row in text:
                     row[random.randrange(1, shape[1] + 1) :] = config["pad_token"]
-        return {"predictions": _written(texts[0]), "targets": _written(texts[1])}
+        return {"predictions": written(texts[0]), "targets": written(texts[1])}
     if name == "Dice":
         predicted, true = ints(2, n, classes, 3, 2), ints(2, n, classes, 3, 2)
-        return {"predictions": _written(predicted), "targets": _written(true)}
+        return {"predictions": written(predicted), "targets": written(true)}
     side = 12 if name == "MsSsim" else random.choice((7, 9))
     shape = (random.choice((1, 3)), sizes["channels"], side, side)
     image = scores(*shape)
     noise = torch.randn(shape, generator=generator) * random.choice((0.0, 0.05, 0.5))
-    return {"predictions": _written((image + noise).clamp(0, 1)), "targets": _written(image)}
+    return {"predictions": written((image + noise).clamp(0, 1)), "targets": written(image)}
 
 
 def drawn_metric(random: Random, name: str) -> Case:

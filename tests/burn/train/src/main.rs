@@ -62,6 +62,7 @@ fn main() {
     cases::serve(|case| match case["task"].as_str().expect("task") {
         "metric" => metrics::answer(case),
         "stopping" => training::stopping(case),
+        "accumulated" => training::accumulated(case),
         "checkpoints" => training::checkpoints(case),
         other => Err(format!("no task {other}")),
     });

@@ -116,28 +116,36 @@ fn direction_of(case: &Value) -> Direction {
     }
 }
 
+fn training(n_batches: usize, n_epochs: usize) -> SupervisedTraining<Model> {
+    let loader = |count| DataLoaderBuilder::new(NoBatcher).batch_size(1).build(InMemDataset::new(vec![NoItem; count]));
+    SupervisedTraining::new(std::env::temp_dir(), loader(n_batches), loader(1))
+        .num_epochs(n_epochs)
+        .with_metric_logger(InMemoryMetricLogger::new())
+        .with_application_logger(None)
+        .metric_train_numeric(LossMetric::new())
+        .metric_valid_numeric(LossMetric::new())
+}
+
+fn learner() -> Learner<Model> {
+    let model = Model { weight: Param::from_tensor(Tensor::ones([1], &Device::default().autodiff())) };
+    Learner::new(model, SgdConfig::new().init(), ConstantLr::new(0.125))
+}
+
 /// What the strategies that `configure` adds note, in a training of an epoch for each value of the case.
 fn notes_of(case: &Value, configure: impl FnOnce(SupervisedTraining<Model>) -> SupervisedTraining<Model>) -> Value {
     let values = numbers_of(case);
     *LOSSES.lock().expect("losses") = values.iter().map(|it| *it as f32).collect();
     NOTES.lock().expect("notes").clear();
-    let device = Device::default().autodiff();
-    let model = Model {
-        weight: Param::from_tensor(Tensor::ones([1], &device)),
-    };
-    let loader = || {
-        DataLoaderBuilder::new(NoBatcher)
-            .batch_size(1)
-            .build(InMemDataset::new(vec![NoItem]))
-    };
-    let training = SupervisedTraining::new(std::env::temp_dir(), loader(), loader())
-        .num_epochs(values.len())
-        .with_metric_logger(InMemoryMetricLogger::new())
-        .with_application_logger(None)
-        .metric_train_numeric(LossMetric::new())
-        .metric_valid_numeric(LossMetric::new());
-    configure(training).launch(Learner::new(model, SgdConfig::new().init(), ConstantLr::new(1e-3)));
+    configure(training(1, values.len())).launch(learner());
     json!(std::mem::take(&mut *NOTES.lock().expect("notes")))
+}
+
+/// The weight, at first 1, after an epoch of batches whose loss is its square, with gradients of several summed.
+pub fn accumulated(case: &Value) -> Result<Value, String> {
+    *LOSSES.lock().expect("losses") = [0.0].into();
+    let size = |name: &str| case[name].as_u64().expect("a number") as usize;
+    let result = training(size("batches"), 1).grads_accumulation(size("accumulation")).launch(learner());
+    Ok(json!({ "weight": result.model.weight.val().into_scalar::<f32>() }))
 }
 
 /// Whether each epoch is the last one, until one is.
