@@ -60,7 +60,7 @@ def drawn_problem(random: Random, number: int) -> dict[str, Any]:
     return case | {"a": a, "b": b, "vector": torch.randn(size, generator=generator)}
 
 
-def _asked(
+def asked_lbfgs(
     case: dict[str, Any], steps: int, start: Tensor | None = None, record: bytes | None = None
 ) -> dict[str, Any]:
     config = {name: getattr(case["config"], name) for name in case["config"].__struct_fields__}
@@ -150,9 +150,9 @@ def test_every_step_and_records_both_ways(tmp_path: Path) -> None:
     random, path, wrong, exact = random_of("lbfgs"), tmp_path / "lbfgs.bpk", list[str](), 0
     cases = [drawn_problem(random, number) for number in range(48)]
     ours = [_run(case, path) for case in cases]
-    answers = ask("optimizers", [_asked(case, STEPS) for case in cases])
+    answers = ask("optimizers", [asked_lbfgs(case, STEPS) for case in cases])
     asked = [
-        _asked(case, STEPS - RECORD_AT, values[RECORD_AT - 1], saved)
+        asked_lbfgs(case, STEPS - RECORD_AT, values[RECORD_AT - 1], saved)
         for case, (values, _, saved) in zip(cases, ours, strict=True)
     ]
     for case, (values, calls, _), answer, after in zip(cases, ours, answers, ask("optimizers", asked), strict=True):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.burn
 
 STEPS = 130
 _PATHS = ("embedding.weight", "blocks.0.norm.bias", "blocks.1.linear.weight", "head.bias")
-_NAMES = {
+NAMES = {
     "ConstantLrConfig": "Constant",
     "LinearLrConfig": "Linear",
     "CosineAnnealingConfig": "Cosine",
@@ -33,7 +33,7 @@ _REDUCTIONS = {"prod": "Prod", "sum": "Sum", "avg": "Avg"}
 
 def burn_schedule(config: Any) -> dict[str, Any]:
     """A schedule in the form of Burn's LrSchedulerConfig."""
-    name = _NAMES[type(config).__name__]
+    name = NAMES[type(config).__name__]
     if name == "Constant":
         return {name: config.lr}
     left_out = ("warmup_steps", "restart") if name == "Cosine" else ()
@@ -54,11 +54,11 @@ def burn_schedules(config: Any) -> dict[str, Any]:
 
 
 def drawn_schedule(random: Random, kind: str | None = None, depth: int = 0) -> Any:
-    leaves = [*_NAMES][:6]
-    kind = kind or random.choice([*_NAMES] if depth < 2 else leaves)
+    leaves = [*NAMES][:6]
+    kind = kind or random.choice([*NAMES] if depth < 2 else leaves)
     lr = random.choice((1.0, 0.3, 0.01, 1e-5))
     length = random.choice((1, 2, 7, 50, 200))
-    match _NAMES[kind]:
+    match NAMES[kind]:
         case "Constant":
             return bo.ConstantLrConfig(lr=lr)
         case "Linear":
@@ -141,7 +141,7 @@ def _differences(config: Any, burnlike: list[list[float]], burn: list[list[float
 
 def test_every_rate_and_records_both_ways(tmp_path: Path) -> None:
     random = random_of("schedules")
-    configs = [drawn_schedule(random, kind) for kind in _NAMES for _ in range(16)]
+    configs = [drawn_schedule(random, kind) for kind in NAMES for _ in range(16)]
     configs += [drawn_groups(random) for _ in range(48)]
     middles = [random.choice((1, 7, 60)) for _ in configs]
     path, saved, ours = tmp_path / "schedule.bpk", [], []
@@ -195,7 +195,7 @@ REFUSALS: list[tuple[str, dict[str, Any], type, dict[str, Any]]] = [
 def test_both_refuse_what_both_can_not_do() -> None:
     cases = []
     for _, fields, kind, defaults in REFUSALS:
-        name, given = _NAMES[kind.__name__], fields | defaults
+        name, given = NAMES[kind.__name__], fields | defaults
         if "schedulers" in given:
             given |= {"schedulers": [_CONSTANT for _ in given["schedulers"]]}
         if "reduction" in given:

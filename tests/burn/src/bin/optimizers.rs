@@ -31,11 +31,22 @@ fn tensor<const D: usize>(values: &[f32], shape: &[usize], device: &Device) -> T
 fn params<const D: usize>(values: &Value, device: &Device) -> Vec<Param<Tensor<D>>> {
     let param = |it: &Value| {
         let id = ParamId::from(it["id"].as_u64().expect("an id"));
-        let value: Tensor<D> = tensor(&floats_of(&it["value"]), &shape_of(&it["value"]["shape"]), device);
-        let value = it["dtype"].as_str().map_or(value.clone(), |name| value.cast(dtype_of(name)));
+        let value: Tensor<D> = tensor(
+            &floats_of(&it["value"]),
+            &shape_of(&it["value"]["shape"]),
+            device,
+        );
+        let value = it["dtype"]
+            .as_str()
+            .map_or(value.clone(), |name| value.cast(dtype_of(name)));
         Param::initialized(id, value.require_grad())
     };
-    values.as_array().expect("parameters").iter().map(param).collect()
+    values
+        .as_array()
+        .expect("parameters")
+        .iter()
+        .map(param)
+        .collect()
 }
 
 fn net_of(case: &Value, device: &Device) -> Net {
@@ -108,22 +119,42 @@ impl<const D: usize> Course<D> {
             dtype: param.dtype(),
             shape: param.dims().to_vec(),
             grads: floats_of(&case["grads"]),
-            has_grad: case["has_grad"].as_array().expect("booleans").iter().map(|it| it == true).collect(),
+            has_grad: case["has_grad"]
+                .as_array()
+                .expect("booleans")
+                .iter()
+                .map(|it| it == true)
+                .collect(),
             values: vec![],
         };
-        params.iter().zip(cases.as_array().expect("parameters")).map(course).collect()
+        params
+            .iter()
+            .zip(cases.as_array().expect("parameters"))
+            .map(course)
+            .collect()
     }
 
     fn register(&self, grads: &mut GradientsParams, step: usize, device: &Device) {
         if self.has_grad[step] {
             let size: usize = self.shape.iter().product();
-            let grad: Tensor<D> = tensor(&self.grads[step * size..(step + 1) * size], &self.shape, device);
+            let grad: Tensor<D> = tensor(
+                &self.grads[step * size..(step + 1) * size],
+                &self.shape,
+                device,
+            );
             grads.register::<D>(self.id, grad.cast(self.dtype));
         }
     }
 
     fn note(&mut self, param: &Param<Tensor<D>>) {
-        self.values.extend(param.val().cast(DType::F32).into_data().try_to_vec::<f32>().expect("float32"));
+        self.values.extend(
+            param
+                .val()
+                .cast(DType::F32)
+                .into_data()
+                .try_to_vec::<f32>()
+                .expect("float32"),
+        );
     }
 
     fn answer(courses: Vec<Self>) -> Vec<Value> {
@@ -136,13 +167,19 @@ impl<const D: usize> Course<D> {
 }
 
 fn hexadecimal(bytes: &[u8]) -> Value {
-    bytes.iter().map(|it| format!("{it:02x}")).collect::<String>().into()
+    bytes
+        .iter()
+        .map(|it| format!("{it:02x}"))
+        .collect::<String>()
+        .into()
 }
 
 fn bytes_of(value: &Value) -> Option<Bytes> {
     let text = value.as_str()?;
     let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal");
-    Some(Bytes::from_bytes_vec((0..text.len()).step_by(2).map(byte).collect()))
+    Some(Bytes::from_bytes_vec(
+        (0..text.len()).step_by(2).map(byte).collect(),
+    ))
 }
 
 /// The values of each parameter after each step, and the record after `record_at` steps.
@@ -155,23 +192,45 @@ fn steps(case: &Value) -> Result<Value, String> {
     let mut kernels = Course::of(&net.kernels, &case["kernels"]);
     let mut optimizer = optimizer_of(&case["optimizer"])?;
     if let Some(record) = bytes_of(&case["record"]) {
-        optimizer = optimizer.from_bytes(record).map_err(|error| error.to_string())?;
+        optimizer = optimizer
+            .from_bytes(record)
+            .map_err(|error| error.to_string())?;
     }
     let mut record = Value::Null;
     for step in 0..case["rates"].as_array().expect("rates").len() {
         let mut grads = GradientsParams::new();
-        vectors.iter().for_each(|it| it.register(&mut grads, step, &inner));
-        matrices.iter().for_each(|it| it.register(&mut grads, step, &inner));
-        kernels.iter().for_each(|it| it.register(&mut grads, step, &inner));
+        vectors
+            .iter()
+            .for_each(|it| it.register(&mut grads, step, &inner));
+        matrices
+            .iter()
+            .for_each(|it| it.register(&mut grads, step, &inner));
+        kernels
+            .iter()
+            .for_each(|it| it.register(&mut grads, step, &inner));
         net = optimizer.step(rates_of(case, step)?, net, grads);
-        vectors.iter_mut().zip(&net.vectors).for_each(|(it, param)| it.note(param));
-        matrices.iter_mut().zip(&net.matrices).for_each(|(it, param)| it.note(param));
-        kernels.iter_mut().zip(&net.kernels).for_each(|(it, param)| it.note(param));
+        vectors
+            .iter_mut()
+            .zip(&net.vectors)
+            .for_each(|(it, param)| it.note(param));
+        matrices
+            .iter_mut()
+            .zip(&net.matrices)
+            .for_each(|(it, param)| it.note(param));
+        kernels
+            .iter_mut()
+            .zip(&net.kernels)
+            .for_each(|(it, param)| it.note(param));
         if case["record_at"] == step + 1 {
             record = hexadecimal(&optimizer.into_bytes().map_err(|error| error.to_string())?);
         }
     }
-    let values = [Course::answer(vectors), Course::answer(matrices), Course::answer(kernels)].concat();
+    let values = [
+        Course::answer(vectors),
+        Course::answer(matrices),
+        Course::answer(kernels),
+    ]
+    .concat();
     Ok(json!({ "values": values, "record": record }))
 }
 
@@ -183,29 +242,45 @@ fn accumulated(case: &Value) -> Result<Value, String> {
     let mut accumulator = GradientsAccumulator::new();
     for step in 0..case["rates"].as_array().expect("rates").len() {
         let mut grads = GradientsParams::new();
-        courses.iter().for_each(|it| it.register(&mut grads, step, &Device::default()));
+        courses
+            .iter()
+            .for_each(|it| it.register(&mut grads, step, &Device::default()));
         accumulator.accumulate(&net, grads);
     }
     let grads = accumulator.grads();
-    let sums = net.vectors.iter().map(|it| grads.get::<1>(it.id).map(|sum| value_of(&sum.into_data())));
+    let sums = net
+        .vectors
+        .iter()
+        .map(|it| grads.get::<1>(it.id).map(|sum| value_of(&sum.into_data())));
     Ok(json!({ "values": sums.collect::<Vec<_>>() }))
 }
 
 fn loss_of(case: &Value, net: &Net) -> Tensor<1> {
     let device = net.vectors[0].device();
     let constant = |name: &str| -> Tensor<2> {
-        tensor(&floats_of(&case[name]), &shape_of(&case[name]["shape"]), &device)
+        tensor(
+            &floats_of(&case[name]),
+            &shape_of(&case[name]["shape"]),
+            &device,
+        )
     };
     let x = net.vectors[0].val();
     match case["problem"].as_str().expect("problem") {
-        "quadratic" => (constant("a").matmul(x.unsqueeze_dim(1)) - constant("b")).square().sum() * 0.5,
+        "quadratic" => {
+            (constant("a").matmul(x.unsqueeze_dim(1)) - constant("b"))
+                .square()
+                .sum()
+                * 0.5
+        }
         "rosenbrock" => {
             let count = x.dims()[0];
-            let (first, second) = (x.clone().slice([0..count - 1]), x.slice([1..count]));
-            ((second - first.clone().square()).square() * 100.0 + (first * -1.0 + 1.0).square()).sum()
+            let (first, second) = (x.clone().narrow(0, 0, count - 1), x.narrow(0, 1, count - 1));
+            ((second - first.clone().square()).square() * 100.0 + (first * -1.0 + 1.0).square())
+                .sum()
         }
         "logistic" => {
-            let margins = (constant("a").matmul(net.matrices[0].val()) + x.unsqueeze_dim(1)) * constant("b");
+            let margins =
+                (constant("a").matmul(net.matrices[0].val()) + x.unsqueeze_dim(1)) * constant("b");
             ((margins * -1.0).exp() + 1.0).log().mean()
         }
         // Of numbers above 0; below, it is NaN.
@@ -219,22 +294,34 @@ fn lbfgs(case: &Value) -> Result<Value, String> {
     let mut net = net_of(case, &device);
     let mut optimizer = parsed::<LBFGSConfig>(&case["config"])?.init();
     if let Some(record) = bytes_of(&case["record"]) {
-        optimizer = optimizer.from_bytes(record).map_err(|error| error.to_string())?;
+        optimizer = optimizer
+            .from_bytes(record)
+            .map_err(|error| error.to_string())?;
     }
     let (mut calls, mut losses, mut values, mut record) = (vec![], vec![], vec![], Value::Null);
     for step in 0..case["steps"].as_u64().expect("steps") {
         let mut count = 0;
-        let (stepped, loss) = optimizer.step(case["rate"].as_f64().expect("a rate"), net, |net: Net| {
-            count += 1;
-            let loss = loss_of(case, &net);
-            let value: f32 = loss.clone().into_scalar();
-            (value as f64, GradientsParams::from_grads(loss.backward(), &net))
-        });
+        let (stepped, loss) =
+            optimizer.step(case["rate"].as_f64().expect("a rate"), net, |net: Net| {
+                count += 1;
+                let loss = loss_of(case, &net);
+                let value: f32 = loss.clone().into_scalar();
+                (
+                    value as f64,
+                    GradientsParams::from_grads(loss.backward(), &net),
+                )
+            });
         net = stepped;
         calls.push(count);
         losses.push(loss);
-        let mut flat = net.vectors[0].val().into_data().try_to_vec::<f32>().expect("float32");
-        net.matrices.iter().for_each(|it| flat.extend(it.val().into_data().try_to_vec::<f32>().expect("float32")));
+        let mut flat = net.vectors[0]
+            .val()
+            .into_data()
+            .try_to_vec::<f32>()
+            .expect("float32");
+        net.matrices
+            .iter()
+            .for_each(|it| flat.extend(it.val().into_data().try_to_vec::<f32>().expect("float32")));
         let size = flat.len();
         values.push(value_of(&TensorData::new(flat, [size])));
         if case["record_at"] == step + 1 {

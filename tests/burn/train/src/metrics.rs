@@ -15,7 +15,12 @@ fn run<M: Metric + Numeric>(
     input: impl Fn(&Value, &Value) -> M::Input,
 ) -> Result<Value, String> {
     let mut batches = vec![];
-    for (step, batch) in case["batches"].as_array().expect("batches").iter().enumerate() {
+    for (step, batch) in case["batches"]
+        .as_array()
+        .expect("batches")
+        .iter()
+        .enumerate()
+    {
         let metadata = MetricMetadata {
             progress: Progress::new(step, 1, None),
             iteration: Some(step),
@@ -68,19 +73,27 @@ pub fn answer(case: &Value) -> Result<Value, String> {
     let size = |name: &str| config[name].as_u64().expect("a number") as usize;
     let top_k = config["top_k"].as_u64().map(|it| it as usize);
     match case["metric"].as_str().expect("metric") {
-        "Loss" => run(case, LossMetric::new(), |loss, _| LossInput::new(floats(loss))),
+        "Loss" => run(case, LossMetric::new(), |loss, _| {
+            LossInput::new(floats(loss))
+        }),
         "LearningRate" => run(case, LearningRateMetric::new(), |_, _| ()),
         "Accuracy" => run(case, padded!(AccuracyMetric::new(), config), |a, b| {
             AccuracyInput::new(floats(a), ints(b))
         }),
-        "TopKAccuracy" => run(case, padded!(TopKAccuracyMetric::new(size("k")), config), |a, b| {
-            TopKAccuracyInput::new(floats(a), ints(b))
-        }),
+        "TopKAccuracy" => run(
+            case,
+            padded!(TopKAccuracyMetric::new(size("k")), config),
+            |a, b| TopKAccuracyInput::new(floats(a), ints(b)),
+        ),
         "Perplexity" => run(case, padded!(PerplexityMetric::new(), config), |a, b| {
             PerplexityInput::new(floats(a), ints(b))
         }),
         "Precision" => match top_k {
-            Some(k) => run(case, PrecisionMetric::multiclass(k, reduction(config)), confusion),
+            Some(k) => run(
+                case,
+                PrecisionMetric::multiclass(k, reduction(config)),
+                confusion,
+            ),
             None => run(
                 case,
                 PrecisionMetric::multilabel(float("threshold"), reduction(config)),
@@ -88,7 +101,11 @@ pub fn answer(case: &Value) -> Result<Value, String> {
             ),
         },
         "Recall" => match top_k {
-            Some(k) => run(case, RecallMetric::multiclass(k, reduction(config)), confusion),
+            Some(k) => run(
+                case,
+                RecallMetric::multiclass(k, reduction(config)),
+                confusion,
+            ),
             None => run(
                 case,
                 RecallMetric::multilabel(float("threshold"), reduction(config)),
@@ -113,7 +130,9 @@ pub fn answer(case: &Value) -> Result<Value, String> {
         "Hamming" => {
             let metric = HammingScore::new().with_threshold(float("threshold") as f32);
             let metric = metric.with_sigmoid(config["sigmoid"] == true);
-            run(case, metric, |a, b| HammingScoreInput::new(floats(a), ints(b)))
+            run(case, metric, |a, b| {
+                HammingScoreInput::new(floats(a), ints(b))
+            })
         }
         "Auroc" => run(case, AurocMetric::multilabel(reduction(config)), confusion),
         "AucPr" => run(case, AucPrMetric::multilabel(reduction(config)), confusion),
@@ -130,7 +149,9 @@ pub fn answer(case: &Value) -> Result<Value, String> {
                 _ => BleuSmoothing::None,
             };
             let metric = BleuScore::with_max_n(size("max_n")).with_smoothing(smoothing);
-            run(case, padded!(metric, config), |a, b| BleuInput::new(ints(a), ints(b)))
+            run(case, padded!(metric, config), |a, b| {
+                BleuInput::new(ints(a), ints(b))
+            })
         }
         "RougeL" => run(case, padded!(RougeLScore::new(), config), |a, b| {
             RougeLInput::new(ints(a), ints(b))
@@ -146,7 +167,8 @@ pub fn answer(case: &Value) -> Result<Value, String> {
             })
         }
         "Psnr" => {
-            let settings = PsnrMetricConfig::new(float("max_pixel_val")).with_epsilon(float("epsilon"));
+            let settings =
+                PsnrMetricConfig::new(float("max_pixel_val")).with_epsilon(float("epsilon"));
             run(case, PsnrMetric::new(settings), |a, b| {
                 PsnrInput::new(floats(a), floats(b))
             })
@@ -173,9 +195,11 @@ pub fn answer(case: &Value) -> Result<Value, String> {
                 .with_sigma(float("sigma") as f32)
                 .with_channels(size("channels"))
                 .with_betas(betas);
-            run(case, MsSsimMetric::new(settings, &Device::default()), |a, b| {
-                MsSsimInput::new(floats(a), floats(b))
-            })
+            run(
+                case,
+                MsSsimMetric::new(settings, &Device::default()),
+                |a, b| MsSsimInput::new(floats(a), floats(b)),
+            )
         }
         other => Err(format!("no metric {other}")),
     }

@@ -40,7 +40,11 @@ impl Batcher<NoItem, NoItem> for NoBatcher {
 
 fn output(loss: Tensor<1>) -> RegressionOutput {
     let device = loss.device();
-    RegressionOutput::new(loss, Tensor::zeros([1, 1], &device), Tensor::zeros([1, 1], &device))
+    RegressionOutput::new(
+        loss,
+        Tensor::zeros([1, 1], &device),
+        Tensor::zeros([1, 1], &device),
+    )
 }
 
 impl TrainStep for Model {
@@ -97,13 +101,20 @@ impl<S: EarlyStoppingStrategy> EarlyStoppingStrategy for Noted<S> {
 }
 
 impl<S: CheckpointingStrategy> CheckpointingStrategy for Noted<S> {
-    fn checkpointing(&mut self, epoch: usize, store: &EventStoreClient) -> Vec<CheckpointingAction> {
+    fn checkpointing(
+        &mut self,
+        epoch: usize,
+        store: &EventStoreClient,
+    ) -> Vec<CheckpointingAction> {
         let actions = self.0.checkpointing(epoch, store);
         let text = |it: &CheckpointingAction| match it {
             CheckpointingAction::Save => json!("save"),
             CheckpointingAction::Delete(epoch) => json!(epoch),
         };
-        NOTES.lock().expect("notes").push(actions.iter().map(text).collect());
+        NOTES
+            .lock()
+            .expect("notes")
+            .push(actions.iter().map(text).collect());
         actions
     }
 }
@@ -117,7 +128,11 @@ fn direction_of(case: &Value) -> Direction {
 }
 
 fn training(n_batches: usize, n_epochs: usize) -> SupervisedTraining<Model> {
-    let loader = |count| DataLoaderBuilder::new(NoBatcher).batch_size(1).build(InMemDataset::new(vec![NoItem; count]));
+    let loader = |count| {
+        DataLoaderBuilder::new(NoBatcher)
+            .batch_size(1)
+            .build(InMemDataset::new(vec![NoItem; count]))
+    };
     SupervisedTraining::new(std::env::temp_dir(), loader(n_batches), loader(1))
         .num_epochs(n_epochs)
         .with_metric_logger(InMemoryMetricLogger::new())
@@ -127,12 +142,17 @@ fn training(n_batches: usize, n_epochs: usize) -> SupervisedTraining<Model> {
 }
 
 fn learner() -> Learner<Model> {
-    let model = Model { weight: Param::from_tensor(Tensor::ones([1], &Device::default().autodiff())) };
+    let model = Model {
+        weight: Param::from_tensor(Tensor::ones([1], &Device::default().autodiff())),
+    };
     Learner::new(model, SgdConfig::new().init(), ConstantLr::new(0.125))
 }
 
 /// What the strategies that `configure` adds note, in a training of an epoch for each value of the case.
-fn notes_of(case: &Value, configure: impl FnOnce(SupervisedTraining<Model>) -> SupervisedTraining<Model>) -> Value {
+fn notes_of(
+    case: &Value,
+    configure: impl FnOnce(SupervisedTraining<Model>) -> SupervisedTraining<Model>,
+) -> Value {
     let values = numbers_of(case);
     *LOSSES.lock().expect("losses") = values.iter().map(|it| *it as f32).collect();
     NOTES.lock().expect("notes").clear();
@@ -144,7 +164,9 @@ fn notes_of(case: &Value, configure: impl FnOnce(SupervisedTraining<Model>) -> S
 pub fn accumulated(case: &Value) -> Result<Value, String> {
     *LOSSES.lock().expect("losses") = [0.0].into();
     let size = |name: &str| case[name].as_u64().expect("a number") as usize;
-    let result = training(size("batches"), 1).grads_accumulation(size("accumulation")).launch(learner());
+    let result = training(size("batches"), 1)
+        .grads_accumulation(size("accumulation"))
+        .launch(learner());
     Ok(json!({ "weight": result.model.weight.val().into_scalar::<f32>() }))
 }
 
