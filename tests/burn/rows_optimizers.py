@@ -99,12 +99,16 @@ def _() -> None:
     assert not ours.isnan().any()
 
 
-@row("Norms in Lamb, Adafactor, Muon")
+@row("Norms in Lamb, Adafactor, Muon and of clipping")
 def _() -> None:
     # The square of the norm is no float32.
     ours, theirs = _both(_case(bo.LambConfig(), torch.full((3,), 1e25), torch.ones(3), 1e-3))
     assert ours.isfinite().all()
     assert not theirs.isfinite().all()
+    clipped = bo.SgdConfig(grad_clipping=bo.ClipByNorm(threshold=1.0))
+    ours, theirs = _both(_case(clipped, torch.zeros(4), torch.full((4,), 1e25), 1.0))
+    assert ours[0].tolist() == [-0.5] * 4
+    assert theirs[0].tolist() == [0.0] * 4
 
 
 class _Problem(nn.Module):
