@@ -1,6 +1,9 @@
 """Metrics, early stopping and checkpoints of burn-train, whose build takes a quarter of an hour; rows about them."""
 
+import json
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from torch import Tensor
 from burnlike.train import MetricCheckpointingStrategy, metrics
 from burnlike.train.checkpoint.strategies import Delete, Save
 
-from .running import random_of
+from .running import HERE, cargo, random_of
 from .train_cases import ask_train, burn_kept, difference, drawn_cases, number_of, written
 
 pytestmark = pytest.mark.burn_train
@@ -20,6 +23,22 @@ def test_metrics_stopping_and_checkpoints_are_burns() -> None:
     cases = drawn_cases(random_of("burn-train"), 60, 60, 200)
     wrong = [it for case, answer in zip(cases, ask_train(cases), strict=True) if (it := difference(case, answer))]
     assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong[:10])
+
+
+_LEFT_OUT = {
+    **dict.fromkeys(("IterationSpeedMetric", "CpuUse", "CpuMemory", "CpuTemperature", "CudaMetric"), "of the clock"),
+    **dict.fromkeys(("CumulativeRewardMetric", "EpisodeLengthMetric", "ExplorationRateMetric"), "of another learning"),
+}
+
+
+def test_no_metric_of_burn_train_is_left_out() -> None:
+    words = ("metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu")
+    packages = json.loads(cargo(*words, folder=HERE / "train"))["packages"]
+    (source,) = (Path(it["manifest_path"]).parent / "src" for it in packages if it["name"] == "burn-train")
+    kind = re.compile(r"^impl(?:<[^>]*>)? Metric for (\w+)", re.MULTILINE)
+    there = {name for path in source.rglob("*.rs") for name in kind.findall(path.read_text().partition("cfg(test)")[0])}
+    program = (HERE / "train" / "src" / "metrics.rs").read_text()
+    assert {name for name in there if name not in program} == {*_LEFT_OUT}
 
 
 def _burns(metric: str, config: dict[str, Any], *batches: tuple[Tensor, Tensor]) -> tuple[list[float], float]:
