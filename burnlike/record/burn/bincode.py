@@ -12,12 +12,13 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Cursor, Source
-from ..layout import Layout, check_layout, known_layout
-from ..outline import Outline, Payload, Segment
+from ..layout import BurnVersion, Layout, check_layout, holds_states, known_layout
+from ..outline import Outline, Payload, Segment, with_ids_of_clones
 from ..values import ENTRY
-from .bincode_reader import read_item, take_envelope
+from .bincode_reader import read_item, take_envelope, version_of
 from .envelope import KEYS, EnvelopeFormat, metadata_of, no_text, told_states
 from .layout_filler import LayoutFiller
+from .state_layouts import states_before
 from .tensor_collector import dtype_bytes
 
 _REMEDY = (
@@ -33,6 +34,7 @@ class Bincode(EnvelopeFormat):
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
         """The envelope's texts and the record by its layout."""
+        outline = with_ids_of_clones(outline)
         entries = [name for name, value in outline.values.items() if isinstance(value, dict) and ENTRY in value]
         if entries:
             raise RecordError(
@@ -67,23 +69,38 @@ class Bincode(EnvelopeFormat):
         """
         cursor = Cursor(source)
         metadata = take_envelope(cursor)
-        known = known_layout(layout)
+        version = version_of(metadata["version"], source.path)
+        known = known_layout(layout, version)
         if known is None:
             raise RecordError(f"{source.path}: {_REMEDY}")
-        check_layout(known)
-        try:
-            outline = read_item(cursor, known, metadata["version"])
-        except RecordFormatError as error:
-            if "layout" in str(error):
-                raise
-            raise RecordFormatError(f"{error}; or the layout is that of another model") from error
-        if not cursor.at_end():
-            raise RecordFormatError(
-                f"{source.path}: bytes lie behind the record, at byte {cursor.position}; the file is damaged, or the"
-                " layout is that of another model"
-            )
+        layouts = known if isinstance(known, tuple) else (known,)
+        for index, one in enumerate(layouts):
+            try:
+                outline = _read(Cursor(source, cursor.position), one, version, metadata["version"])
+            except RecordFormatError:
+                if index == len(layouts) - 1:
+                    raise
+            else:
+                break
         states = told_states(outline)
         return replace(outline, states=states, metadata=metadata, format=self.name, version=metadata["version"])
+
+
+def _read(cursor: Cursor, layout: Layout, version: BurnVersion, text: str) -> Outline:
+    """The record at the cursor to the end of the file, of a version of Burn whose text the file has."""
+    check_layout(layout)
+    remedy = f"the file is damaged, or the layout is that of another model (Burn {text} wrote it)"
+    try:
+        outline = read_item(cursor, states_before(layout, version) if holds_states(layout) else layout, version)
+    except RecordFormatError as error:
+        if "layout" in str(error):
+            raise
+        raise RecordFormatError(f"{error}; or the layout is that of another model (Burn {text} wrote it)") from error
+    if not cursor.at_end():
+        raise RecordFormatError(
+            f"{cursor.source.path}: bytes lie behind the record, at byte {cursor.position}; {remedy}"
+        )
+    return outline
 
 
 def _write(fill: LayoutFiller, layout: Layout, path: str) -> Iterator[Segment]:

@@ -16,7 +16,7 @@ from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Source
 from ..formats import Format
 from ..metadata import FORMAT_VERSION
-from ..outline import Outline, StoredTensor, TensorEntry, kind_of_name
+from ..outline import Outline, StoredTensor, TensorEntry, kind_of_name, with_ids_of_clones
 from ..values import from_json, to_json
 from .record_tree import Make, TensorLeaf, item_of, outline_of_item
 from .tensor_collector import burn_dtype, differing
@@ -179,5 +179,7 @@ def told_states(outline: Outline) -> frozenset[str]:
     Only records that differ from this need to say which tensors are states.
     """
     return frozenset(
-        name for name in outline.ids if outline.entries[name].kind != "float" or name.rpartition(".")[2] in _RUNNING
+        name
+        for name in with_ids_of_clones(outline).ids
+        if outline.entries[name].kind != "float" or name.rpartition(".")[2] in _RUNNING
     )
