@@ -1,7 +1,7 @@
 """Outline: a record without its tensors' values, which a format reads and writes. Imports no torch."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
 
@@ -9,7 +9,6 @@ from .._dtypes import DTYPES
 from ..errors import RecordFormatError
 from ..module.identity.param_id import ParamId
 from .bytes.source import Source
-from .values import IDS
 
 # By the names of the safetensors format, here for every format.
 DTYPE_BITS: Mapping[str, int] = {it.record: it.bits for it in DTYPES}
@@ -120,21 +119,3 @@ class Outline:
     version: str | None = None
     precision: str | None = None
     changed: str = ""
-
-
-def ids_of_clones(values: Mapping[str, Any]) -> dict[str, ParamId]:
-    """The ids that several tensors with different values have, by the names of all but the first."""
-    try:
-        return {name: ParamId.parse(text) for name, text in values.get(IDS, {}).items()}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise RecordFormatError(
-            f"the record's value '{IDS}' is no map from names to ids: {values[IDS]!r:.80}"
-        ) from error
-
-
-def with_ids_of_clones(outline: Outline) -> Outline:
-    """The outline with the ids of clones among its ids, as Burn's formats have them."""
-    if not (clones := ids_of_clones(outline.values)):
-        return outline
-    ids = {**outline.ids, **{name: it for name, it in clones.items() if name in outline.entries}}
-    return replace(outline, ids=ids, values={key: value for key, value in outline.values.items() if key != IDS})

@@ -13,13 +13,13 @@ from typing import Any
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Cursor, Source
 from ..layout import BurnVersion, Layout, check_layout, holds_states, known_layout
-from ..outline import Outline, Payload, Segment, with_ids_of_clones
+from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
 from .bincode_reader import read_item, take_envelope, version_of
 from .envelope import KEYS, EnvelopeFormat, metadata_of, no_text, told_states
 from .layout_filler import LayoutFiller
 from .state_layouts import states_before
-from .tensor_collector import dtype_bytes
+from .tensor_collector import dtype_bytes, with_ids_of_clones
 
 _REMEDY = (
     "bincode carries no names: give the layout, that of a module (burnlike.record.layout_of; burnlike.record.load takes"

@@ -14,13 +14,13 @@ from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..bytes.source import Source
 from ..layout import Layout, LayoutOf, join, known_layout, tag_of
-from ..outline import Outline, StoredTensor, with_ids_of_clones
+from ..outline import Outline, StoredTensor
 from . import burnpack_optimizers
 from .burnpack_optimizers import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .envelope import told_states
 from .record_tree import default_layout, item_of
 from .state_layouts import is_optimizer_record, leaves_of, normal
-from .tensor_collector import TensorCollector, same_place
+from .tensor_collector import TensorCollector, same_place, with_ids_of_clones
 
 _BARE_STATES = {"Linear", "Cosine", "Exponential", "Noam"}
 

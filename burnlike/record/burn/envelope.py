@@ -16,10 +16,10 @@ from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Source
 from ..formats import Format
 from ..metadata import FORMAT_VERSION
-from ..outline import Outline, StoredTensor, TensorEntry, kind_of_name, with_ids_of_clones
+from ..outline import Outline, StoredTensor, TensorEntry, kind_of_name
 from ..values import from_json, to_json
 from .record_tree import Make, TensorLeaf, item_of, outline_of_item
-from .tensor_collector import burn_dtype, differing
+from .tensor_collector import burn_dtype, differing, with_ids_of_clones
 
 VERSION = "0.21.0"
 """Of burn-core, whose files these are."""

@@ -9,11 +9,11 @@ from ...module.identity.param_id import ParamId
 from ..bytes.budget import MAX_DIMENSIONS, MAX_NAME
 from ..bytes.source import Source
 from ..layout import SCALARS, Layout, join, known_layout
-from ..outline import Outline, StoredTensor, with_ids_of_clones
+from ..outline import Outline, StoredTensor
 from ..values import flat
 from .layout_filler import LayoutFiller, is_scalar
 from .state_layouts import full_id, is_id, is_optimizer_record
-from .tensor_collector import TensorCollector, read_dtype
+from .tensor_collector import TensorCollector, read_dtype, with_ids_of_clones
 
 _MOST_PARTS = 100
 

@@ -9,8 +9,8 @@ from typing import Any
 from ..._dtypes import DTYPES
 from ...errors import DTypeError, RecordFormatError
 from ...module.identity.param_id import ParamId
-from ..outline import StoredTensor, byte_count
-from ..values import IDS
+from ..outline import Outline, StoredTensor, byte_count
+from ..values import IDS, ids_of_clones
 
 _STEP_BYTES = 1 << 20
 
@@ -179,3 +179,11 @@ def dtype_bytes(dtype: str, name: str) -> bytes:
     return bytes(
         [_NUMBERED.index("Bool"), BOOL_STORES.index("Native")] if dtype == "BOOL" else [_NUMBERED.index(found)]
     )
+
+
+def with_ids_of_clones(outline: Outline) -> Outline:
+    """The outline with the ids of clones among its ids, as Burn's formats have them."""
+    if not (clones := ids_of_clones(outline.values)):
+        return outline
+    ids = {**outline.ids, **{name: it for name, it in clones.items() if name in outline.entries}}
+    return replace(outline, ids=ids, values={key: value for key, value in outline.values.items() if key != IDS})

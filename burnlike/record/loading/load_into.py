@@ -13,11 +13,11 @@ from ...module import Param, ParamId, params
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
 from ..nesting import part_of, without
-from ..outline import ids_of_clones
 from ..record import Record
 from ..state_dict.own_code import below, parts_with_records
 from ..state_dict.saved_forms import in_parts, tensor_part
 from ..stateful import load_undoably
+from ..values import ids_of_clones
 from . import fitting
 from .filling import fill
 from .load_options import LoadOptions, LoadReport, refuse
