@@ -3,10 +3,10 @@
 //! A case loads the file `load`, steps where there is something to step, saves `save`, and answers what it holds then.
 
 use burn::config::Config;
-use burn::lr_scheduler::LrSchedulerRecord;
 use burn::lr_scheduler::module_lr_scheduler::{ModuleLrScheduler, ModuleLrSchedulerConfig};
+use burn::lr_scheduler::{LrSchedulerConfig, LrSchedulerRecord};
 use burn::module::{Module, Param, ParamId};
-use burn::nn::activation::{ActivationConfig, PReluConfig, SwiGluConfig};
+use burn::nn::activation::{PReluConfig, SwiGluConfig};
 use burn::nn::attention::MultiHeadAttentionConfig;
 use burn::nn::conv::*;
 use burn::nn::transformer::*;
@@ -24,8 +24,13 @@ fn text(error: impl core::fmt::Display) -> String {
     error.to_string()
 }
 
-fn config<C: Config>(case: &Value) -> Result<C, String> {
-    C::load_binary(case["config"].to_string().as_bytes()).map_err(text)
+/// The config of a case, whose fields may be left out where `default` has the same.
+fn config<C: Config>(default: C, case: &Value) -> Result<C, String> {
+    let mut fields = serde_json::to_value(&default).map_err(text)?;
+    for (name, value) in case["config"].as_object().into_iter().flatten() {
+        fields[name] = value.clone();
+    }
+    C::load_binary(fields.to_string().as_bytes()).map_err(text)
 }
 
 // ---- modules
@@ -227,9 +232,9 @@ fn module<M: Module + ModuleSnapshot>(mut module: M, case: &Value) -> Answer {
 }
 
 macro_rules! layers {
-    ($case:ident, $device:ident, $kind:ident: $($name:literal $config:ty,)*) => {
+    ($case:ident, $device:ident, $kind:ident: $($name:literal $config:expr,)*) => {
         match $kind {
-            $($name => module(config::<$config>($case)?.init($device), $case),)*
+            $($name => module(config($config, $case)?.init($device), $case),)*
             _ => Err(format!("no layer {}", $kind)),
         }
     };
@@ -238,32 +243,33 @@ macro_rules! layers {
 fn layer(case: &Value, device: &Device) -> Answer {
     let kind = case["layer"].as_str().expect("a layer");
     layers!(case, device, kind:
-        "Linear" LinearConfig,
-        "Embedding" EmbeddingConfig,
-        "Conv1d" Conv1dConfig,
-        "Conv2d" Conv2dConfig,
-        "Conv3d" Conv3dConfig,
-        "ConvTranspose1d" ConvTranspose1dConfig,
-        "ConvTranspose2d" ConvTranspose2dConfig,
-        "ConvTranspose3d" ConvTranspose3dConfig,
-        "DeformConv2d" DeformConv2dConfig,
-        "BatchNorm" BatchNormConfig,
-        "LayerNorm" LayerNormConfig,
-        "RmsNorm" RmsNormConfig,
-        "GroupNorm" GroupNormConfig,
-        "InstanceNorm" InstanceNormConfig,
-        "PRelu" PReluConfig,
-        "SwiGlu" SwiGluConfig,
-        "Rnn" RnnConfig,
-        "Lstm" LstmConfig,
-        "BiLstm" BiLstmConfig,
-        "Gru" GruConfig,
-        "BiGru" BiGruConfig,
-        "MultiHeadAttention" MultiHeadAttentionConfig,
-        "PositionWiseFeedForward" PositionWiseFeedForwardConfig,
-        "TransformerEncoder" TransformerEncoderConfig,
-        "TransformerDecoder" TransformerDecoderConfig,
-        "Activation" ActivationConfig,
+        "Linear" LinearConfig::new(1, 1),
+        "Embedding" EmbeddingConfig::new(1, 1),
+        "Conv1d" Conv1dConfig::new(1, 1, 1),
+        "Conv2d" Conv2dConfig::new([1, 1], [1, 1]),
+        "Conv3d" Conv3dConfig::new([1, 1], [1, 1, 1]),
+        "ConvTranspose1d" ConvTranspose1dConfig::new([1, 1], 1),
+        "ConvTranspose2d" ConvTranspose2dConfig::new([1, 1], [1, 1]),
+        "ConvTranspose3d" ConvTranspose3dConfig::new([1, 1], [1, 1, 1]),
+        "DeformConv2d" DeformConv2dConfig::new([1, 1], [1, 1]),
+        "BatchNorm" BatchNormConfig::new(1),
+        "LayerNorm" LayerNormConfig::new(1),
+        "RmsNorm" RmsNormConfig::new(1),
+        "GroupNorm" GroupNormConfig::new(1, 1),
+        "InstanceNorm" InstanceNormConfig::new(1),
+        "PRelu" PReluConfig::new(),
+        "SwiGlu" SwiGluConfig::new(1, 1),
+        "Rnn" RnnConfig::new(1, 1, true),
+        "Lstm" LstmConfig::new(1, 1, true),
+        "BiLstm" BiLstmConfig::new(1, 1, true),
+        "Gru" GruConfig::new(1, 1, true),
+        "BiGru" BiGruConfig::new(1, 1, true),
+        "MultiHeadAttention" MultiHeadAttentionConfig::new(1, 1),
+        "PositionWiseFeedForward" PositionWiseFeedForwardConfig::new(1, 1),
+        "TransformerEncoder" TransformerEncoderConfig::new(1, 1, 1, 1),
+        "TransformerDecoder" TransformerDecoderConfig::new(1, 1, 1, 1),
+        "PositionalEncoding" PositionalEncodingConfig::new(2),
+        "RotaryEncoding" RotaryEncodingConfig::new(1, 2),
     )
 }
 
@@ -331,16 +337,16 @@ fn pack(case: &Value) -> Answer {
 
 fn optimizer_of(case: &Value) -> Result<ModuleOptimizer, String> {
     Ok(match case["optimizer"].as_str().expect("an optimizer") {
-        "Adafactor" => config::<AdafactorConfig>(case)?.init(),
-        "AdaGrad" => config::<AdaGradConfig>(case)?.init(),
-        "Adam" => config::<AdamConfig>(case)?.init(),
-        "AdamW" => config::<AdamWConfig>(case)?.init(),
-        "Adan" => config::<AdanConfig>(case)?.init(),
-        "Lamb" => config::<LambConfig>(case)?.init(),
-        "Lion" => config::<LionConfig>(case)?.init(),
-        "Muon" => config::<MuonConfig>(case)?.init(),
-        "RmsProp" => config::<RmsPropConfig>(case)?.init(),
-        "Sgd" => config::<SgdConfig>(case)?.init(),
+        "Adafactor" => config(AdafactorConfig::new(), case)?.init(),
+        "AdaGrad" => config(AdaGradConfig::new(), case)?.init(),
+        "Adam" => config(AdamConfig::new(), case)?.init(),
+        "AdamW" => config(AdamWConfig::new(), case)?.init(),
+        "Adan" => config(AdanConfig::new(), case)?.init(),
+        "Lamb" => config(LambConfig::new(), case)?.init(),
+        "Lion" => config(LionConfig::new(), case)?.init(),
+        "Muon" => config(MuonConfig::new(), case)?.init(),
+        "RmsProp" => config(RmsPropConfig::new(), case)?.init(),
+        "Sgd" => config(SgdConfig::new(), case)?.init(),
         other => panic!("no optimizer {other}"),
     })
 }
@@ -387,7 +393,11 @@ fn optimizer(case: &Value) -> Answer {
 }
 
 fn schedule(case: &Value) -> Answer {
-    let mut schedule: ModuleLrScheduler = config::<ModuleLrSchedulerConfig>(case)?.init()?;
+    let mut schedule: ModuleLrScheduler = config(
+        ModuleLrSchedulerConfig::new(LrSchedulerConfig::Constant(0.1)),
+        case,
+    )?
+    .init()?;
     if let Some(path) = case["load"].as_str() {
         schedule = schedule.load_record(LrSchedulerRecord::load(path).map_err(text)?);
     }
