@@ -11,6 +11,7 @@ from ..bytes.budget import Budget
 from ..bytes.source import FileSource
 from ..files.reading import read_source
 from ..files.sharded import INDEX_SUFFIX, divide, find_record, read_sharded, single_path
+from ..formats import Format
 from ..outline import Outline
 from ..precision import PrecisionRule
 from ..record import Record
@@ -48,6 +49,8 @@ class SafetensorsRecorder(FileRecorder):
         (torch.bfloat16, {'step': 7})
     """
 
+    format: Format = SAFETENSORS
+
     def __init__(
         self,
         precision: PrecisionRule | None = None,
@@ -57,7 +60,8 @@ class SafetensorsRecorder(FileRecorder):
         super().__init__(precision)
         if ties not in ("once", "all") or (ties == "all" and shard_bytes is not None):
             raise ArgumentError(f"ties: expected 'once', or without shard_bytes 'all', got {ties!r}")
-        self.format = SAFETENSORS_ALL_NAMES if ties == "all" else SAFETENSORS
+        if ties == "all":
+            self.format = SAFETENSORS_ALL_NAMES
         if shard_bytes is not None and (type(shard_bytes) is not int or shard_bytes < 1):
             raise ArgumentError(
                 f"shard_bytes: expected a positive whole number of bytes, as 5_000_000_000, got {shard_bytes!r}"
