@@ -188,7 +188,7 @@ def drawn_schedule(random: Random, depth: int = 0) -> tuple[str, Any]:
 def test_states_of_schedules_go_on_on_the_other_side(tmp_path: Path) -> None:
     random = random_of("states of schedules")
     cases, drawn = list[dict[str, Any]](), list[Any]()
-    for index in range(40):
+    for index in range(100):
         kind, fields = drawn_schedule(random)
         before, after = random.randint(0, 6), random.randint(1, 8)
         schedule = scheduler_config(kind, fields, restart=False).init()

@@ -19,7 +19,7 @@ from .running import DTYPES, packed, random_of, unpacked
 pytestmark = pytest.mark.burn
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-TREES, PACKS = 12, 60
+TREES, PACKS = 24, 150
 
 
 def test_trees_that_burn_writes_are_read_and_written_again_byte_for_byte(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import burnlike as bl
-from burnlike.errors import RecordMismatchError
+from burnlike.errors import RecordIOError, RecordMismatchError
 from burnlike.module import params
 from burnlike.optim import AdamWConfig, CosineAnnealingConfig, GradientsParams, OptimizerAdaptor
 from burnlike.optim.schedules.lr_scheduler import LrScheduler
@@ -99,6 +99,11 @@ def test_the_weights_of_a_config_are_those_of_the_last_epoch(tmp_path: Path) -> 
     directory = learner_directory(tmp_path)
     for path in (directory, directory.parent):
         assert record_at(str(path)) == str(directory / "model-10.bpk")
+
+
+def test_a_directory_of_several_files_is_no_record(tmp_path: Path) -> None:
+    with pytest.raises(RecordIOError, match=r"a directory of model-10\.bpk, model-9\.bpk, .*: name one of them"):
+        bl.record.open_record(learner_directory(tmp_path))
 
 
 def test_it_goes_on_with_the_same_numbers(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from ..bytes.budget import CONTAINER
 from ..bytes.source import Cursor, Source
 from ..outline import Outline, StoredTensor
 from .bincode_reader import take_envelope, take_tensor, take_text, version_of
+from .state_layouts import full_id
 from .tensor_collector import TensorCollector
 
 # An id with its length in front: 13 characters, 10 in Burn 0.14, or the 36 of a UUID in Burn's oldest files.
@@ -43,7 +44,7 @@ class _Scanner:
         while (begin := self._next_id(position)) is not None:
             count = len(found.entries) + len(found.aliases)
             cursor = Cursor(self.source, begin, _FIRST_WINDOW)
-            label = take_text(cursor, _ID_BYTES)
+            label = full_id(take_text(cursor, _ID_BYTES))
             behind = cursor.position
             tensor = self._tensor(cursor, f"?{count}")
             position = behind

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import burnlike as bl
+from burnlike.cli.main import main
 from burnlike.errors import RecordError, RecordFormatError, RecordMismatchError
 from burnlike.module import Module, ModuleEnum, ParamId, params
 from burnlike.record import layout_of
@@ -178,3 +179,14 @@ def test_a_schedule_without_names_does_not_become_a_burnpack(file: str, tmp_path
     with pytest.raises(RecordError, match=r"begin anew; load it into the schedule, by scheduler\.load\(path\)"):
         bl.record.save(record, tmp_path / "schedule.bpk")
     assert not (tmp_path / "schedule.bpk").exists()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_inspect_finds_the_states_of_an_optimizer_without_a_layout(
+    version: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(FOLDER / version / "optim_adam-full.bin")]) == 0
+    text = capsys.readouterr().out
+    record = bl.record.open_record(FOLDER / version / "optim_adam-full.mpk")
+    for param_id in {name.partition(".")[0] for name in record.tensors}:
+        assert text.count(f"{param_id}.?") == 2
