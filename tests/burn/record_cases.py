@@ -87,7 +87,7 @@ def check_content(record: bl.record.Record, tensors: list[dict[str, Any]], case:
         name = names[it["name"]]
         assert same_bits(record.tensors[name], unpacked(it["value"])), (case, it["name"])
         if ids and it["id"] is not None:
-            assert int(known.get(it["name"], known.get(name))) == int(it["id"]), (case, it["name"])
+            assert int(known[it["name"] if it["name"] in known else name]) == int(it["id"]), (case, it["name"])
 
 
 def answers_of(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -174,11 +174,14 @@ BOOL_STORES = tuple(_BOOL_STORES)
 """How Burn keeps bools, in the order of their numbers in bincode."""
 
 
-def dtype_bytes(dtype: str, name: str) -> bytes:
-    found = burn_dtype(dtype, name)
-    return bytes(
-        [_NUMBERED.index("Bool"), BOOL_STORES.index("Native")] if dtype == "BOOL" else [_NUMBERED.index(found)]
-    )
+def dtype_bytes(dtype: str, name: str, version: tuple[int, int]) -> bytes:
+    """The number of a dtype in bincode of a version of Burn."""
+    found = "Bool" if dtype == "BOOL" else burn_dtype(dtype, name)
+    numbered = numbered_dtypes(version)
+    if found not in numbered:
+        raise DTypeError(f"'{name}' is {dtype}, which bincode of Burn {version[0]}.{version[1]} has not")
+    store = [BOOL_STORES.index("Native")] if found == "Bool" and bool_has_store(version) else []
+    return bytes([numbered.index(found), *store])
 
 
 def with_ids_of_clones(outline: Outline) -> Outline:
