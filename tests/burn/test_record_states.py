@@ -15,7 +15,7 @@ from tests.burn_configs import optimizer_config, scheduler_config
 from tests.golden.folder import Golden, read_folder
 from tests.golden.modules import built
 
-from .record_cases import answers_of, check_content
+from .record_cases import answers_of, check_content, same_bits
 from .running import packed, random_of, unpacked
 
 pytestmark = pytest.mark.burn
@@ -31,6 +31,10 @@ def layers_of(version: str) -> list[Golden]:
 def layer_case(golden: Golden, **more: Any) -> dict[str, Any]:
     config = {name: it for name, it in golden.values["config"].items() if name != "type"}
     return {"kind": "layer", "layer": golden.values["config"]["type"], "config": config, **more}
+
+
+def name_of(golden: Golden) -> str:
+    return golden.label.rpartition("/")[2].partition(".")[0]
 
 
 def files_of(folder: str, extension: str) -> list[Path]:
@@ -55,7 +59,7 @@ def test_files_of_layers_become_burnpacks_that_burn_loads(version: str, tmp_path
     for golden in layers_of(version):
         if golden.values["config"]["type"] == "Net":
             continue
-        name = golden.label.rpartition("/")[2].partition(".")[0]
+        name = name_of(golden)
         extensions = ("-full.mpk", "-full.json", "-full.bin") if version == "v0.21" else (".bpk", ".safetensors")
         for extension in extensions:
             path, model = GOLDEN / version / f"{name}{extension}", built(golden.values["config"])
@@ -71,6 +75,39 @@ def test_files_of_layers_become_burnpacks_that_burn_loads(version: str, tmp_path
         check_content(record, answer["tensors"], case)
         if case["layer"] != "BatchNorm":
             assert Path(case["save"]).read_bytes() == Path(case["load"]).read_bytes(), case
+
+
+def test_burns_store_reads_the_safetensors_files_of_the_tests() -> None:
+    goldens = [it for it in layers_of("v0.22") if it.values["config"]["type"] != "Net"]
+    paths = [GOLDEN / "v0.22" / f"{name_of(it)}.safetensors" for it in goldens]
+    cases = [
+        layer_case(golden, store="safetensors", load=str(path)) for golden, path in zip(goldens, paths, strict=True)
+    ]
+    for case, path, answer in zip(cases, paths, answers_of(cases), strict=True):
+        check_content(bl.record.open_record(path), answer["tensors"], case, ids=False)
+
+
+def test_every_file_of_older_versions_becomes_a_burnpack_that_burn_reads(tmp_path: Path) -> None:
+    older = [path for version in ("v0.14", "v0.16", "v0.20", "v0.21") for path in files_of(f"older/{version}", ".mpk")]
+    cases, records = list[dict[str, Any]](), list[bl.record.Record]()
+    for path in (*files_of("v0.21", ".mpk"), *files_of("v0.21", "-full.json"), *older):
+        record = bl.record.open_record(path)
+        if path.name.startswith("lr_"):
+            continue  # refused, as numbers without names
+        cases.append({"kind": "pack", "load": str(tmp_path / f"{len(cases)}.bpk")})
+        records.append(record)
+        bl.record.save(record, cases[-1]["load"])
+    assert len(cases) > 90
+    for case, record, answer in zip(cases, records, answers_of(cases), strict=True):
+        if "states" in record.values:
+            names = {bl.ParamId(int(it["id"])): it for it in answer["tensors"]}
+            assert {str(it) for it in names} == {name.partition(".")[0] for name in record.tensors}, case
+            for it in answer["tensors"]:
+                number, _, rest = it["name"].partition(".")
+                tensor = record.tensors[f"{bl.ParamId(int(number))}.{rest}"]
+                assert same_bits(tensor, unpacked(it["value"])), (case, it["name"])
+        else:
+            check_content(record, answer["tensors"], case)
 
 
 RULES: dict[str, list[dict[str, Any]]] = {
