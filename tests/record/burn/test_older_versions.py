@@ -11,6 +11,7 @@ from torch import Tensor
 
 import burnlike as bl
 from burnlike.cli.main import main
+from burnlike.config import ModuleConfig
 from burnlike.errors import RecordError, RecordFormatError, RecordMismatchError
 from burnlike.module import Module, ModuleEnum, ParamId, params
 from burnlike.record import layout_of
@@ -184,3 +185,28 @@ def test_inspect_finds_the_states_of_an_optimizer_without_a_layout(
     record = bl.record.open_record(FOLDER / version / "optim_adam-full.mpk")
     for param_id in {name.partition(".")[0] for name in record.tensors}:
         assert text.count(f"{param_id}.?") == 2
+
+
+LAYERS: dict[str, ModuleConfig] = {
+    "gru": bl.nn.GruConfig(d_input=3, d_hidden=4, bias=True),
+    "bilstm": bl.nn.BiLstmConfig(d_input=3, d_hidden=2, bias=True),
+    "conv3d": bl.nn.Conv3dConfig(channels=(1, 2), kernel_size=(2, 2, 2)),
+    "conv_transpose1d": bl.nn.ConvTranspose1dConfig(channels=(2, 3), kernel_size=3),
+    "conv_transpose2d": bl.nn.ConvTranspose2dConfig(channels=(2, 4), kernel_size=(3, 2)),
+    "deform_conv2d": bl.nn.DeformConv2dConfig(channels=(2, 2), kernel_size=(2, 2)),
+    "mha": bl.nn.MultiHeadAttentionConfig(d_model=8, n_heads=2),
+    "feed_forward": bl.nn.PositionWiseFeedForwardConfig(d_model=4, d_ff=6),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_in_bincode_are_those_in_messagepack(version: str, name: str, tmp_path: Path) -> None:
+    path, one, other = FOLDER / version / f"{name}-full.bin", LAYERS[name].init(), LAYERS[name].init()
+    bl.record.load(one, path)
+    bl.record.load(other, path.with_suffix(".mpk"))
+    for (key, tensor), same in zip(one.state_dict().items(), other.state_dict().values(), strict=True):
+        torch.testing.assert_close(tensor, same, rtol=0, atol=0, msg=key)
+    assert [param.id for param in params(one)] == [param.id for param in params(other)]
+    record = bl.record.open_record(path, layout=layout_of(one, (0, int(version[3:]))))
+    assert Path(bl.record.save(record, tmp_path / "again.bin")).read_bytes() == path.read_bytes()
