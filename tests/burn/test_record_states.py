@@ -1,5 +1,6 @@
 """Files of the tests, states of optimizers and states of schedules, there and back between Burn and burnlike."""
 
+import json
 import struct
 from pathlib import Path
 from random import Random
@@ -197,6 +198,43 @@ def test_states_of_optimizers_go_on_on_the_other_side(tmp_path: Path) -> None:
         record = bl.record.Record.of(model)
         for it in whole["tensors"]:
             close(unpacked(it["value"]), record.tensors[it["name"]], (case["optimizer"], case["config"]))
+
+
+@pytest.mark.parametrize("version", ["v0.14", "v0.16", "v0.20"])
+@pytest.mark.parametrize("rule", ["Adam", "Sgd"])
+def test_states_of_older_versions_go_on_in_burn(version: str, rule: str, tmp_path: Path) -> None:
+    folder = GOLDEN / "older" / version
+    name = {"Adam": "optim_adam", "Sgd": "optim_sgd_momentum"}[rule]
+    config = {} if rule == "Adam" else {"momentum": {"momentum": 0.9, "dampening": 0.1, "nesterov": False}}
+    weight, bias = json.loads((folder / f"{name}.values.json").read_text())["before"]
+    tensors = {key: torch.tensor(it["values"]).reshape(it["shape"]) for key, it in (("weight", weight), ("bias", bias))}
+    ids = {"weight": bl.ParamId.parse(weight["id"]), "bias": bl.ParamId.parse(bias["id"])}
+    model = bl.nn.LinearConfig(d_input=3, d_output=2).init()
+    bl.record.Record(tensors, ids=ids).load_into(model)
+    bl.record.save(model, tmp_path / "model.bpk")
+    bl.record.save(bl.record.open_record(folder / f"{name}-full.mpk"), tmp_path / "optimizer.bpk")
+    grads = [{key: torch.ones_like(it) for key, it in tensors.items()}]
+    (answer,) = answers_of(
+        [
+            {
+                "kind": "optimizer",
+                "optimizer": rule,
+                "config": config,
+                "sizes": [3, 2],
+                "bias": True,
+                "lr": 0.1,
+                "module": str(tmp_path / "model.bpk"),
+                "load": str(tmp_path / "optimizer.bpk"),
+                "grads": [{key: packed(it) for key, it in grads[0].items()}],
+            }
+        ]
+    )
+    optimizer = optimizer_config(rule, config).init().load(folder / f"{name}-full.mpk", module=model)
+    stepped(model, optimizer, grads, 0.1)
+    record = bl.record.Record.of(model)
+    for it in answer["tensors"]:
+        close(unpacked(it["value"]), record.tensors[it["name"]], (version, rule))
+    assert not record.tensors["weight"].equal(tensors["weight"])
 
 
 def drawn_schedule(random: Random, depth: int = 0) -> tuple[str, Any]:
