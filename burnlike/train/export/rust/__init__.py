@@ -1,1 +1,1 @@
-"""Rust of Burn's layers, written from configs. It imports no torch."""
+"""Models as crates of Rust for Burn."""
