@@ -161,8 +161,10 @@ def _attention(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
     for name in ("mask_pad", "mask_attn"):
         if (mask := taken.optional(name)) is not None:
             made += f".{name}({mask.text})"
-    taken.plain("need_weights", True)
+    has_weights = taken.plain("need_weights", True)
     writer.function.needs.add("burn::nn::attention::MhaInput")
+    if not has_weights:
+        return [Expr(f"{call}({made}).context")]
     return _of_attention(writer, Expr(f"{call}({made})"), ("weights", "context"))
 
 

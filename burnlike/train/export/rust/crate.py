@@ -16,7 +16,7 @@ from ....record import BurnpackRecorder, Precision, Record
 from ..program import Program, others_of
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
-from .printing import identifier
+from .printing import identifier, statement
 from .structs import Structs, text_of_struct
 from .tracing import Trace, dims_of, traced
 
@@ -65,6 +65,13 @@ class Written:
         if classes is not None:
             lines += [*_classes(classes), ""]
         return "\n".join(lines) + "\n" + body
+
+    def call(self) -> str:
+        """A line of Rust that calls the model."""
+        results = len(self.function.outputs)
+        names = ", ".join(f"output_{at}" for at in range(results)) if results > 1 else "output"
+        inputs = ", ".join(identifier(node.name) for _, node in self.function.inputs)
+        return f"let {f'({names})' if results > 1 else names} = model.forward({inputs});"
 
     def record(self) -> Record:
         """The model's tensors under the names that the structs have."""
@@ -146,7 +153,7 @@ def write_crate(
     *,
     about: str,
     classes: Sequence[str] | None = None,
-    name: str = "model",
+    dtype: torch.dtype | None = None,
 ) -> list[str]:
     """Write the crate: `Cargo.toml`, `src/model.rs`, `src/main.rs`, `model.bpk`, `check.bpk`, `README.md`.
 
@@ -155,6 +162,9 @@ def write_crate(
     """
     written = Written(program, example)
     record = written.record()
+    if dtype is not None:
+        cast = {name: it.to(dtype) if it.is_floating_point() else it for name, it in record.tensors.items()}
+        record = replace(record, tensors=cast)
     checks = checks_of(program, example)
     code = written.code(about, classes)
     lines = code.count("\n")
@@ -163,10 +173,10 @@ def write_crate(
         BurnpackRecorder(Precision(None)).save(record, made / RECORD)
         BurnpackRecorder(Precision(None)).save(Record({k: v for k, v in check_tensors(checks).items()}), made / CHECK)
         files = {
-            "Cargo.toml": cargo_toml(name),
+            "Cargo.toml": _CARGO,
             "src/model.rs": code,
             "src/main.rs": main_rs(program, checks, written),
-            "README.md": _README,
+            "README.md": _README.format(about=about, call=written.call()),
             ".gitignore": "/target\n",
         }
         for path, text in files.items():
@@ -201,9 +211,8 @@ def _plain(tensor: Tensor) -> Tensor:
     return found.reshape(1) if found.dim() == 0 else found
 
 
-def cargo_toml(name: str) -> str:
-    return f"""[package]
-name = "{name}"
+_CARGO = f"""[package]
+name = "model"
 version = "0.1.0"
 edition = "2024"
 
@@ -211,9 +220,6 @@ edition = "2024"
 burn = {{ version = "={BURN}", default-features = false, features = ["std", "store", "flex"] }}
 
 # Without optimization Burn's kernels are a hundred times slower.
-[profile.dev]
-opt-level = 1
-
 [profile.dev.package."*"]
 opt-level = 3
 """
@@ -235,7 +241,8 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
             shape = f"[{', '.join(map(str, tensor.shape)) or '1'}]"
             zeros = f"Tensor::<{rank_of(tensor)}, Int>::zeros({shape}, &device).bool()"
             zeros = zeros if kind == "Bool" else f"Tensor::zeros({shape}, &device)"
-            made += f"{' ' * 16}{name}: Param::initialized(ParamId::new(), {zeros}),\n"
+            lines = statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
+            made += "".join(f"{it}\n" for it in lines)
         made += " " * 12 + "},\n"
     given = [f"check.{identifier(it.name)}.val()" for _, it in [(0, node) for _, node in written.function.inputs]]
     results = "result" if len(outputs) == 1 else f"({', '.join(f'result_{at}' for at in range(len(outputs)))})"
@@ -296,5 +303,17 @@ fn main() -> Result<(), RecordError> {{
     Ok(())
 }}
 """
-_README = """# An exported model
+_README = """# {about}
+
+`cargo run` loads `model.bpk`, runs the model on three saved inputs, and prints the largest difference from the results
+that it had in Python, relative to the largest value.
+
+```rust
+let device = Device::default();
+let model = Model::load("model.bpk", &device)?;
+{call}
+```
+
+`Model::new` draws initial weights as Burn's layers do. Other backends are features of `burn` in `Cargo.toml`, such as
+`wgpu` or `cuda`; a model on `device.autodiff()` can be trained.
 """

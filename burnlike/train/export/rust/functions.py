@@ -369,10 +369,12 @@ class Writer:
         device = "device()" if any(".device" in it.text or "&device" in it.text for it in statements) else ""
         firsts: list[Statement] = []
         if device:
-            floats = [value for value, _ in self.function.inputs]
-            if not floats:
-                raise self.refused("a tensor on the device of no input")
-            firsts.append(Statement([], floats[0].expr.dot("device()").text, True, "let device = "))
+            held = [value.expr for value, _ in self.function.inputs] + [
+                self._own(it) for it in self.uses if self._is_own(it) and self.all.trace.values[it.name][1].dim()
+            ]
+            if not held:
+                raise self.refused("a tensor on the device of no other")
+            firsts.append(Statement([], held[0].dot("device()").text, True, "let device = "))
         done: list[Statement] = []
         known = {node: value for value, node in self.function.inputs}
         for node, sizes in self.reads.items():

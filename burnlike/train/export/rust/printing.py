@@ -68,9 +68,15 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     """Lines of `head value end`, such as `let x = `, an expression and `;`, at an indent."""
     space = " " * indent
     flat = f"{space}{head}{value}{end}"
-    if len(flat) <= _LINE and _is_short(value):
+    if len(flat) <= _LINE and " {" not in value and _is_short(value):
         return [flat]
+    literal = re.match(r"([\w:]+) \{ (.*?) \}", value)
+    if literal is not None:
+        rows = [f"{space}{head}{literal[1]} {{", *(f"{space}    {it}," for it in parts_of(literal[2])), f"{space}}}"]
+        return [*rows, f"{space}{value[literal.end() :]}{end}"]
     root, calls = chain_of(value)
+    if not head and calls and len(root) <= 4 and len(calls) > 1:
+        root, calls = root + calls[0], calls[1:]
     if calls and _is_short(calls[-1]) and len(space) + 4 + len(calls[-1]) <= _LINE:
         rows = statement(head, root, "", indent)
         for call in calls:
