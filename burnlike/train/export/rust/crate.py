@@ -17,6 +17,7 @@ from ..program import Program, others_of
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
 from .printing import identifier, statement
+from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
 from .tracing import Trace, dims_of, traced
 
@@ -160,12 +161,13 @@ def write_crate(
     Raises:
         NoCounterpartError: Burn has not what the model does; nothing is written then.
     """
-    written = Written(program, example)
-    record = written.record()
+    with stacks_apart(program):
+        written = Written(program, example)
+        record = written.record()
     if dtype is not None:
         cast = {name: it.to(dtype) if it.is_floating_point() else it for name, it in record.tensors.items()}
         record = replace(record, tensors=cast)
-    checks = checks_of(program, example)
+    checks = checks_of(program, example, written.trace.varying())
     code = written.code(about, classes)
     lines = code.count("\n")
     with Output.of(out, "export").directory() as made:
@@ -187,14 +189,19 @@ def write_crate(
 Checks = list[tuple[dict[str, Tensor], list[Tensor]]]
 
 
-def checks_of(program: Program, example: Mapping[str, Tensor]) -> Checks:
+def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[str, Mapping[int, Any]]) -> Checks:
     """Three inputs, of which the second has other sizes as far as they may vary, and the model's results."""
     found: Checks = []
-    others = others_of(example, dims_of(example))
-    third = {name: it.flip(0) if it.dim() else it for name, it in example.items()}
-    for inputs in (dict(example), others, third):
-        with torch.no_grad():
-            found.append((inputs, [*program(**inputs)]))
+    turned = {name: it.flip(0) if it.dim() else it for name, it in example.items()}
+    batches = {name: {0: None} if 0 in dims else {} for name, dims in varying.items()}
+    for tries in ([example], [others_of(example, it) for it in (varying, batches)] + [example], [turned]):
+        for inputs in tries:
+            try:
+                with torch.no_grad():
+                    found.append((dict(inputs), [*program(**inputs)]))
+                break
+            except (RuntimeError, IndexError, ValueError):  # the model wants sizes that fit each other
+                continue
     return found
 
 
@@ -251,6 +258,7 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
         value = "result" if len(outputs) == 1 else f"result_{at}"
         convert = "" if tensor.is_floating_point() else ".float()"
         compares += f"    compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest);\n"
+    kinds |= {"Int"} if "Bool" in kinds else set()
     use = ", ".join(sorted(["Device", "Tensor", *kinds]))
     return _MAIN.format(rows=rows, made=made, given=", ".join(given), results=results, compares=compares, use=use)
 

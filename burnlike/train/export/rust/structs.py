@@ -225,7 +225,8 @@ class Structs:
             return f"self.{names[head]}" + "".join(f"[{it}]" if it.isdecimal() else f".{it}" for it in rest.split(".") if it)
 
         taken = {value.number: value.name for value, _ in function.inputs}
-        used: set[str] = set(function.size_names.values())
+        functions = {it.rpartition(":")[2] for it in function.needs}
+        used: set[str] = {*function.size_names.values(), *functions}
         taken = {number: unique(name, used) for number, name in taken.items()}
         arguments = [f"{taken[value.number]}: {type_of(node.meta['val'])}" for value, node in function.inputs]
         arguments += [f"{function.size_names[it]}: usize" for it in function.size_arguments]
@@ -233,7 +234,7 @@ class Structs:
         output = results[0] if len(results) == 1 else f"({', '.join(results)})"
         for it in function.statements:
             it.text = re.sub("\ue000F(\\d+)\ue001", lambda found: self._method_names[int(found[1])], it.text)
-        statements = [*named(rolled(function.statements, lengths), taken, {*function.size_names.values()})]
+        statements = [*named(rolled(function.statements, lengths), taken, {*function.size_names.values(), *functions})]
         body = [line for it in statements for line in lines_of(it, 8, part_name)]
         head = f"    pub fn forward(&self, {', '.join(arguments)}) -> {output} {{"
         rows = [head]

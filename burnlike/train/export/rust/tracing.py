@@ -89,6 +89,14 @@ class Trace(NamedTuple):
     outputs: list[fx.Node]
     arguments: list[tuple[str, dict[str, fx.Node]]]
 
+    def varying(self) -> dict[str, dict[int, Any]]:
+        """The dimensions of each input that may have other sizes."""
+        nodes = {it.name: it.meta["val"] for it in self.graph.nodes if it.name in self.inputs}
+        return {
+            name: {at: None for at, size in enumerate(it.shape) if isinstance(size, torch.SymInt)}
+            for name, it in nodes.items()
+        }
+
 
 @torch.library.custom_op("burnlike_rust::layer", mutates_args=())
 def layer_op(key: str, tensors: list[Tensor]) -> list[Tensor]:
