@@ -127,12 +127,12 @@ def _imports(paths: set[str]) -> list[str]:
         names = sorted(modules[module])
         inside = names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
         line = f"use {module}::{inside};"
-        if len(line) <= 100:
+        if len(line) <= 98:
             lines.append(line)
             continue
         rows, row = list[str](), "   "
         for name in names:
-            if len(row) + len(name) + 2 > 99:
+            if len(row) + len(name) + 2 > 99 + (name == names[-1]):
                 rows.append(row)
                 row = "   "
             row += f" {name},"
@@ -257,7 +257,8 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
     for at, tensor in enumerate(outputs):
         value = "result" if len(outputs) == 1 else f"result_{at}"
         convert = "" if tensor.is_floating_point() else ".float()"
-        compares += f"    compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest);\n"
+        call = f"compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest)"
+        compares += "".join(f"{it}\n" for it in statement("", call, ";", 4))
     kinds |= {"Int"} if "Bool" in kinds else set()
     use = ", ".join(sorted(["Device", "Tensor", *kinds]))
     return _MAIN.format(rows=rows, made=made, given=", ".join(given), results=results, compares=compares, use=use)

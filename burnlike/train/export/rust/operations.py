@@ -839,7 +839,7 @@ def _any(w: Any, x: Any, dim: Any = None, keepdim: bool = False) -> Expr:
 def _with_indices(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
     name = str(w.node.target).removeprefix("aten.").partition(".")[0]
     found, rank = w.argument(x), _rank(x)
-    users = {it.args[1] for it in w.node.users}
+    users = {it.args[1] for it in w.node.users if it in w.all.live}
     if name in ("topk", "sort"):
         if name == "topk":
             k, rest = arguments[0], arguments[1:]

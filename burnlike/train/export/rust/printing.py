@@ -87,8 +87,12 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     opening = re.match(r"[.\w:!]*(?:::<[^(]*>)?[(\[]", call)
     if opening is None or call[-1] not in ")]":
         return [flat]
-    rows = [f"{space}{head}{prefix if calls else ''}{opening[0]}"]
-    for part in parts_of(call[opening.end() : -1]):
+    start = f"{head}{prefix if calls else ''}{opening[0]}"
+    parts = parts_of(call[opening.end() : -1])
+    if len(parts) == 1 and re.match(r"[\w:!]+[(\[]", parts[0]) and not chain_of(parts[0])[1]:
+        return statement(start, parts[0], f"{call[-1]}{end}", indent)  # the last call alone is divided
+    rows = [f"{space}{start}"]
+    for part in parts:
         rows += statement("", part, ",", indent + 4)
     return [*rows, f"{space}{call[-1]}{end}"]
 

@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 
 from .expressions import PART_CLOSE, PART_OPEN, lines_of, named, rolled
 from .functions import Function, Functions, kind_of, rank_of, type_of
 from .layers import Field, Init, fields_of, text_of
 from .printing import camel, identifier, number, snake, statement, unique
-from .tracing import Trace
+from .tracing import Trace, size_of
 
 _RESERVED = {"Tensor", "Param", "ParamId", "Module", "Device", "Int", "Bool", "Initializer", "Vec", "Self", "Option", "String", "Box", "Result"}
 
@@ -247,7 +246,8 @@ class Structs:
 
         def shape(node: object) -> str:
             sizes = node.meta["val"].shape  # type: ignore[attr-defined]
-            return f"[{', '.join(str(symbols.get(getattr(getattr(it, 'node', None), 'expr', None), '..' if isinstance(it, torch.SymInt) else it)) for it in sizes)}]"
+            found = map(size_of, sizes)
+            return f"[{', '.join(str(it) if isinstance(it, int) else symbols.get(it, '..') for it in found)}]"
 
         inputs = ", ".join(f"`{taken[value.number]}` {shape(node)}" for value, node in function.inputs)
         outputs = ", ".join(shape(it) for it in function.outputs)
