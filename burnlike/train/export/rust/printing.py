@@ -125,7 +125,7 @@ def chain_of(value: str) -> tuple[str, list[str]]:
         if depth == 0 and character == "[" and (before.isalnum() or before in ")]_"):
             cuts.clear()
         depth += (character in "([{") - (character in ")]}")
-        if depth == 0 and character == "." and at and after.isalpha() and before != ".":
+        if depth == 0 and character == "." and at and before != "." and (after.isalpha() or before in ")]"):
             cuts.append(at)
         if depth == 0 and character == " ":
             return value, []
