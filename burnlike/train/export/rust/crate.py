@@ -14,6 +14,7 @@ from ...._outputs import Output
 from ....errors import NoCounterpartError
 from ....record import BurnpackRecorder, Precision, Record
 from ..program import Program, others_of
+from . import CARGO
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
 from .printing import identifier, statement
@@ -123,27 +124,29 @@ def _imports(paths: set[str]) -> list[str]:
         module, _, name = path.rpartition("::")
         modules.setdefault(module, []).append(name)
     lines: list[str] = []
-    for module in modules:
-        names = sorted(modules[module])
-        inside = names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
+    for module, names in modules.items():
+        inside = names[0] if len(names) == 1 else f"{{{', '.join(sorted(names))}}}"
         line = f"use {module}::{inside};"
-        if len(line) <= 98:
-            lines.append(line)
-            continue
-        rows, row = list[str](), "   "
-        for name in names:
-            if len(row) + len(name) + 2 > 99 + (name == names[-1]):
-                rows.append(row)
-                row = "   "
-            row += f" {name},"
-        lines.append("\n".join([f"use {module}::{{", *rows, row, "};"]))
+        lines.append(line if len(line) <= 98 else "\n".join([f"use {module}::{{", *_rows(sorted(names)), "};"]))
     return sorted(lines)
+
+
+def _rows(items: Sequence[str]) -> list[str]:
+    """The items, as many on a line as rustfmt has."""
+    rows, row = list[str](), "   "
+    for item in items:
+        if len(row) + len(item) + 2 > 99 + (item == items[-1]):
+            rows.append(row)
+            row = "   "
+        row += f" {item},"
+    return [*rows, row]
 
 
 def _classes(names: Sequence[str]) -> list[str]:
     quoted = [json.dumps(it, ensure_ascii=False) for it in names]
     line = f"pub const CLASSES: [&str; {len(names)}] = [{', '.join(quoted)}];"
-    rows = [line] if len(line) <= 60 else [line.partition(" = [")[0] + " = [", *(f"    {it}," for it in quoted), "];"]
+    rows = _rows(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
+    rows = [line] if len(", ".join(quoted)) <= 60 else [line.partition(" = [")[0] + " = [", *rows, "];"]
     return ["/// The names of the classes, by number.", *rows]
 
 
@@ -170,7 +173,9 @@ def write_crate(
     checks = checks_of(program, example, written.trace.varying())
     code = written.code(about, classes)
     lines = code.count("\n")
-    with Output.of(out, "export").directory() as made:
+    output = Output.of(out, "export")
+    output.kept = CARGO
+    with output.directory() as made:
         (made / "src").mkdir()
         BurnpackRecorder(Precision(None)).save(record, made / RECORD)
         BurnpackRecorder(Precision(None)).save(Record({k: v for k, v in check_tensors(checks).items()}), made / CHECK)
