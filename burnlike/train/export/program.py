@@ -37,8 +37,7 @@ class Program(nn.Module):
                 self.register_buffer(f"{name}_{number}", tensor.to(_float_of(model)))
         self._count = len(normalize) if self.normalized else 0
         # torch.export and ONNX name the inputs by the signature.
-        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        self.forward = _with_signature(self._run, [inspect.Parameter(name, positional) for name in self.input_names])
+        self.forward = with_signature(self._run, self.input_names)
 
     @property
     def normalizes(self) -> bool:
@@ -55,7 +54,11 @@ class Program(nn.Module):
         return tuple(found.values())
 
 
-def _with_signature(function: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+def with_signature(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """The function as one of arguments with these names."""
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, positional) for name in names]
+
     def forward(*arguments: Any, **keywords: Any) -> Any:
         return function(*arguments, **keywords)
 

@@ -1,1 +1,4 @@
-"""Rust of Burn's layers, written from configs. It imports no torch."""
+"""Models as crates of Rust for Burn."""
+
+CARGO = ("Cargo.lock", "target")
+"""What cargo makes in a crate."""

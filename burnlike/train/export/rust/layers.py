@@ -1,23 +1,29 @@
 """Burn's layers as expressions of Rust: their configs by builders, as Burn 0.22 has them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-from ....config import ModuleConfig
-from ....config.registry import tag_of
+from torch import nn
+
+from .... import nn as layers
 from ....errors import NoCounterpartError
+from ....interop.special_layers import plain_class
+from ....module import ModuleEnum
 from ....nn.padding import each
+from ....nn.recurrent.recurrence import Bidirectional
+from .printing import number
 
 _TABLE = """
-Linear nn d_input:usize d_output:usize | bias:bool initializer:Initializer layout:LinearLayout @
-Embedding nn n_embedding:usize d_model:usize | initializer:Initializer @
-Conv1d nn::conv channels_in:usize channels_out:usize kernel_size:usize | stride:usize dilation:usize groups:usize padding:Padding1d bias:bool initializer:Initializer @
-Conv2d nn::conv channels:[usize;2] kernel_size:[usize;2] | stride:[usize;2] dilation:[usize;2] groups:usize padding:Padding2d bias:bool initializer:Initializer @
-Conv3d nn::conv channels:[usize;2] kernel_size:[usize;3] | stride:[usize;3] dilation:[usize;3] groups:usize padding:Padding3d bias:bool initializer:Initializer @
-ConvTranspose1d nn::conv channels:[usize;2] kernel_size:usize | stride:usize dilation:usize groups:usize padding:usize padding_out:usize bias:bool initializer:Initializer @
-ConvTranspose2d nn::conv channels:[usize;2] kernel_size:[usize;2] | stride:[usize;2] dilation:[usize;2] groups:usize padding:[usize;2] padding_out:[usize;2] bias:bool initializer:Initializer @
-ConvTranspose3d nn::conv channels:[usize;2] kernel_size:[usize;3] | stride:[usize;3] dilation:[usize;3] groups:usize padding:[usize;3] padding_out:[usize;3] bias:bool initializer:Initializer @
+Linear nn d_input:usize d_output:usize | bias:bool layout:LinearLayout @
+Embedding nn n_embedding:usize d_model:usize @
+Conv1d nn::conv channels_in:usize channels_out:usize kernel_size:usize | stride:usize dilation:usize groups:usize padding:Padding1d bias:bool @
+Conv2d nn::conv channels:[usize;2] kernel_size:[usize;2] | stride:[usize;2] dilation:[usize;2] groups:usize padding:Padding2d bias:bool @
+Conv3d nn::conv channels:[usize;2] kernel_size:[usize;3] | stride:[usize;3] dilation:[usize;3] groups:usize padding:Padding3d bias:bool @
+ConvTranspose1d nn::conv channels:[usize;2] kernel_size:usize | stride:usize dilation:usize groups:usize padding:usize padding_out:usize bias:bool @
+ConvTranspose2d nn::conv channels:[usize;2] kernel_size:[usize;2] | stride:[usize;2] dilation:[usize;2] groups:usize padding:[usize;2] padding_out:[usize;2] bias:bool @
+ConvTranspose3d nn::conv channels:[usize;2] kernel_size:[usize;3] | stride:[usize;3] dilation:[usize;3] groups:usize padding:[usize;3] padding_out:[usize;3] bias:bool @
 PixelShuffle nn upscale_factor:usize
 PixelUnshuffle nn downscale_factor:usize
 Unfold4d nn kernel_size:[usize;2] | stride:[usize;2] dilation:[usize;2] padding:[usize;2]
@@ -41,17 +47,17 @@ Dropout nn prob:f64
 GaussianNoise nn std:f64
 PositionalEncoding nn d_model:usize | max_sequence_size:usize max_timescale:usize @
 RotaryEncoding nn max_sequence_length:usize d_model:usize | theta:f32 @
-Rnn nn d_input:usize d_hidden:usize bias:bool | initializer:Initializer batch_first:bool reverse:bool clip:Option<f64> hidden_activation:Activation @
-BiRnn nn d_input:usize d_hidden:usize bias:bool | initializer:Initializer batch_first:bool clip:Option<f64> hidden_activation:Activation @
-Lstm nn d_input:usize d_hidden:usize bias:bool | initializer:Initializer batch_first:bool reverse:bool clip:Option<f64> input_forget:bool gate_activation:Activation cell_activation:Activation hidden_activation:Activation @
-BiLstm nn d_input:usize d_hidden:usize bias:bool | initializer:Initializer batch_first:bool clip:Option<f64> input_forget:bool gate_activation:Activation cell_activation:Activation hidden_activation:Activation @
-Gru nn d_input:usize d_hidden:usize bias:bool | reset_after:bool initializer:Initializer gate_activation:Activation hidden_activation:Activation clip:Option<f64> @
-BiGru nn d_input:usize d_hidden:usize bias:bool | reset_after:bool initializer:Initializer batch_first:bool gate_activation:Activation hidden_activation:Activation clip:Option<f64> @
-MultiHeadAttention nn::attention d_model:usize n_heads:usize | dropout:f64 min_float:f64 quiet_softmax:bool initializer:Initializer key_bias:bool value_bias:bool query_bias:bool output_bias:bool @
+Rnn nn d_input:usize d_hidden:usize bias:bool | batch_first:bool reverse:bool clip:Option<f64> hidden_activation:Activation @
+BiRnn nn d_input:usize d_hidden:usize bias:bool | batch_first:bool clip:Option<f64> hidden_activation:Activation @
+Lstm nn d_input:usize d_hidden:usize bias:bool | batch_first:bool reverse:bool clip:Option<f64> input_forget:bool gate_activation:Activation cell_activation:Activation hidden_activation:Activation @
+BiLstm nn d_input:usize d_hidden:usize bias:bool | batch_first:bool clip:Option<f64> input_forget:bool gate_activation:Activation cell_activation:Activation hidden_activation:Activation @
+Gru nn d_input:usize d_hidden:usize bias:bool | reset_after:bool gate_activation:Activation hidden_activation:Activation clip:Option<f64> @
+BiGru nn d_input:usize d_hidden:usize bias:bool | reset_after:bool batch_first:bool gate_activation:Activation hidden_activation:Activation clip:Option<f64> @
+MultiHeadAttention nn::attention d_model:usize n_heads:usize | dropout:f64 min_float:f64 quiet_softmax:bool key_bias:bool value_bias:bool query_bias:bool output_bias:bool @
 CrossAttention nn::attention d_model:usize d_context:usize n_heads:usize n_heads_kv:usize d_head:usize | dropout:f64 min_float:f64 quiet_softmax:bool @
-PositionWiseFeedForward nn::transformer d_model:usize d_ff:usize | dropout:f64 initializer:Initializer activation:Activation @
-TransformerEncoder nn::transformer d_model:usize d_ff:usize n_heads:usize n_layers:usize | dropout:f64 norm_first:bool quiet_softmax:bool initializer:Initializer activation:Activation layer_norm_eps:f64 @
-TransformerDecoder nn::transformer d_model:usize d_ff:usize n_heads:usize n_layers:usize | dropout:f64 norm_first:bool quiet_softmax:bool initializer:Initializer activation:Activation layer_norm_eps:f64 @
+PositionWiseFeedForward nn::transformer d_model:usize d_ff:usize | dropout:f64 activation:Activation @
+TransformerEncoder nn::transformer d_model:usize d_ff:usize n_heads:usize n_layers:usize | dropout:f64 norm_first:bool quiet_softmax:bool activation:Activation layer_norm_eps:f64 @
+TransformerDecoder nn::transformer d_model:usize d_ff:usize n_heads:usize n_layers:usize | dropout:f64 norm_first:bool quiet_softmax:bool activation:Activation layer_norm_eps:f64 @
 CosineSimilarity nn | dim:isize eps:f64
 PairwiseDistance nn | p:f64 eps:f64
 Celu nn | alpha:f64
@@ -65,7 +71,7 @@ RRelu nn::activation | lower:f64 upper:f64
 Shrink nn | lambda:f64 bias:f64
 SoftShrink nn | lambda:f64
 Softplus nn | beta:f64 threshold:f64
-SwiGlu nn d_input:usize d_output:usize | bias:bool initializer:Initializer @
+SwiGlu nn d_input:usize d_output:usize | bias:bool @
 Threshold nn::activation threshold:f64 value:f64
 ThresholdedRelu nn | alpha:f64
 """  # noqa: E501 - a row for each layer
@@ -74,17 +80,14 @@ ThresholdedRelu nn | alpha:f64
 _WITHOUT_CONFIG = {
     **dict.fromkeys(("Identity", "Relu", "Sigmoid", "Selu", "Softsign", "Tanh"), "nn"),
     **dict.fromkeys(("HardSwish", "LogSigmoid", "Mish", "Relu6", "SiLU", "Tanhshrink"), "nn::activation"),
+    "Gelu": "nn",
+    "GLU": "nn",
 }
-_INITIALIZERS = (
-    *("Constant", "Ones", "Zeros", "Uniform", "Normal", "KaimingUniform", "KaimingNormal", "XavierUniform"),
-    *("XavierNormal", "Orthogonal"),
-)
-_ENUM_OF_ACTIVATIONS = (
-    *("Identity", "Gelu", "GeluApproximate", "PRelu", "Relu", "LeakyRelu", "Selu", "Sigmoid", "Tanh", "HardSigmoid"),
-    *("HardSwish", "Softplus", "Softsign", "Elu", "Celu", "ThresholdedRelu"),
+_ACTIVATIONS = (
+    *("Identity", "Gelu", "PRelu", "Relu", "LeakyRelu", "SwiGlu", "Selu", "Sigmoid", "Tanh", "HardSigmoid"),
+    *("HardSwish", "Softplus", "Softsign", "Elu", "Celu", "ThresholdedRelu", "SoftShrink", "HardShrink", "Shrink"),
 )
 """Burn's enum of activations, which layers with an activation in them take."""
-_OUR_NAMES = {"lambda": "lambd"}
 
 
 class Row(NamedTuple):
@@ -96,100 +99,185 @@ class Row(NamedTuple):
     takes_device: bool
 
 
-class RustLayer(NamedTuple):
-    """A layer: its type, the expression that makes it, and what has to be imported for it."""
+class Field(NamedTuple):
+    """An argument of an `Init`: its name, its type in Rust, its value as text, and whether Burn's default is the same."""
+
+    name: str
+    type: str
+    value: str
+    is_default: bool = False
+
+
+class Init(NamedTuple):
+    """An expression that makes a part of a struct.
+
+    Attributes:
+        type: of the part.
+        head: what is called with the arguments, such as `LinearConfig::new`.
+        arguments: of the call.
+        builders: further arguments, each by its `with_NAME`.
+        tail: what follows, such as `.init(device)`.
+        takes_device: whether the call itself has the device as its last argument.
+        items: of a `Vec`.
+        imports: paths to import.
+    """
 
     type: str
-    init: str
-    imports: frozenset[str]
+    head: str
+    arguments: tuple[Field, ...] = ()
+    builders: tuple[Field, ...] = ()
+    tail: str = ""
+    takes_device: bool = False
+    items: tuple["Init", ...] = ()
+    imports: frozenset[str] = frozenset()
 
 
-def rows() -> dict[str, Row]:
-    """Burn's layers that have a config."""
+def _rows() -> dict[str, Row]:
     found: dict[str, Row] = {}
     for line in _TABLE.strip().splitlines():
         name, module, *rest = line.split()
-        fields = [it for it in rest if it not in ("@", "|")]
-        bar = rest.index("|") if "|" in rest else len(fields)
-        types = {it.partition(":")[0]: it.partition(":")[2] for it in fields}
+        types = {it.partition(":")[0]: it.partition(":")[2] for it in rest if ":" in it}
+        bar = rest.index("|") if "|" in rest else len(types)
         names = [*types]
         required, optional = ({it: types[it] for it in part} for part in (names[:bar], names[bar:]))
         found[name] = Row(module, required, optional, "@" in rest)
     return found
 
 
-_ROWS = rows()
+ROWS = _rows()
 
 
-def rust_layer(config: ModuleConfig, path: str) -> RustLayer | None:
-    """A layer of Burn as Rust; None for a layer that Burn has not. NoCounterpartError for an option that it has not."""
-    tag = tag_of(type(config)) or ""
+@cache
+def _classes() -> Mapping[type, str]:
+    return {getattr(layers, name): name for name in (*ROWS, *_WITHOUT_CONFIG)}
+
+
+def tag_of(layer: nn.Module) -> str | None:
+    """Burn's name of a layer of burnlike's; None for what is none of Burn's layers."""
+    return _classes().get(plain_class(type(layer)))
+
+
+def init_of(layer: nn.Module) -> Init:
+    """What makes the layer in Rust. NoCounterpartError for a layer, or an option, that Burn has not."""
+    tag, values = tag_of(layer), layer
+    if tag is None:
+        raise NoCounterpartError(f"Burn has no layer {type(layer).__name__}")
     if tag in _WITHOUT_CONFIG:
-        return RustLayer(tag, f"{tag}::new()", frozenset({f"burn::{_WITHOUT_CONFIG[tag]}::{tag}"}))
-    values: Any = config
-    if tag == "Gelu":
-        made = "Gelu::new_approximate()" if values.approximate else "Gelu::new()"
-        return RustLayer(tag, made, frozenset({"burn::nn::Gelu"}))
-    if tag == "GLU":
-        return RustLayer(tag, f"GLU::new({values.dim})", frozenset({"burn::nn::GLU"}))
-    if tag not in _ROWS:
-        return None
-    row = _ROWS[tag]
-    defaults = _defaults(type(config))
-    _refuse_ours(config, tag, row, defaults, path)
-    imports = {f"burn::{row.module}::{tag}", f"burn::{row.module}::{tag}Config"}
-    arguments = [_value(_field(values, name), kind, path, imports) for name, kind in row.required.items()]
-    builders = ""
-    for name, kind in row.optional.items():
-        value = _field(values, name)
-        if value == defaults.get(_OUR_NAMES.get(name, name)):
-            continue
-        if (text := _value(value, kind, path, imports)) is not None:
-            builders += f".with_{name}({text})"
-    device = "device" if row.takes_device else ""
-    return RustLayer(
-        tag, f"{tag}Config::new({', '.join(map(str, arguments))}){builders}.init({device})", frozenset(imports)
-    )
-
-
-def _refuse_ours(config: Any, tag: str, row: Row, defaults: Mapping[str, Any], path: str) -> None:
-    """Refuse values of fields that only ours has."""
-    known = {_OUR_NAMES.get(it, it) for it in (*row.required, *row.optional)}
-    for name in type(config).__struct_fields__:
-        if name not in known and getattr(config, name) != defaults.get(name):
-            raise NoCounterpartError(
-                f"{path or 'the model'}: Burn's {tag} has no `{name}`, here {getattr(config, name)!r}"
-            )
-
-
-def _defaults(config: type[Any]) -> dict[str, Any]:
+        module = frozenset({f"burn::{_WITHOUT_CONFIG[tag]}::{tag}"})
+        name = "new_approximate" if getattr(values, "approximate", False) else "new"
+        arguments = (Field("dim", "usize", str(values.dim)),) if tag == "GLU" else ()
+        return Init(tag, f"{tag}::{name}", arguments, imports=module)
+    row = ROWS[tag]
+    config: Any = getattr(layers, f"{tag}Config")
     names = config.__struct_fields__
-    values = config.__struct_defaults__
-    return dict(zip(names[len(names) - len(values) :], values, strict=True)) if values else {}
+    defaults = dict(zip(names[len(names) - len(config.__struct_defaults__) :], config.__struct_defaults__, strict=True))
+    known = {"lambd" if it == "lambda" else it for it in (*row.required, *row.optional)}
+    for name in set(names) - known - {"initializer", "layout"}:
+        if (value := _value(layer, tag, name)) != defaults.get(name):
+            raise NoCounterpartError(f"Burn's {tag} has no `{name}`, here {value!r}")
+    imports = {f"burn::{row.module}::{tag}", f"burn::{row.module}::{tag}Config"}
+    fields: list[list[Field]] = []
+    for part in (row.required, row.optional):
+        fields.append([])
+        for name, kind in part.items():
+            ours = "lambd" if name == "lambda" else name
+            value = _value(layer, tag, ours)
+            if value is not None or kind.startswith("Option"):
+                text, default = _text(value, kind, imports), defaults.get(ours)
+                is_default = ours in defaults and _text(default, kind, set()) == text
+                fields[-1].append(Field(name, _type(kind), text, is_default))
+    tail = ".init(device)" if row.takes_device else ".init()"
+    return Init(tag, f"{tag}Config::new", (*fields[0],), (*fields[1],), tail, imports=frozenset(imports))
 
 
-def _field(config: Any, name: str) -> Any:
-    return getattr(config, _OUR_NAMES.get(name, name))
+def _type(kind: str) -> str:
+    if kind.startswith("Padding"):
+        return f"PaddingConfig{kind[7]}d"
+    return {"Activation": "ActivationConfig"}.get(kind, kind.replace(";", "; "))
 
 
-def _value(value: Any, kind: str, path: str, imports: set[str]) -> str | None:
-    """A value as Rust of a type; None for an initializer that Burn has not: weights are read in any case."""
+def _value(layer: Any, tag: str, name: str) -> Any:
+    """A field of the config that makes this layer; None for one that only says how it is initialized."""
+    first = layer
+    if isinstance(layer, Bidirectional):
+        first = layer.directions()[0]
+    elif tag in ("TransformerEncoder", "TransformerDecoder"):
+        first = layer.layers[0].pwff if name == "activation" else layer.layers[0].norm_1
+        name = {"layer_norm_eps": "epsilon"}.get(name, name)
+    special = _SPECIAL.get((tag, name)) or _SPECIAL.get((_KINDS.get(tag, ""), name))
+    if special is not None:
+        return special(first)
+    value = getattr(first if name in ("activation", "epsilon") else layer, name, None)
+    value = getattr(first, name, None) if value is None else value
+    if isinstance(value, layers.Dropout):
+        return value.prob
+    return value is not None if name == "bias" else value
+
+
+def _projection(layer: Any) -> Any:
+    return layer.gates()[0].input_transform
+
+
+_KINDS = dict.fromkeys(("Rnn", "BiRnn", "Lstm", "BiLstm", "Gru", "BiGru"), "recurrent") | {
+    **dict.fromkeys(("Conv2d", "Conv3d", "DeformConv2d"), "convolution"),
+    **dict.fromkeys(("AvgPool2d", "MaxPool2d"), "pool"),
+    **dict.fromkeys(("LayerNorm", "RmsNorm"), "norm"),
+}
+_SPECIAL: Mapping[tuple[str, str], Callable[[Any], Any]] = {
+    ("Linear", "d_input"): lambda it: it.weight.shape[0],
+    ("Linear", "d_output"): lambda it: it.weight.shape[1],
+    ("Embedding", "n_embedding"): lambda it: it.weight.shape[0],
+    ("Embedding", "d_model"): lambda it: it.weight.shape[1],
+    ("Conv1d", "channels_in"): lambda it: it.weight.shape[1] * it.groups,
+    ("Conv1d", "channels_out"): lambda it: it.weight.shape[0],
+    ("convolution", "channels"): lambda it: (
+        it.weight.shape[1] * getattr(it, "groups", getattr(it, "weight_groups", 1)),
+        it.weight.shape[0],
+    ),
+    ("pool", "strides"): lambda it: it.stride,
+    ("norm", "d_model"): lambda it: it.gamma.shape[0],
+    ("LayerNorm", "bias"): lambda it: it.beta is not None,
+    ("PositionalEncoding", "d_model"): lambda it: it.sinusoids.shape[-1],
+    ("PRelu", "alpha"): lambda it: None,
+    ("recurrent", "d_input"): lambda it: _projection(it).weight.shape[0],
+    ("recurrent", "bias"): lambda it: _projection(it).bias is not None,
+    ("SwiGlu", "d_input"): lambda it: it.linear_inner.weight.shape[0],
+    ("SwiGlu", "d_output"): lambda it: it.linear_inner.weight.shape[1],
+    ("SwiGlu", "bias"): lambda it: it.linear_inner.bias is not None,
+    **{
+        ("RotaryEncoding", name): lambda it, name=name: getattr(it.config, name)
+        for name in ("max_sequence_length", "d_model", "theta", "interleaved", "rotary_dim", "scaling")
+    },
+    **{
+        ("MultiHeadAttention", f"{name}_bias"): lambda it, name=name: getattr(it, name).bias is not None
+        for name in ("query", "key", "value", "output")
+    },
+    ("CrossAttention", "d_model"): lambda it: it.query.weight.shape[0],
+    ("CrossAttention", "d_context"): lambda it: it.key.weight.shape[0],
+    ("PositionWiseFeedForward", "d_model"): lambda it: it.linear_inner.weight.shape[0],
+    ("PositionWiseFeedForward", "d_ff"): lambda it: it.linear_inner.weight.shape[1],
+}
+"""Fields of configs that are no attributes of the layers, by the layer or its kind."""
+
+
+def _text(value: Any, kind: str, imports: set[str]) -> str:
+    """A value as Rust of a type."""
     if kind.startswith("Option<"):
         inner = kind.removeprefix("Option<").removesuffix(">")
-        return "None" if value is None else f"Some({_value(value, inner, path, imports)})"
+        return "None" if value is None else f"Some({_text(value, inner, imports)})"
     if kind.startswith("["):
         inner, count = kind.strip("[]").split(";")
-        return f"[{', '.join(str(_value(it, inner, path, imports)) for it in each(value, int(count)))}]"
+        return f"[{', '.join(_text(it, inner, imports) for it in each(value, int(count)))}]"
+    if kind == "f32" and math.isinf(value):
+        return f"f32::{'NEG_' * (value < 0)}INFINITY"
     if kind in ("f64", "f32"):
-        return f"{'-' * (value < 0)}{kind}::INFINITY" if math.isinf(value) else repr(float(value))
+        return number(value)
     if kind == "bool":
-        return "true" if value else "false"
+        return str(bool(value)).lower()
     if kind.startswith("Padding"):
         return _padding(value, int(kind[7]), imports)
-    if kind == "Initializer":
-        return _initializer(value, imports)
     if kind == "Activation":
-        return _activation(value, path, imports)
+        return _activation(value, imports)
     if kind == "InterpolateMode":
         imports.add("burn::nn::interpolate::InterpolateMode")
         return f"InterpolateMode::{value}"
@@ -212,28 +300,43 @@ def _padding(value: Any, rank: int, imports: set[str]) -> str:
     return f"{name}::Explicit({', '.join(map(str, counts))})"
 
 
-def _initializer(value: Any, imports: set[str]) -> str | None:
-    tag = tag_of(type(value)) or ""
-    if tag not in _INITIALIZERS:
-        return None
-    imports.add("burn::nn::Initializer")
-    fields = ", ".join(f"{name}: {_plain(getattr(value, name))}" for name in type(value).__struct_fields__)
-    return f"Initializer::{tag} {{ {fields} }}" if fields else f"Initializer::{tag}"
-
-
-def _plain(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else repr(float(value))
-
-
-def _activation(value: Any, path: str, imports: set[str]) -> str:
-    tag = tag_of(type(value)) or ""
-    tag = "GeluApproximate" if tag == "Gelu" and value.approximate else tag
-    if tag not in _ENUM_OF_ACTIVATIONS:
-        raise NoCounterpartError(f"{path or 'the model'}: Burn's layers take no {tag} as their activation")
+def _activation(layer: Any, imports: set[str]) -> str:
+    if isinstance(layer, ModuleEnum):
+        layer = layer.value
+    tag = tag_of(layer) if isinstance(layer, nn.Module) else type(layer).__name__.removesuffix("Config")
+    if tag not in _ACTIVATIONS:
+        raise NoCounterpartError(f"Burn's layers take no {type(layer).__name__} as their activation")
     imports.add("burn::nn::activation::ActivationConfig")
-    if tag not in _ROWS:
-        return f"ActivationConfig::{tag}"
-    made = rust_layer(value, path)
-    assert made is not None
+    if tag not in ROWS:
+        return f"ActivationConfig::{tag}{'Approximate' * getattr(layer, 'approximate', False)}"
+    if not isinstance(layer, nn.Module):
+        layer = layer.init("cpu")
+    if any(True for _ in layer.parameters()):
+        raise NoCounterpartError(f"Burn leaves the weights of the activation {tag} within a layer out of its files")
+    made = init_of(layer)
     imports |= {it for it in made.imports if it.endswith("Config")}
-    return f"ActivationConfig::{tag}({made.init.rpartition('.init(')[0]})"
+    return f"ActivationConfig::{tag}({text_of(made).rpartition('.init(')[0]})"
+
+
+def fields_of(init: Init) -> list[Field]:
+    """All values in the expression, in order."""
+    return [*init.arguments, *init.builders, *(it for item in init.items for it in fields_of(item))]
+
+
+def text_of(init: Init, names: Sequence[str | None] = ()) -> str:
+    """The expression on one line, with `names` of variables in place of values, as `fields_of` has these."""
+    return _written(init, iter(names or [None] * len(fields_of(init))))
+
+
+def _written(init: Init, names: Iterator[str | None]) -> str:
+    if init.type.startswith("Vec<"):
+        items = [_written(it, names) for it in init.items]
+        if len({*items}) == 1 and len(items) > 1:
+            return f"(0..{len(items)}).map(|_| {items[0]}).collect()"
+        return f"vec![{', '.join(items)}]"
+    arguments = [next(names) or it.value for it in init.arguments] + ["device"] * init.takes_device
+    builders = ""
+    for field, name in zip(init.builders, [next(names) for _ in init.builders], strict=True):
+        if name or not field.is_default:
+            builders += f".with_{field.name}({name or field.value})"
+    return f"{init.head}({', '.join(arguments)}){builders}{init.tail}"

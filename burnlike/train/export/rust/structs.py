@@ -1,278 +1,327 @@
-"""Structs of Rust for models of Burn's layers: their fields, `new`, and `forward` where the shapes are known."""
+"""Structs of Rust from the functions of a model: their fields, what makes them, and which modules share one."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from ....config import ModuleConfig
-from ....config.registry import tag_of
-from ....errors import NoCounterpartError
-from ....models.lstm_lm.configs import LstmLmConfig
-from ....models.mlp.configs import MlpConfig
-from ....nn.containers.configs import GraphConfig, RepeatConfig, ResidualConfig, SequentialConfig, named_parts
-from ....nn.dropout.configs import DropoutConfig
-from ....nn.embedding.configs import EmbeddingConfig
-from ....nn.linear.configs import LinearConfig
-from ....nn.recurrent.configs import LstmConfig
-from .layers import rust_layer
-from .operations import call_of, operation
-from .parts import Flow, Flows, Kind, Part, Struct, camel, identifier, joined, snake, transposed
+from torch import Tensor, nn
+
+from .expressions import PART_CLOSE, PART_OPEN, lines_of, named, rolled
+from .functions import Function, Functions, kind_of, rank_of, type_of
+from .layers import Field, Init, fields_of, text_of
+from .printing import camel, identifier, number, snake, statement, unique
+from .tracing import Trace, size_of
+
+_RESERVED = {"Tensor", "Param", "ParamId", "Module", "Device", "Int", "Bool", "Initializer", "Vec", "Self", "Option", "String", "Box", "Result"}
 
 
-class Writer:
-    """Writes the structs of a model.
+@dataclass
+class Struct:
+    """A struct of Rust, for one module or for several that are alike.
 
     Attributes:
-        structs: those that are done, the innermost first.
-        imports: paths of Burn that they use.
-        renames: path of a module -> its path in Rust, where that has other names.
+        made_of: name of the class in Python.
+        fields: names, and what makes each, for each of the modules.
+        functions: the texts of its functions, and `docs` the shapes of each, for each of the modules.
+        arguments: of `new`: place of a field among all, and its name.
     """
 
-    def __init__(self, flows: Flows | None) -> None:
-        self.structs: list[Struct] = []
-        self.imports: set[str] = set()
-        self.renames: dict[str, str] = {}
-        self._flows = flows
+    name: str
+    made_of: str
+    fields: list[list[tuple[str, Init]]]
+    functions: list[str]
+    docs: list[list[str]]
+    arguments: dict[int, str] = field(default_factory=dict)
 
-    def model(self, config: ModuleConfig, name: str) -> None:
-        """The struct of a whole model."""
-        if isinstance(config, SequentialConfig | GraphConfig | ResidualConfig | MlpConfig | LstmLmConfig):
-            self._part(config, "", "", name)
-        else:  # a layer alone, or a list of them
-            field = snake(tag_of(type(config)) or "layer")
-            self.renames[""] = field
-            part = self._part(config, "", field, f"{name}{camel(field)}")
-            self._add(name, "", [(field, part)], lambda given: [part.call(f"self.{field}", given)])
-
-    def renamed(self, name: str) -> str:
-        """The name of a tensor in Rust."""
-        parts = name.split(".")
-        for count in range(len(parts), -1, -1):
-            head = ".".join(parts[:count])
-            if head in self.renames:
-                return ".".join(it for it in (self.renames[head], *parts[count:]) if it)
-        return name
-
-    def _part(self, config: ModuleConfig, path: str, rust: str, name: str) -> Part:
-        """A module at `path`, which is at `rust` there; a container is a struct `name`."""
-        self.renames.setdefault(path, rust)
-        match config:
-            case SequentialConfig():
-                return self._sequential(config, path, rust, name)
-            case ResidualConfig():
-                return self._residual(config, path, rust, name)
-            case RepeatConfig():
-                return self._repeat(config, path, rust, name)
-            case GraphConfig():
-                return self._graph(config, path, rust, name)
-            case MlpConfig():
-                return self._mlp(config, path, name)
-            case LstmLmConfig():
-                return self._lstm_lm(config, path, name)
-            case _:
-                return self._layer(config, path)
-
-    def _layer(self, config: ModuleConfig, path: str) -> Part:
-        tag = tag_of(type(config)) or type(config).__name__
-        layer = rust_layer(config, path)
-        if layer is not None:
-            self.imports |= layer.imports
-            return Part(layer.type, layer.init, lambda field, given: call_of(tag, field, given))
-        made = operation(tag, config)
-        if made is None:
-            raise NoCounterpartError(f"{path or 'the model'}: Burn has no layer {tag}")
-
-        def call(_: str, given: Sequence[str]) -> str:
-            flow = self._flow(path)
-            if not isinstance(flow.output, Kind):
-                raise NoCounterpartError(f"{path}: {tag} gives no single tensor, as it would in Rust")
-            return made(given, flow.inputs[0].rank, flow.output.rank)
-
-        return Part("", "", call)
-
-    def _sequential(self, config: SequentialConfig, path: str, rust: str, name: str) -> Part:
-        parts = self._children(config, path, rust, name)
-
-        def forward(given: Sequence[str]) -> list[str]:
-            lines = [f"let x = {part.call(f'self.{field}', ['x'])};" for field, part in parts[:-1]]
-            field, part = parts[-1]
-            return [f"let x = {given[0]};"] * (given[0] != "x") + lines + [part.call(f"self.{field}", ["x"])]
-
-        return self._add(name, path, parts, forward)
-
-    def _children(self, config: SequentialConfig, path: str, rust: str, name: str) -> list[tuple[str, Part]]:
-        found: list[tuple[str, Part]] = []
-        for key, layer in named_parts(config.layers).items():
-            field = f"{snake(tag_of(type(layer)) or 'layer')}_{key}" if key.isdecimal() else identifier(key)
-            below = joined(path, key)
-            self.renames[below] = joined(rust, field)
-            found.append((field, self._part(layer, below, joined(rust, field), f"{name}{camel(field)}")))
-        return found
-
-    def _residual(self, config: ResidualConfig, path: str, rust: str, name: str) -> Part:
-        inner = SequentialConfig(layers=config.layers)
-        layers = self._part(inner, joined(path, "layers"), joined(rust, "layers"), f"{name}Layers")
-        fields = [("layers", layers)]
-        if config.shortcut is not None:
-            below = self._part(config.shortcut, joined(path, "shortcut"), joined(rust, "shortcut"), f"{name}Shortcut")
-            fields.append(("shortcut", below))
-
-        def forward(given: Sequence[str]) -> list[str]:
-            x = given[0]
-            kept = x if config.shortcut is None else fields[1][1].call("self.shortcut", [x])
-            return [f"{layers.call('self.layers', [f'{x}.clone()'])} + {kept}"]
-
-        return self._add(name, path, fields, forward)
-
-    def _repeat(self, config: RepeatConfig, path: str, rust: str, name: str) -> Part:
-        layers = [config.layer_at(number) for number in range(config.times)]
-        first = self._part(layers[0], joined(path, "0"), joined(rust, "0"), name)
-        is_alike = all(layer == layers[0] for layer in layers)
-        if not first.type or not (is_alike or rust_layer(layers[0], path)):
-            raise NoCounterpartError(
-                f"{path or 'the model'}: a Repeat is a Vec of one type in Rust, here its layers differ"
-            )
-        if is_alike:
-            init = f"(0..{config.times}).map(|_| {first.init}).collect()"
-        else:
-            init = f"vec![{', '.join(self._layer(layer, path).init for layer in layers)}]"
-
-        def call(field: str, given: Sequence[str]) -> str:
-            others = [f"{it}.clone()" for it in given[1:]]
-            return f"{field}.iter().fold({given[0]}, |x, layer| {first.call('layer', ['x', *others])})"
-
-        return Part(f"Vec<{first.type}>", init, call)
-
-    def _graph(self, config: GraphConfig, path: str, rust: str, name: str) -> Part:
-        parts: dict[str, Part] = {}
-        for key, node in config.nodes.items():
-            if node.layer is not None:
-                below, field = joined(path, key), identifier(key)
-                self.renames[below] = joined(rust, field)
-                parts[key] = self._part(node.layer, below, joined(rust, field), f"{name}{camel(field)}")
-        fields = [(identifier(key), part) for key, part in parts.items()]
-
-        def forward(given: Sequence[str]) -> list[str]:
-            return _graph_lines(config, parts, given, lambda key: self._flow(joined(path, key)))
-
-        return self._add(name, path, fields, forward, [identifier(it) for it in config.inputs])
-
-    def _mlp(self, config: MlpConfig, path: str, name: str) -> Part:
-        hidden = config.sizes[1:-1]
-        options: dict[str, Any] = {"bias": config.bias, "initializer": config.initializer}
-        linear = [LinearConfig(d_input=a, d_output=b, **options) for a, b in pairwise(config.sizes)]
-        norms = [config.norm.with_num_features(size) for size in hidden]
-        fields = [("layers", self._vec(linear, path))]
-        if hidden:
-            activations = self._vec([config.activation] * len(hidden), path)
-            dropout = self._layer(DropoutConfig(prob=config.dropout), path)
-            fields += [("norms", self._vec(norms, path)), ("activations", activations), ("dropout", dropout)]
-
-        def forward(given: Sequence[str]) -> list[str]:
-            if not hidden:
-                return [f"self.layers[0].forward({given[0]})"]
-            return [
-                f"let mut x = {given[0]};",
-                "for (index, layer) in self.layers.iter().enumerate() {",
-                "    x = layer.forward(x);",
-                "    if index + 1 < self.layers.len() {",
-                "        x = self.norms[index].forward(x);",
-                "        x = self.dropout.forward(self.activations[index].forward(x));",
-                "    }",
-                "}",
-                "x",
-            ]
-
-        return self._add(name, path, fields, forward)
-
-    def _lstm_lm(self, config: LstmLmConfig, path: str, name: str) -> Part:
-        sizes = [config.d_model] + [config.d_hidden] * (config.n_layers - 1)
-        layers = [LstmConfig(d_input=size, d_hidden=config.d_hidden, bias=True) for size in sizes]
-        embedding = EmbeddingConfig(n_embedding=config.vocab_size, d_model=config.d_model)
-        fields = [
-            ("embedding", self._layer(embedding, path)),
-            ("layers", self._vec(layers, path)),
-            ("dropout", self._layer(DropoutConfig(prob=config.dropout), path)),
-        ]
-        if not config.tied_head:
-            head = LinearConfig(d_input=config.d_hidden, d_output=config.vocab_size)
-            fields.append(("head", self._layer(head, path)))
-        last = transposed("self.embedding", "x", 3) if config.tied_head else "self.head.forward(x)"
-
-        def forward(given: Sequence[str]) -> list[str]:
-            return [
-                f"let mut x = self.embedding.forward({given[0]});",
-                "for layer in self.layers.iter() {",
-                "    x = layer.forward(self.dropout.forward(x), None).0;",
-                "}",
-                "let x = self.dropout.forward(x);",
-                last,
-            ]
-
-        return self._add(name, path, fields, forward)
-
-    def _vec(self, configs: Sequence[ModuleConfig], path: str) -> Part:
-        parts = [self._layer(it, path) for it in configs]
-        return Part(f"Vec<{parts[0].type}>", f"vec![{', '.join(it.init for it in parts)}]", lambda *_: "")
-
-    def _add(
-        self,
-        name: str,
-        path: str,
-        fields: Sequence[tuple[str, Part]],
-        forward: Callable[[Sequence[str]], list[str]],
-        names: Sequence[str] = ("x",),
-    ) -> Part:
-        """Add a struct, and give it as a part of another."""
-        lines: list[str] = []
-        if self._flows is not None:
-            flow = self._flow(path)
-            if flow.output is None:
-                raise NoCounterpartError(
-                    f"{path or 'the model'}: gives more than tensors; choose one of them by a Graph"
-                )
-            if len(names) != len(flow.inputs):
-                names = [f"input_{number}" for number in range(len(flow.inputs))]
-            given = ", ".join(f"{it}: {kind}" for it, kind in zip(names, flow.inputs, strict=True))
-            output = flow.output if isinstance(flow.output, Kind) else f"({', '.join(map(str, flow.output))})"
-            body = [f"    {line}" for line in forward(names)]
-            lines = [f"pub fn forward(&self, {given}) -> {output} {{", *body, "}"]
-        self.structs.append(Struct(name, [it for it in fields if it[1].type], lines))
-        return Part(name, f"{name}::new(device)", lambda field, given: f"{field}.forward({', '.join(given)})")
-
-    def _flow(self, path: str) -> Flow:
-        flow = (self._flows or {}).get(path)
-        if flow is None:
-            raise NoCounterpartError(f"{path or 'the model'}: was not called in the forward pass that shows the shapes")
-        return flow
+    def values(self, instance: int) -> list[Field]:
+        return [it for _, init in self.fields[instance] for it in fields_of(init)]
 
 
-def _graph_lines(
-    config: GraphConfig, parts: Mapping[str, Part], given: Sequence[str], flow: Callable[[str], Flow]
-) -> list[str]:
-    names = dict(zip(config.inputs, given, strict=True)) | {key: identifier(key) for key in config.nodes}
-    outputs = config.output_names()
-    last = [outputs] if isinstance(outputs, str) else [*outputs]
-    steps = [(key, [source for _, source in config.node_sources(key)]) for key in config.nodes]
-    uses = [source.partition(".")[0] for _, sources in steps for source in sources]
-    uses += [source.partition(".")[0] for source in last]
+class Structs:
+    """All structs of a model, the innermost first.
 
-    def taken(source: str) -> str:
-        name, *items = source.split(".")
-        uses.remove(name)
-        return ".".join([names[name], *items]) + (".clone()" if name in uses else "")
+    Attributes:
+        paths: of parameters, buffers and layers in Python -> in Rust.
+        needs: paths to import.
+    """
 
-    lines: list[str] = []
-    for key, sources in steps:
-        node = config.nodes[key]
-        owner = node.use or key
-        arguments = [taken(source) for source in sources]
-        if node.transposed:
-            kind = flow(owner).output
-            assert isinstance(kind, Kind)
-            call = transposed(f"self.{identifier(owner)}", arguments[0], kind.rank)
-        else:
-            call = parts[owner].call(f"self.{identifier(owner)}", arguments)
-        lines.append(f"let {names[key]} = {call};")
-    results = [taken(source) for source in last]
-    return [*lines, results[0] if isinstance(outputs, str) else f"({', '.join(results)})"]
+    def __init__(self, functions: Functions, trace: Trace, model: nn.Module, root: Function) -> None:
+        self._functions, self._trace, self._model, self._root = functions, trace, model, root
+        self.structs: dict[object, Struct] = {}
+        self.paths: dict[str, str] = {}
+        self.needs: set[str] = set()
+        self._names = {*_RESERVED, "Model"}
+        self._names |= {it.init.type for it in trace.leaves.values()}
+        self._tensors = {path: value for path, value in trace.values.values() if value.dim() or isinstance(value, nn.Parameter)}
+        self._tensors |= dict(model.named_parameters())
+        owned = tuple(f"{it}." for it in trace.leaves)
+        self._tensors = {path: it for path, it in self._tensors.items() if not path.startswith(owned)}
+        self._method_names: dict[int, str] = {}
+        self._struct(model, "", "")
+        self._share()
+
+    def _children(self, path: str) -> Iterator[tuple[str, nn.Module]]:
+        prefix = f"{path}." if path else ""
+        for name, child in self._model.get_submodule(path).named_children():
+            below = prefix + name
+            if self._functions.paths[id(child)] == below and self._has_parts(below):
+                yield name, child
+
+    def _has_parts(self, path: str) -> bool:
+        return path in self._trace.leaves or any(it.startswith(f"{path}.") for it in (*self._trace.leaves, *self._tensors))
+
+    def _struct(self, module: nn.Module, path: str, rust: str) -> Init:
+        """The struct of a module that is no layer of Burn's, and what makes it."""
+        fields: dict[str, Init] = {}
+        names: dict[str, str] = {}
+        lengths: dict[str, int] = {}
+        taken = set[str]()
+        prefix = f"{path}." if path else ""
+        for name, tensor in self._tensors.items():
+            if name.startswith(prefix) and "." not in name.removeprefix(prefix):
+                own = unique(identifier(name.removeprefix(prefix)), taken)
+                names[name.removeprefix(prefix)] = own
+                fields[own] = self._parameter(tensor)
+                self.paths[name] = f"{rust}{own}"
+        for name, init in self._parts(path, rust, "", "", taken, lengths, names):
+            fields[name] = init
+        texts, docs = self._texts(path, names, lengths)
+        key = (type(module).__name__, tuple((name, init.type, _shape(init)) for name, init in fields.items()), tuple(texts))
+        if key not in self.structs:
+            wanted = "Model" if not path else self._wanted(type(module).__name__, path)
+            title = "Model" if not path else unique(wanted, self._names)
+            self.structs[key] = Struct(title, type(module).__name__, [], texts, [])
+        struct = self.structs[key]
+        struct.fields.append([*fields.items()])
+        struct.docs.append(docs)
+        return Init(struct.name, f"{struct.name}::new", (Field("", "", str(len(struct.fields) - 1)),), takes_device=True)
+
+    def _wanted(self, kind: str, path: str) -> str:
+        if kind in ("Sequential", "Module", "ModuleList", "ModuleDict", "Residual", "Repeat", "Graph"):
+            names = [it for it in path.split(".") if not it.isdecimal()]
+            return camel(snake(names[-1])) if names else camel(kind)
+        return camel(kind)
+
+    def _parts(
+        self, path: str, rust: str, below: str, prefix: str, taken: set[str], lengths: dict[str, int], names: dict[str, str]
+    ) -> Iterator[tuple[str, Init]]:
+        """The fields for the children of a module; those of lists and dicts that are not called are its own."""
+        full = f"{path}.{below}".strip(".")
+        is_list = isinstance(self._model.get_submodule(full), nn.ModuleList) or type(self._model.get_submodule(full)).__name__ == "ModuleTuple"
+        for name, child in self._children(full):
+            place = f"{below}.{name}" if below else name
+            child_path = f"{full}.{name}" if full else name
+            kind = snake(type(child).__name__)
+            plain = f"{kind}_{name}" if name.isdecimal() and not prefix else name
+            own = identifier(f"{prefix}{plain}")
+            if child_path not in self._trace.leaves and child_path not in self._functions.by_path and not self._owns(child_path):
+                made = self._list(child_path, rust, own, taken) if isinstance(child, nn.ModuleList | nn.Sequential) or child_path and self._is_list(child) else None
+                if made is not None:
+                    field_name, init = made
+                    lengths[place] = len(init.items)
+                    names[place] = field_name
+                    yield field_name, init
+                else:
+                    yield from self._parts(path, rust, place, f"{own}_", taken, lengths, names)
+                continue
+            own = unique(own, taken)
+            names[place] = own
+            yield own, self._part(child, child_path, f"{rust}{own}")
+        del is_list
+
+    def _is_list(self, module: nn.Module) -> bool:
+        names = [name for name, _ in module.named_children()]
+        return bool(names) and names == [str(it) for it in range(len(names))]
+
+    def _owns(self, path: str) -> bool:
+        return any(it.startswith(f"{path}.") and "." not in it.removeprefix(f"{path}.") for it in self._tensors)
+
+    def _list(self, path: str, rust: str, own: str, taken: set[str]) -> tuple[str, Init] | None:
+        """A `Vec` for the items of a list, if they have one type."""
+        children = [*self._children(path)]
+        if not children or [name for name, _ in children] != [str(it) for it in range(len(children))]:
+            return None
+        nested = [it for name, it in children if not self._is_part(f"{path}.{name}")]
+        if nested:
+            return None
+        before = {key: len(it.fields) for key, it in self.structs.items()}
+        names, paths = set(self._names), dict(self.paths)
+        field_name = own if own not in taken else unique(own, set(taken))
+        inits = [self._part(child, f"{path}.{name}", f"{rust}{field_name}.{name}") for name, child in children]
+        if len({it.type for it in inits}) > 1:
+            for key in [*self.structs]:
+                if key in before:
+                    del self.structs[key].fields[before[key] :]
+                else:
+                    del self.structs[key]
+            self._names, self.paths = names, paths
+            return None
+        taken.add(field_name)
+        return field_name, Init(f"Vec<{inits[0].type}>", "vec", items=tuple(inits))
+
+    def _is_part(self, path: str) -> bool:
+        return path in self._trace.leaves or path in self._functions.by_path or self._owns(path)
+
+    def _part(self, child: nn.Module, path: str, rust: str) -> Init:
+        if path in self._trace.leaves:
+            init = self._trace.leaves[path].init
+            self.needs |= init.imports
+            self.paths[path] = rust
+            return init
+        return self._struct(child, path, f"{rust}.")
+
+    def _parameter(self, tensor: Tensor) -> Init:
+        """A parameter or a buffer; its values come from the file."""
+        self.needs.add("burn::module::Param")
+        rank, kind = rank_of(tensor), kind_of(tensor)
+        shape = f"[{', '.join(map(str, tensor.shape)) or '1'}]"
+        sizes = Field("shape", f"[usize; {rank}]", shape)
+        kind_text = f"Param<{type_of(tensor)}>"
+        if isinstance(tensor, nn.Parameter) and kind == "Float":
+            self.needs.add("burn::nn::Initializer")
+            values = tensor.detach().float()
+            if bool((values == values.reshape(-1)[0]).all()) if values.numel() else True:
+                first = float(f"{float(values.reshape(-1)[0]):.7g}") if values.numel() else 0.0
+                name = {0.0: "Initializer::Zeros", 1.0: "Initializer::Ones"}.get(first)
+                made = name or f"Initializer::Constant {{ value: {number(first)} }}"
+            else:
+                made = f"Initializer::Normal {{ mean: 0.0, std: {float(values.std()):.2g} }}"
+                made = made if "." in made.partition("std: ")[2] else made.replace(" }", ".0 }")
+            return Init(kind_text, f"{made}.init", (sizes,), takes_device=True)
+        self.needs.add("burn::module::ParamId")
+        call = f"Tensor::zeros({{}}, device){'.bool()' * (kind == 'Bool')}"
+        if kind == "Bool":
+            call = call.replace("Tensor", f"Tensor::<{rank}, Int>")
+        tail = ").set_require_grad(false)" if kind == "Float" else ")"
+        head, _, rest = call.partition("({}")
+        return Init(kind_text, f"Param::initialized(ParamId::new(), {head}", (sizes,), (), rest.replace(", device)", "") + tail, takes_device=True)
+
+    def _texts(self, path: str, names: dict[str, str], lengths: dict[str, int]) -> tuple[list[str], list[str]]:
+        """The functions of a module and their shapes, each text once; calls of the same text have the same name."""
+        found, docs = list[str](), list[str]()
+        for function in self._functions.by_path.get(path, []):
+            text, doc = self._text(function, names, lengths)
+            if text not in found:
+                found.append(text)
+                docs.append(doc)
+            at = found.index(text)
+            self._method_names[id(function)] = "forward" if at == 0 else f"forward_{at + 1}"
+        return [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(found)], docs
+
+    def _text(self, function: Function, names: dict[str, str], lengths: dict[str, int]) -> tuple[str, str]:
+        self.needs |= function.needs
+
+        def part_name(path: str) -> str:
+            if path in names:
+                return f"self.{names[path]}"
+            base, _, at = path.rpartition(".")
+            if base in lengths:
+                return f"self.{names[base]}[{at}]"
+            head, _, rest = path.partition(".")
+            while head not in names and rest:
+                more, _, rest = rest.partition(".")
+                head = f"{head}.{more}"
+            return f"self.{names[head]}" + "".join(f"[{it}]" if it.isdecimal() else f".{it}" for it in rest.split(".") if it)
+
+        taken = {value.number: value.name for value, _ in function.inputs}
+        functions = {it.rpartition(":")[2] for it in function.needs}
+        used: set[str] = {*function.size_names.values(), *functions}
+        taken = {number: unique(name, used) for number, name in taken.items()}
+        arguments = [f"{taken[value.number]}: {type_of(node.meta['val'])}" for value, node in function.inputs]
+        arguments += [f"{function.size_names[it]}: usize" for it in function.size_arguments]
+        results = [type_of(it.meta["val"]) for it in function.outputs]
+        output = results[0] if len(results) == 1 else f"({', '.join(results)})"
+        for it in function.statements:
+            it.text = re.sub("\ue000F(\\d+)\ue001", lambda found: self._method_names[int(found[1])], it.text)
+        statements = [*named(rolled(function.statements, lengths), taken, {*function.size_names.values(), *functions})]
+        body = [line for it in statements for line in lines_of(it, 8, part_name)]
+        head = f"    pub fn forward(&self, {', '.join(arguments)}) -> {output} {{"
+        rows = [head]
+        if len(head) > 100:
+            rows = ["    pub fn forward(", "        &self,", *(f"        {it}," for it in arguments), f"    ) -> {output} {{"]
+        return "\n".join([*rows, *body, "    }"]), self._doc(function, taken)
+
+    def _doc(self, function: Function, taken: dict[int, str]) -> str:
+        symbols = {size: name for size, name in function.size_names.items()}
+
+        def shape(node: object) -> str:
+            sizes = node.meta["val"].shape  # type: ignore[attr-defined]
+            found = map(size_of, sizes)
+            return f"[{', '.join(str(it) if isinstance(it, int) else symbols.get(it, '..') for it in found)}]"
+
+        inputs = ", ".join(f"`{taken[value.number]}` {shape(node)}" for value, node in function.inputs)
+        outputs = ", ".join(shape(it) for it in function.outputs)
+        return f"    /// {inputs or 'nothing'} -> {outputs}".replace("[", "`[").replace("]", "]`")
+
+    def _share(self) -> None:
+        """Make what differs between the modules of a struct arguments of its `new`, the innermost structs first."""
+        by_name = {it.name: it for it in self.structs.values()}
+
+        def complete(init: Init) -> Init:
+            if init.items:
+                return init._replace(items=tuple(map(complete, init.items)))
+            struct = by_name.get(init.type)
+            if struct is None or init.head != f"{init.type}::new":
+                return init
+            values = struct.values(int(init.arguments[0].value))
+            places = {name: at for at, name in reversed(struct.arguments.items())}
+            given = (values[places[name]]._replace(name=name, is_default=False) for name in dict.fromkeys(struct.arguments.values()))
+            return init._replace(arguments=tuple(given))
+
+        for struct in self.structs.values():
+            struct.fields = [[(name, complete(init)) for name, init in fields] for fields in struct.fields]
+            rows = [struct.values(at) for at in range(len(struct.fields))]
+            differing = [at for at in range(len(rows[0])) if len({row[at].value for row in rows}) > 1]
+            homes = [name for name, init in struct.fields[0] for _ in fields_of(init)]
+            same: dict[tuple[str, ...], int] = {}
+            hints = [rows[0][at].name for at in differing]
+            for at in differing:
+                column = tuple(row[at].value for row in rows) + (rows[0][at].type,)
+                if column in same:
+                    struct.arguments[at] = struct.arguments[same[column]]
+                    continue
+                same[column] = at
+                name = rows[0][at].name
+                name = name if hints.count(name) == 1 else f"{homes[at]}_{name}"
+                struct.arguments[at] = unique(identifier(name), {*struct.arguments.values()})
+
+
+def _shape(init: Init) -> object:
+    """What structs of one kind have in common in an expression: all but its values."""
+    struct = init.takes_device and init.head.endswith("::new")
+    return (init.head, init.tail, init.type, None if struct else (len(init.arguments), tuple(map(_shape, init.items))))
+
+
+def text_of_struct(struct: Struct, indent: int = 0) -> str:
+    """The struct, and its `impl`."""
+    first = struct.fields[0]
+    fields = "".join(f"    pub {name}: {init.type},\n" for name, init in first)
+    unique_arguments = dict.fromkeys(struct.arguments.values())
+    values = struct.values(0)
+    types = {name: values[at].type for at, name in struct.arguments.items()}
+    names: list[str | None] = [struct.arguments.get(at) for at in range(len(values))]
+    rows: list[str] = []
+    start = 0
+    for name, init in first:
+        count = len(fields_of(init))
+        text = text_of(init, names[start : start + count])
+        start += count
+        rows += statement("" if text == name else f"{name}: ", text, ",", 12)
+    device = "device" if any("device" in it for it in rows) else "_device"
+    arguments = [*(f"{it}: {types[it]}" for it in unique_arguments), f"{device}: &Device"]
+    head = f"    pub fn new({', '.join(arguments)}) -> Self {{"
+    heads = [head] if len(head) <= 100 else ["    pub fn new(", *(f"        {it}," for it in arguments), "    ) -> Self {"]
+    new = ["    /// The module with initial weights.", *heads, "        Self {", *rows, "        }", "    }"]
+    doc = f"/// `{struct.made_of}` of the exported model."
+    text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{\n{fields}}}\n\nimpl {struct.name} {{\n"
+    return text + "\n".join(new) + "\n" + "".join(
+        f"\n{_merged([docs[at] for docs in struct.docs])}\n{it}\n" for at, it in enumerate(struct.functions)
+    ) + "}\n"
+
+
+def _merged(docs: Sequence[str]) -> str:
+    """The shapes of several modules as one text: what differs is `..`."""
+    words = [re.split(r"([\[\], ]+)", it) for it in docs]
+    if len({len(it) for it in words}) > 1:
+        return docs[0]
+    return "".join(column[0] if len({*column}) == 1 else ".." for column in zip(*words, strict=True))

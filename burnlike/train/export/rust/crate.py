@@ -1,0 +1,333 @@
+"""A crate of Rust that has a model, runs it, and compares its results with those that Python had."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...._atomic import replace_file
+from ...._outputs import Output
+from ....errors import NoCounterpartError
+from ....record import BurnpackRecorder, Precision, Record
+from ..program import Program, others_of
+from . import CARGO
+from .calls import UnknownCall
+from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
+from .printing import identifier, statement
+from .stacks import stacks_apart
+from .structs import Structs, text_of_struct
+from .tracing import Trace, dims_of, traced
+
+BURN = "0.22.1"
+"""The release of Burn that crates are for."""
+RECORD, CHECK = "model.bpk", "check.bpk"
+
+
+class Written:
+    """The Rust of a model: structs, functions and names.
+
+    Attributes:
+        program: the model with its inputs by name.
+        structs: as they are in the file.
+        function: of the model.
+    """
+
+    def __init__(self, program: Program, example: Mapping[str, Tensor]) -> None:
+        self.program, self.example = program, example
+        without = set[str]()
+        while True:
+            self.trace: Trace = traced(program, example, without)
+            functions = Functions(self.trace, program.model)
+            try:
+                self.function = functions.write()
+                break
+            except (NeedsTensor, UnknownCall) as error:
+                if error.path in without:
+                    raise NoCounterpartError(f"{error.path}: a module elsewhere uses its tensors") from error
+                without.add(error.path)
+        self.structs = Structs(functions, self.trace, program.model, self.function)
+
+    def code(self, about: str, classes: Sequence[str] | None) -> str:
+        """The text of `src/model.rs`."""
+        structs = [*self.structs.structs.values()]
+        body = "\n".join(text_of_struct(it) for it in structs)
+        end = body.rindex("\n}\n")
+        start = body.index("impl Model {")
+        new_end = body.index("\n    }\n", start) + len("\n    }\n")
+        body = body[:new_end] + _LOAD + body[new_end:]
+        del end
+        needs = {"burn::module::Module", "burn::store::ModuleRecord", "burn::store::RecordError", "burn::tensor::Device"}
+        needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if _has_word(body, it)}
+        needs |= {it for it in self.structs.needs if _has_word(body, it.rpartition(":")[2])}
+        lines = [f"//! {about}, for Burn {BURN}.", "", *_imports(needs), ""]
+        if classes is not None:
+            lines += [*_classes(classes), ""]
+        return "\n".join(lines) + "\n" + body
+
+    def call(self) -> str:
+        """A line of Rust that calls the model."""
+        results = len(self.function.outputs)
+        names = ", ".join(f"output_{at}" for at in range(results)) if results > 1 else "output"
+        inputs = ", ".join(identifier(node.name) for _, node in self.function.inputs)
+        return f"let {f'({names})' if results > 1 else names} = model.forward({inputs});"
+
+    def record(self) -> Record:
+        """The model's tensors under the names that the structs have."""
+        whole = Record.of(self.program.model)
+        tensors, ids, states = dict[str, Tensor](), dict[str, Any](), set[str]()
+        for path, rust in self.structs.paths.items():
+            leaf = self.trace.leaves.get(path)
+            if leaf is None:
+                value = next((it for name, it in self.trace.values.values() if name == path), None)
+                value = self.program.model.get_parameter(path) if value is None else value
+                value = value.detach()
+                tensors[rust] = value.reshape(1) if value.dim() == 0 else value
+                if path in whole.ids:
+                    ids[rust] = whole.ids[path]
+                continue
+            part = Record.of(leaf.twin)
+            for name, value in part.tensors.items():
+                tensors[f"{rust}.{name}"] = value
+                if name in part.ids:
+                    ids[f"{rust}.{name}"] = part.ids[name]
+            states |= {f"{rust}.{name}" for name in part.states}
+        return replace(Record({}), tensors=tensors, ids=ids, states=frozenset(states) if isinstance(whole.states, frozenset) else states, layout=None)
+
+
+_LOAD = '''
+    /// The module with the weights of a file such as `model.bpk`, in the device's default dtype.
+    ///
+    /// # Errors
+    ///
+    /// The file can't be read, or has other tensors than the module.
+    pub fn load(path: &str, device: &Device) -> Result<Self, RecordError> {
+        let record = ModuleRecord::load(path)?.cast_to_module_dtype();
+        Self::new(device).try_load_record(record)
+    }
+'''
+
+
+def _has_word(text: str, word: str) -> bool:
+    import re
+
+    return re.search(rf"\b{word}\b", text) is not None
+
+
+def _imports(paths: set[str]) -> list[str]:
+    """`use` lines, one for each module, as rustfmt sorts them."""
+    modules: dict[str, list[str]] = {}
+    for path in paths:
+        module, _, name = path.rpartition("::")
+        modules.setdefault(module, []).append(name)
+    lines: list[str] = []
+    for module, names in modules.items():
+        inside = names[0] if len(names) == 1 else f"{{{', '.join(sorted(names))}}}"
+        line = f"use {module}::{inside};"
+        lines.append(line if len(line) <= 98 else "\n".join([f"use {module}::{{", *_rows(sorted(names)), "};"]))
+    return sorted(lines)
+
+
+def _rows(items: Sequence[str]) -> list[str]:
+    """The items, as many on a line as rustfmt has."""
+    rows, row = list[str](), "   "
+    for item in items:
+        if len(row) + len(item) + 2 > 99 + (item == items[-1]):
+            rows.append(row)
+            row = "   "
+        row += f" {item},"
+    return [*rows, row]
+
+
+def _classes(names: Sequence[str]) -> list[str]:
+    quoted = [json.dumps(it, ensure_ascii=False) for it in names]
+    line = f"pub const CLASSES: [&str; {len(names)}] = [{', '.join(quoted)}];"
+    rows = _rows(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
+    rows = [line] if len(", ".join(quoted)) <= 60 else [line.partition(" = [")[0] + " = [", *rows, "];"]
+    return ["/// The names of the classes, by number.", *rows]
+
+
+def write_crate(
+    program: Program,
+    example: Mapping[str, Tensor],
+    out: Path | Output,
+    *,
+    about: str,
+    classes: Sequence[str] | None = None,
+    dtype: torch.dtype | None = None,
+) -> list[str]:
+    """Write the crate: `Cargo.toml`, `src/model.rs`, `src/main.rs`, `model.bpk`, `check.bpk`, `README.md`.
+
+    Raises:
+        NoCounterpartError: Burn has not what the model does; nothing is written then.
+    """
+    with stacks_apart(program):
+        written = Written(program, example)
+        record = written.record()
+    if dtype is not None:
+        cast = {name: it.to(dtype) if it.is_floating_point() else it for name, it in record.tensors.items()}
+        record = replace(record, tensors=cast)
+    checks = checks_of(program, example, written.trace.varying())
+    code = written.code(about, classes)
+    lines = code.count("\n")
+    output = Output.of(out, "export")
+    output.kept = CARGO
+    with output.directory() as made:
+        (made / "src").mkdir()
+        BurnpackRecorder(Precision(None)).save(record, made / RECORD)
+        BurnpackRecorder(Precision(None)).save(Record({k: v for k, v in check_tensors(checks).items()}), made / CHECK)
+        files = {
+            "Cargo.toml": _CARGO,
+            "src/model.rs": code,
+            "src/main.rs": main_rs(program, checks, written),
+            "README.md": _README.format(about=about, call=written.call()),
+            ".gitignore": "/target\n",
+        }
+        for path, text in files.items():
+            replace_file(made / path, text.encode())
+    return [f"burn      {out}: a crate for Burn {BURN}, {lines} lines", f"tensors   {len(record.tensors)}", f"run       cd {out} && cargo run"]
+
+
+Checks = list[tuple[dict[str, Tensor], list[Tensor]]]
+
+
+def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[str, Mapping[int, Any]]) -> Checks:
+    """Three inputs, of which the second has other sizes as far as they may vary, and the model's results."""
+    found: Checks = []
+    turned = {name: it.flip(0) if it.dim() else it for name, it in example.items()}
+    batches = {name: {0: None} if 0 in dims else {} for name, dims in varying.items()}
+    for tries in ([example], [others_of(example, it) for it in (varying, batches)] + [example], [turned]):
+        for inputs in tries:
+            try:
+                with torch.no_grad():
+                    found.append((dict(inputs), [*program(**inputs)]))
+                break
+            except (RuntimeError, IndexError, ValueError):  # the model wants sizes that fit each other
+                continue
+    return found
+
+
+def check_tensors(checks: Checks) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for at, (inputs, outputs) in enumerate(checks):
+        tensors |= {f"checks.{at}.{identifier(name)}": _plain(it) for name, it in inputs.items()}
+        tensors |= {f"checks.{at}.expected_{place}": _plain(it) for place, it in enumerate(outputs)}
+    return tensors
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    found = tensor.detach().contiguous().clone()
+    return found.reshape(1) if found.dim() == 0 else found
+
+
+_CARGO = f"""[package]
+name = "model"
+version = "0.1.0"
+edition = "2024"
+
+[dependencies]
+burn = {{ version = "={BURN}", default-features = false, features = ["std", "store", "flex"] }}
+
+# Without optimization Burn's kernels are a hundred times slower.
+[profile.dev.package."*"]
+opt-level = 3
+"""
+
+
+def main_rs(program: Program, checks: Checks, written: Written) -> str:
+    """A program that runs the model on the saved inputs and compares its results with the saved ones."""
+    inputs, outputs = checks[0]
+    names = [identifier(it) for it in inputs]
+    fields = {name: type_of(it) for name, it in zip(names, inputs.values(), strict=True)}
+    fields |= {f"expected_{at}": type_of(it) for at, it in enumerate(outputs)}
+    kinds = {it for text in fields.values() for it in ("Int", "Bool") if it in text}
+    rows = "".join(f"    {name}: Param<{kind}>,\n" for name, kind in fields.items())
+    made = ""
+    for tensors, results in checks:
+        made += " " * 12 + "Check {\n"
+        for name, tensor in zip(fields, [*tensors.values(), *results], strict=True):
+            kind = kind_of(tensor)
+            shape = f"[{', '.join(map(str, tensor.shape)) or '1'}]"
+            zeros = f"Tensor::<{rank_of(tensor)}, Int>::zeros({shape}, &device).bool()"
+            zeros = zeros if kind == "Bool" else f"Tensor::zeros({shape}, &device)"
+            lines = statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
+            made += "".join(f"{it}\n" for it in lines)
+        made += " " * 12 + "},\n"
+    given = [f"check.{identifier(it.name)}.val()" for _, it in [(0, node) for _, node in written.function.inputs]]
+    results = "result" if len(outputs) == 1 else f"({', '.join(f'result_{at}' for at in range(len(outputs)))})"
+    compares = ""
+    for at, tensor in enumerate(outputs):
+        value = "result" if len(outputs) == 1 else f"result_{at}"
+        convert = "" if tensor.is_floating_point() else ".float()"
+        call = f"compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest)"
+        compares += "".join(f"{it}\n" for it in statement("", call, ";", 4))
+    kinds |= {"Int"} if "Bool" in kinds else set()
+    use = ", ".join(sorted(["Device", "Tensor", *kinds]))
+    return _MAIN.format(rows=rows, made=made, given=", ".join(given), results=results, compares=compares, use=use)
+
+
+_MAIN = """//! Runs the model on saved inputs, and compares its results with those that it had in Python.
+
+mod model;
+
+use burn::module::{{Module, Param, ParamId}};
+use burn::store::{{ModuleRecord, RecordError}};
+use burn::tensor::{{{use}}};
+
+use crate::model::Model;
+
+/// An input, and the model's result.
+#[derive(Module, Debug)]
+struct Check {{
+{rows}}}
+
+/// The saved inputs and results.
+#[derive(Module, Debug)]
+struct Checks {{
+    checks: Vec<Check>,
+}}
+
+fn run(model: &Model, check: &Check) -> f32 {{
+    let mut largest = 0.0;
+    let {results} = model.forward({given});
+{compares}    largest
+}}
+
+fn compare<const D: usize>(result: Tensor<D>, expected: Tensor<D>, largest: &mut f32) {{
+    assert_eq!(result.dims(), expected.dims(), "the shape of a result");
+    let scale: f32 = expected.clone().abs().max().into_scalar();
+    let difference: f32 = (result - expected).abs().max().into_scalar();
+    *largest = largest.max(difference / scale.max(1.0));
+}}
+
+fn main() -> Result<(), RecordError> {{
+    let device = Device::default();
+    let model = Model::load("model.bpk", &device)?;
+    let checks = Checks {{
+        checks: vec![
+{made}        ],
+    }};
+    let record = ModuleRecord::load("check.bpk")?.cast_to_module_dtype();
+    for check in checks.try_load_record(record)?.checks {{
+        println!("largest difference {{:e}}", run(&model, &check));
+    }}
+    Ok(())
+}}
+"""
+_README = """# {about}
+
+`cargo run` loads `model.bpk`, runs the model on three saved inputs, and prints the largest difference from the results
+that it had in Python, relative to the largest value.
+
+```rust
+let device = Device::default();
+let model = Model::load("model.bpk", &device)?;
+{call}
+```
+
+`Model::new` draws initial weights as Burn's layers do. Other backends are features of `burn` in `Cargo.toml`, such as
+`wgpu` or `cuda`; a model on `device.autodiff()` can be trained.
+"""

@@ -1,0 +1,580 @@
+"""Functions of Rust from the graph of a model: one for each call of a module that is a struct."""
+
+import linecache
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from ....errors import NoCounterpartError
+from .calls import call_of
+from .expressions import CLOSE, OPEN, PART_CLOSE, PART_OPEN, Expr, Statement, Value, numbers_in, part
+from .operations import OPERATIONS, Several
+from .printing import WIDTH, identifier
+from .tracing import MODEL, Trace, is_item, size_of
+
+KINDS = {torch.bool: "Bool"} | dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), "Int")
+_LIBRARIES = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
+"""Where the lines of a trace say nothing of the user's program."""
+_ASSIGNED = re.compile(r"\s*(?:return\b|([\w, ]+?)\s*(?:[-+*/]?=)(?!=))")
+_NAMES = {
+    **{"matmul": "product", "bmm": "product", "mm": "product", "mul": "scaled", "div": "scaled", "add": "sum"},
+    **{"scaled_dot_product_attention": "context", "_unsafe_view": "view", "_softmax": "weights", "softmax": "weights"},
+    **{"masked_fill": "masked", "bitwise_not": "inverse", "_to_copy": "cast", "alias": "x", "clone": "x"},
+}
+_ROLES = {(0, 4): "batch", (2, 4): "height", (3, 4): "width", (0, 3): "batch", (1, 3): "length", (0, 2): "batch"}
+
+
+def kind_of(tensor: Tensor) -> str:
+    return KINDS.get(tensor.dtype, "Float")
+
+
+def rank_of(tensor: Tensor) -> int:
+    """The number of dimensions in Rust, where a single number has one."""
+    return max(tensor.dim(), 1)
+
+
+def type_of(tensor: Tensor) -> str:
+    kind = kind_of(tensor)
+    return f"Tensor<{rank_of(tensor)}{'' if kind == 'Float' else f', {kind}'}>"
+
+
+@dataclass
+class Group:
+    """The nodes of one call of a module, with the calls within it as groups of their own."""
+
+    call: str
+    path: str
+    items: "list[fx.Node | Group]" = field(default_factory=list)
+
+    def nodes(self) -> list[fx.Node]:
+        return [node for it in self.items for node in (it.nodes() if isinstance(it, Group) else [it])]
+
+
+@dataclass
+class Function:
+    """What a call of a module does.
+
+    Attributes:
+        inputs: tensors from outside, with their names; sizes that no tensor has follow them.
+        outputs: tensors that are used outside.
+        statements: the last has the result.
+        size_names: names of sizes within it, and `arguments` those that are given.
+        needs: paths to import.
+    """
+
+    path: str
+    inputs: list[tuple[Value, fx.Node]] = field(default_factory=list)
+    size_arguments: list[Any] = field(default_factory=list)
+    outputs: list[fx.Node] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    size_names: dict[Any, str] = field(default_factory=dict)
+    needs: set[str] = field(default_factory=set)
+    name: str = "forward"
+
+
+class Functions:
+    """Writes all functions of a model.
+
+    Attributes:
+        by_path: of each module that is a struct, what its calls do.
+        constants: tensors that are in the program only, by their names in the module with the path "".
+    """
+
+    def __init__(self, trace: Trace, model: nn.Module) -> None:
+        self.trace, self.model = trace, model
+        self.by_path: dict[str, list[Function]] = {}
+        self.paths: dict[int, str] = {}
+        for path, module in model.named_modules():
+            self.paths.setdefault(id(module), path)
+        self.has_fields = {"", *(it for path, _ in trace.values.values() for it in _above(path))}
+        self.has_fields |= {it for leaf in trace.leaves for it in _above(leaf)}
+        self.owner = {leaf.layer: leaf for leaf in trace.leaves.values()}
+        self.live = self._live()
+        self.root = self._grouped()
+        self.number = 0
+        self.widths: dict[str, int] = {}
+
+    def arguments_of(self, group: "Group") -> dict[str, fx.Node]:
+        """The nodes that a call of a module is made with, by the names of its arguments; calls come in order."""
+        calls = [nodes for path, nodes in self.trace.arguments if path == group.call.partition("@")[0]]
+        at = int(group.call.partition("@")[2] or 0)
+        return calls[at] if at < len(calls) else {}
+
+    def write(self) -> Function:
+        return Writer(self, self.root, None).function
+
+    def _live(self) -> set[fx.Node]:
+        """The nodes that the results are computed of."""
+        found, rest = set[fx.Node](), [*self.trace.outputs]
+        while rest:
+            node = rest.pop()
+            if node not in found:
+                found.add(node)
+                rest += [it for it in node.all_input_nodes if _is_computed(it)]
+        return found
+
+    def _grouped(self) -> Group:
+        root = Group("", "")
+        stack = [root]
+        homes: dict[fx.Node, Group] = {}
+        for node in self.trace.graph.nodes:
+            if node.op != "call_function" or node not in self.live:
+                continue
+            if is_item(node):
+                homes[node.args[0]].items.append(node)
+                homes[node] = homes[node.args[0]]
+                continue
+            calls = self._calls(node)
+            shared = 1
+            while shared < len(stack) and shared <= len(calls) and stack[shared].call == calls[shared - 1][0]:
+                shared += 1
+            del stack[shared:]
+            for call, path in calls[shared - 1 :]:
+                group = Group(call, path)
+                stack[-1].items.append(group)
+                stack.append(group)
+            stack[-1].items.append(node)
+            homes[node] = stack[-1]
+        return root
+
+    def _calls(self, node: fx.Node) -> list[tuple[str, str]]:
+        """The calls of structs around a node, from the outside in."""
+        found: list[tuple[str, str]] = []
+        for call, _ in (node.meta.get("nn_module_stack") or {}).values():
+            name = call.removeprefix(MODEL[:-1]).removeprefix(".")
+            if not call.startswith(MODEL[:-1]):
+                continue
+            plain = name.partition("@")[0]
+            try:
+                module = self.model.get_submodule(plain)
+            except AttributeError:
+                continue
+            path = self.paths.get(id(module), plain)
+            above = found[-1][1] if found else ""
+            is_below = path.startswith(f"{above}.") if above else bool(path)
+            if path in self.has_fields and module not in self.owner and is_below:
+                found.append((name, path))
+        return found
+
+
+def _above(path: str) -> list[str]:
+    """The paths of the modules that hold something at a path."""
+    parts = path.split(".")[:-1]
+    return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+
+
+def _is_computed(node: fx.Node) -> bool:
+    """True for what is written down: tensors, which sizes and checks of these are not."""
+    if str(node.target).startswith("burnlike_rust.argument"):
+        return False
+    value = node.meta.get("val")
+    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(isinstance(it, Tensor) for it in value))
+
+
+class Writer:
+    """Writes one function, and those that it calls.
+
+    Attributes:
+        node: that is being written, for operations: its result and the source of its name.
+    """
+
+    def __init__(self, functions: Functions, group: Group, outputs: Sequence[fx.Node] | None) -> None:
+        self.all, self.group = functions, group
+        self.function = Function(group.path)
+        self.expressions: dict[fx.Node, Expr] = {}
+        self.names: dict[fx.Node, str] = {}
+        inside = {*group.nodes()}
+        self.uses: dict[fx.Node, int] = {}
+        self.inside = inside
+        if outputs is None:
+            outputs = functions.trace.outputs
+        self.function.outputs = [*outputs]
+        for item in group.items:
+            for node in _inputs_of(item):
+                self.uses[node] = self.uses.get(node, 0) + 1
+        for node in outputs:
+            self.uses[node] = self.uses.get(node, 0) + 2  # so that it has a name of its own
+        self._take_inputs()
+        self._take_sizes()
+        self.node: Any = None
+        self._items()
+        results = [self.expression(it) for it in outputs]
+        if len(results) == 1 and self._is_last(results[0]):
+            statement = self.function.statements.pop()
+            self.function.statements.append(Statement([], statement.text))
+        else:
+            texts = [it.text for it in results]
+            text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+            self.function.statements.append(Statement([], text))
+        functions.by_path.setdefault(group.path, []).append(self.function)
+
+    def _is_last(self, result: Expr) -> bool:
+        """True if the result is the value of the last statement alone, which needs no name then."""
+        last = self.function.statements[-1] if self.function.statements else None
+        if last is None or len(last.values) != 1 or last.head or result.text != last.values[0].expr.text:
+            return False
+        return last.values[0].number not in {it for one in self.function.statements[:-1] for it in numbers_in(one.text)}
+
+    # What comes from outside
+
+    def _take_inputs(self) -> None:
+        placeholders = {it for it in self.all.trace.graph.nodes if it.op == "placeholder"}
+        wanted: dict[fx.Node, None] = {}
+        if not self.group.call:
+            order = {it.name: it for it in placeholders}
+            wanted = dict.fromkeys(order[name] for name in self.all.trace.inputs if name in order)
+        used = [it for item in self.group.items for it in _inputs_of(item)]
+        noted = self.all.arguments_of(self.group)
+        used = [*(it for it in noted.values() if it in {*used}), *used]
+        for node in used:
+            if node not in self.inside and _is_computed(node) and not self._is_own(node):
+                wanted[node] = None
+        for node in self.function.outputs:
+            if node not in self.inside and not self._is_own(node):
+                wanted[node] = None
+        for node in wanted:
+            name = identifier(node.name) if node in placeholders else self.all_names(node)
+            if node in placeholders and node.name in self.all.trace.values:
+                name = identifier(self.all.trace.values[node.name][0].rpartition(".")[2])
+            name = next((identifier(it) for it, noted_node in noted.items() if noted_node is node), name)
+            value = self.value(name)
+            self.function.inputs.append((value, node))
+            self.expressions[node] = value.expr
+
+    def all_names(self, node: fx.Node) -> str:
+        return name_of(node)
+
+    def _is_own(self, node: fx.Node) -> bool:
+        """True for a parameter or a buffer of the module or of one below it."""
+        if node.op != "placeholder" or node.name not in self.all.trace.values:
+            return False
+        path, value = self.all.trace.values[node.name]
+        if value.dim() == 0 or not self.group.path:
+            return True
+        return path.startswith(f"{self.group.path}.")
+
+    def _own(self, node: fx.Node) -> Expr:
+        path, value = self.all.trace.values[node.name]
+        if value.dim() == 0 and node.name not in self.all.trace.leaves:
+            return Expr(literal(value.item()))
+        for leaf in self.all.trace.leaves.values():
+            if path.startswith(f"{leaf.path}."):
+                place = leaf.places.get(path.removeprefix(f"{leaf.path}."))
+                if place is None:
+                    raise NeedsTensor(leaf.path)
+                relative = leaf.path.removeprefix(self.group.path).removeprefix(".")
+                found = Expr(f"{part(relative)}.{place[0]}.val()")
+                return found.dot("transpose()") if place[1] and value.dim() > 1 else found
+        return Expr(f"{part(path.removeprefix(self.group.path).removeprefix('.'))}.val()")
+
+    def _take_sizes(self) -> None:
+        """Name the sizes that the function needs, by the tensors that have them."""
+        wanted: dict[Any, None] = {}
+        for item in self.group.items:
+            for node in item.nodes() if isinstance(item, Group) else [item]:
+                for size in _sizes_of(node):
+                    wanted.update(dict.fromkeys(size.free_symbols if size.is_number is False else ()))
+                    if not size.is_Symbol:
+                        wanted.setdefault(size)
+        self.wanted_sizes = wanted
+        self.reads: dict[fx.Node, dict[int, str]] = {}
+        self.sources: dict[Any, tuple[fx.Node, int]] = {}
+        nodes = [node for _, node in self.function.inputs]
+        nodes += [it for it in self.group.nodes() if isinstance(it.meta.get("val"), Tensor)]
+        for node in nodes:
+            for at, size in enumerate(node.meta["val"].shape):
+                if not isinstance(expression := size_of(size), int):
+                    self.sources.setdefault(expression, (node, at))
+        for node, _ in self.sources.values():
+            if node in self.inside:
+                self.uses[node] = self.uses.get(node, 0)
+
+    def size(self, value: Any) -> str:
+        """A size of the graph: a number, or an expression of the function's names of sizes."""
+        if isinstance(value, fx.Node):
+            value = value.meta["val"]
+        if isinstance(value, torch.SymInt):
+            value = size_of(value)
+            return str(value) if isinstance(value, int) else self._written(value, 2)
+        return str(value)
+
+    def _written(self, size: Any, level: int) -> str:
+        if size.is_Integer:
+            return str(size)
+        names = self.function.size_names
+        if size in names:
+            return names[size]
+        if size in self.sources:
+            node, at = self.sources[size]
+            if node not in self.inside or node in self.expressions:
+                return self._read(size, node, at)
+        if size.is_Symbol:
+            names[size] = self._size_name("size")
+            self.function.size_arguments.append(size)
+            return names[size]
+        kind = type(size).__name__
+        operators = {"Add": (" + ", 2), "Mul": (" * ", 1), "FloorDiv": (" / ", 1), "Mod": (" % ", 1), "PythonMod": (" % ", 1), "CleanDiv": (" / ", 1)}
+        if kind in operators:
+            sign, own = operators[kind]
+            parts = sorted(size.args, key=lambda it: it.could_extract_minus_sign()) if kind == "Add" else [*size.args]
+            if kind == "Mul":
+                parts = [it for it in parts if not it.is_Integer] + [it for it in parts if it.is_Integer]
+            text = ""
+            for place, it in enumerate(parts):
+                negative = kind == "Add" and it.could_extract_minus_sign()
+                one = self._written(-it if negative else it, own - (kind in ("FloorDiv", "Mod") and place > 0) - negative)
+                text += (" - " if negative else sign if place else "") + one
+            return text if own <= level else f"({text})"
+        if kind in ("Max", "Min"):
+            first, *others = (self._written(it, 0) for it in size.args)
+            return first + "".join(f".{kind.lower()}({it})" for it in others)
+        if kind == "Pow" and size.args[1].is_Integer:
+            return f"{self._written(size.args[0], 0)}.pow({size.args[1]})"
+        raise self.refused(f"the size {size}")
+
+    def _read(self, size: Any, node: fx.Node, at: int) -> str:
+        """The name of a size that a tensor has, which is read where the tensor is made."""
+        rank = node.meta["val"].dim()
+        name = _ROLES.get((at, rank), "batch" if at == 0 else "size")
+        if not node.meta["val"].is_floating_point() and at == 1:
+            name = "length"
+        name = self._size_name(name)
+        self.function.size_names[size] = name
+        expr = self.expressions[node]
+        if not re.fullmatch(f"{OPEN}\\d+{CLOSE}", expr.text):
+            raise self.refused(f"the size {size} of a parameter")
+        self.reads.setdefault(node, {})[at] = name
+        return name
+
+    def _size_name(self, name: str) -> str:
+        taken, number = {*self.function.size_names.values()}, 2
+        found = name
+        while found in taken:
+            found, number = f"{name}_{number}", number + 1
+        return found
+
+    # What is computed
+
+    def _items(self) -> None:
+        for item in self.group.items:
+            if isinstance(item, Group):
+                self._call(item)
+            elif not is_item(item) or item not in self.expressions:
+                self._node(item)
+        statements = self.function.statements
+        device = "device()" if any(".device" in it.text or "&device" in it.text for it in statements) else ""
+        firsts: list[Statement] = []
+        if device:
+            held = [value.expr for value, _ in self.function.inputs] + [
+                self._own(it) for it in self.uses if self._is_own(it) and self.all.trace.values[it.name][1].dim()
+            ]
+            if not held:
+                raise self.refused("a tensor on the device of no other")
+            firsts.append(Statement([], held[0].dot("device()").text, True, "let device = "))
+        done: list[Statement] = []
+        known = {node: value for value, node in self.function.inputs}
+        for node, sizes in self.reads.items():
+            if node in known:
+                firsts.append(self._dims(known[node].expr, node, sizes))
+        for it in statements:
+            done.append(it)
+            for node, sizes in self.reads.items():
+                if node not in known and any(value.expr == self.expressions[node] for value in it.values):
+                    done.append(self._dims(self.expressions[node], node, sizes))
+        self.function.statements = firsts + done
+
+    def _dims(self, expr: Expr, node: fx.Node, sizes: Mapping[int, str]) -> Statement:
+        names = [sizes.get(at, "_") for at in range(node.meta["val"].dim())]
+        return Statement([], expr.dot("dims()").text, True, f"let [{', '.join(names)}] = ")
+
+    def value(self, name: str, *, is_parts: bool = False) -> Value:
+        self.all.number += 1
+        self.all.widths[str(self.all.number)] = len(name)
+        return Value(self.all.number, name, is_parts)
+
+    def width(self, found: Expr) -> int:
+        """Columns of an expression, with a clone of each value."""
+        text = re.sub(f"{OPEN}(\\d+){CLOSE}", lambda value: "x" * (self.all.widths.get(value[1], 1) + 8), found.text)
+        text = re.sub(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}", "self.\\1", text)
+        return len(re.sub(f"{OPEN}F\\d+{CLOSE}", "forward", text))
+
+    def let(self, expr: Expr, name: str) -> Expr:
+        """Give an expression a name."""
+        value = self.value(name)
+        self.function.statements.append(Statement([value], expr.text))
+        return value.expr
+
+    def short(self, expr: Expr, name: str) -> Expr:
+        """The expression as an operand; a long one gets a name."""
+        return self.let(expr, name) if self.width(expr) > WIDTH - 20 else expr
+
+    def _node(self, node: fx.Node) -> None:
+        self.node = node
+        handler = self._handler(node)
+        for fits in (True, False):
+            self.fits = fits
+            before = dict(self.expressions)
+            count = len(self.function.statements)
+            found = handler(self, *node.args, **node.kwargs)
+            width = self.width(found) if isinstance(found, Expr) else 0
+            if not fits or width <= WIDTH or all(re.fullmatch(f"{OPEN}\\d+{CLOSE}", it.text) for it in map(self._plain, node.all_input_nodes)):
+                break
+            self.expressions = before
+            del self.function.statements[count:]
+        if isinstance(found, Several):
+            for item in node.users:
+                if is_item(item):
+                    self.expressions[item] = found.items[item.args[1]]
+            return
+        if isinstance(node.meta["val"], Tensor) and self._has_name(node, found):
+            found = self.let(found, name_of(node))
+        self.expressions[node] = found
+
+    def _plain(self, node: fx.Node) -> Expr:
+        return self.expressions.get(node, Expr(f"{OPEN}0{CLOSE}"))
+
+    def _has_name(self, node: fx.Node, found: Expr) -> bool:
+        if re.fullmatch(f"{OPEN}\\d+{CLOSE}", found.text):
+            return False
+        called = re.match(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}", found.text)
+        if called is not None and called[1].rpartition(".")[2].isdecimal():
+            return True  # items of lists are called in a loop, perhaps
+        return self.uses.get(node, 0) != 1 or any(node is it for it, _ in self.sources.values()) or self.width(found) > WIDTH
+
+    def _handler(self, node: fx.Node) -> Any:
+        if is_item(node):
+            return lambda writer, source, place: self.expressions[node]
+        name = str(node.target).removesuffix(".default")
+        if name == "burnlike_rust.layer":
+            return self._layer
+        handler = OPERATIONS.get(name) or OPERATIONS.get(name.rpartition(".")[0])
+        if handler is None:
+            raise self.refused(f"the operation {name.removeprefix('aten.')}")
+        return handler
+
+    def _layer(self, _: "Writer", key: str, tensors: list[fx.Node]) -> Several:
+        call = self.all.trace.calls[key]
+        path = call.leaf.path
+        prefix = f"{self.group.path}." if self.group.path else ""
+        if not path.startswith(prefix):
+            raise NeedsTensor(path)
+        self.function.needs |= call.leaf.init.imports
+        return Several(call_of(self, part(path.removeprefix(prefix)), call, tensors))
+
+    def _call(self, group: Group) -> None:
+        nodes = {*group.nodes()}
+        used = {it for it in self.function.outputs}
+        outputs = [
+            it
+            for it in group.nodes()
+            if isinstance(it.meta.get("val"), Tensor) and (it in used or any(user not in nodes and user in self.all.live for user in it.users))
+        ]
+        function = Writer(self.all, group, outputs).function
+        relative = group.path.removeprefix(self.group.path).removeprefix(".")
+        arguments = [self.argument(node).text for _, node in function.inputs]
+        arguments += [self._written(it, 2) for it in function.size_arguments]
+        call = Statement([], "", names={})
+        call.text = f"{part(relative)}.{OPEN}F{id(function)}{CLOSE}({', '.join(arguments)})"
+        self.calls = getattr(self, "calls", {})
+        self.all.__dict__.setdefault("functions", {})[id(function)] = function
+        expr = Expr(call.text)
+        if len(outputs) == 1:
+            (node,) = outputs
+            self.expressions[node] = expr
+            if self._has_name(node, expr):
+                self.expressions[node] = self.let(expr, name_of(node))
+            return
+        values = [self.value(name_of(node)) for node in outputs]
+        head = f"let ({', '.join(it.expr.text for it in values)}) = "
+        self.function.statements.append(Statement(values, expr.text, head=head))
+        for node, value in zip(outputs, values, strict=True):
+            self.expressions[node] = value.expr
+
+    # For operations
+
+    def expression(self, node: fx.Node) -> Expr:
+        if node in self.expressions:
+            return self.expressions[node]
+        return self._own(node)
+
+    def argument(self, node: fx.Node) -> Expr:
+        """A tensor as an argument; one that is long, or that does not fit here, gets a name first."""
+        found = self.expression(node)
+        if (not self.fits if hasattr(self, "fits") else False) and node in self.inside or self.width(found) > WIDTH - 12:
+            if not re.fullmatch(f"{OPEN}\\d+{CLOSE}", found.text) and node in self.expressions:
+                found = self.expressions[node] = self.let(found, name_of(node))
+        return found
+
+    def refused(self, what: str) -> NoCounterpartError:
+        """The error of something that Burn has not, with the module and the line of its source."""
+        where = _line(self.node) if self.node is not None else ""
+        path = self.group.path or "the model"
+        return NoCounterpartError(
+            f"{path}: Burn has no counterpart of {what}{where}; `--to onnx` and burn-onnx, Burn's importer, may have"
+        )
+
+
+class NeedsTensor(Exception):
+    """A layer whose tensor another module reads, so that it can't be one of Burn's."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+def literal(value: Any) -> str:
+    from .printing import number
+
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else number(value)
+
+
+def _inputs_of(item: "fx.Node | Group") -> list[fx.Node]:
+    """The nodes that a node or a group takes from outside it, each as often as it does; a group takes each once."""
+    if isinstance(item, fx.Node):
+        found: list[fx.Node] = []
+        fx.map_arg((item.args, item.kwargs), lambda it: found.append(it))
+        return found
+    inside = {*item.nodes()}
+    return [*dict.fromkeys(it for node in item.nodes() for it in _inputs_of(node) if it not in inside)]
+
+
+def _sizes_of(node: fx.Node) -> list[Any]:
+    values = [it.meta.get("val") for it in node.all_input_nodes]
+    return [it.node.expr for it in values if isinstance(it, torch.SymInt)]
+
+
+def _frames(node: fx.Node) -> list[tuple[str, int]]:
+    found = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    return [(file, int(line)) for file, line in found if not file.startswith(_LIBRARIES)]
+
+
+def _line(node: fx.Node) -> str:
+    frames = _frames(node)
+    if not frames:
+        return ""
+    file, line = frames[-1]
+    return f" (line {line} of {file.rpartition('/')[2]}: {linecache.getline(file, line).strip()})"
+
+
+def name_of(node: fx.Node) -> str:
+    """A name for the value: that which the program's source gives it, or else the operation's."""
+    frames = _frames(node)
+    place = node.args[1] if is_item(node) else 0
+    if frames:
+        later = [user for user in node.users if _frames(user)[-1:] == frames[-1:] and not is_item(user)]
+        assigned = _ASSIGNED.match(linecache.getline(*frames[-1]))
+        if assigned is not None and not later:
+            names = [it.strip() for it in (assigned[1] or "output").split(",")]
+            if len(names) == 1 or (is_item(node) and isinstance(place, int) and place < len(names)):
+                return identifier(names[place if len(names) > 1 else 0])
+    source = node.args[0] if is_item(node) and isinstance(node.args[0], fx.Node) else node
+    if str(source.target).startswith("burnlike_rust"):
+        names = [it for it in str(source.args[0]).partition("#")[0].split(".") if not it.isdecimal()]
+        return identifier(names[-1]) if names else "x"
+    name = re.sub(r"_\d+$", "", source.name)
+    return identifier(_NAMES.get(name, name)) if source.op == "call_function" else "x"

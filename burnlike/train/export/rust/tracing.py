@@ -1,0 +1,350 @@
+"""The graph of a model in which the layers that Burn has are kept whole."""
+
+import copy
+import inspect
+import itertools
+import operator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
+
+from .... import nn as layers
+from ....errors import BurnlikeError, NoCounterpartError
+from ....interop import from_torch
+from ....interop.layer_conversion import FromTorch
+from ....nn.tensor_source import TensorSource
+from ....ops._function import references
+from ..program import Program, may_vary, with_signature
+from ..proof import quiet, reason_of
+from .layers import Init, init_of, tag_of
+
+_CALLS: dict[str, "_Call"] = {}
+"""Calls of layers in the trace that is going on, by the first argument of the op that stands for each."""
+
+
+MODEL = "program.model."
+"""What the names of tensors begin with in the program that is traced."""
+
+
+class Leaf(NamedTuple):
+    """A layer of Burn's in the model.
+
+    Attributes:
+        path: of the module.
+        layer: the module itself.
+        twin: the same as burnlike's, with Burn's names and layouts of tensors.
+        init: what makes it in Rust.
+        places: name of a tensor of `layer` -> that of Burn's, and whether Burn's is its transpose.
+    """
+
+    path: str
+    layer: nn.Module
+    twin: nn.Module
+    init: Init
+    places: Mapping[str, tuple[str, bool]]
+
+
+class _Call(NamedTuple):
+    leaf: Leaf
+    inputs: Mapping[str, Any]
+    positions: list[Any]
+    shapes: nn.Module
+    spec: pytree.TreeSpec
+    output: list[Any]
+
+
+class LayerCall(NamedTuple):
+    """A call of a layer: its arguments by name, in which an `int` is the place of a tensor among the op's."""
+
+    leaf: Leaf
+    inputs: Mapping[str, Any]
+
+
+class Place(int):
+    """The place of a tensor among those that an op is called with."""
+
+
+class Trace(NamedTuple):
+    """The graph of a model.
+
+    Attributes:
+        graph: of functions of torch, and of the op `burnlike_rust::layer`.
+        calls: of layers, by the first argument of that op.
+        leaves: by path.
+        values: parameters, buffers and constants, by the name of the graph's placeholder: their path and value.
+        inputs: names of the placeholders that are inputs of the model.
+        outputs: nodes that it gives.
+        arguments: of each call of a module: its path, and the nodes that it is called with by the names of arguments.
+    """
+
+    graph: fx.Graph
+    calls: Mapping[str, LayerCall]
+    leaves: Mapping[str, Leaf]
+    values: Mapping[str, tuple[str, Tensor]]
+    inputs: list[str]
+    outputs: list[fx.Node]
+    arguments: list[tuple[str, dict[str, fx.Node]]]
+
+    def varying(self) -> dict[str, dict[int, Any]]:
+        """The dimensions of each input that may have other sizes."""
+        nodes = {it.name: it.meta["val"] for it in self.graph.nodes if it.name in self.inputs}
+        return {
+            name: {at: None for at, size in enumerate(it.shape) if not isinstance(size_of(size), int)}
+            for name, it in nodes.items()
+        }
+
+
+@torch.library.custom_op("burnlike_rust::layer", mutates_args=())
+def layer_op(key: str, tensors: list[Tensor]) -> list[Tensor]:
+    """Stands for the call of a layer in a graph; it has no kernel."""
+    raise NotImplementedError(key)
+
+
+@layer_op.register_fake
+def _(key: str, tensors: list[Tensor]) -> list[Tensor]:
+    call = _CALLS[key]
+    leaves = [tensors[it] if isinstance(it, Place) else it for it in call.positions]
+    arguments, keywords = pytree.tree_unflatten(leaves, call.spec)
+    output = _shapes_of(call, arguments, keywords)
+    call.output[:] = [output]
+    return [torch.empty(it.shape, dtype=it.dtype) for it in pytree.tree_leaves(output) if isinstance(it, Tensor)]
+
+
+@torch.library.custom_op("burnlike_rust::argument", mutates_args=())
+def argument_op(name: str, tensor: Tensor) -> Tensor:
+    """Notes in a graph which argument of which module a tensor is; it has no kernel."""
+    raise NotImplementedError(name)
+
+
+@argument_op.register_fake
+def _(name: str, tensor: Tensor) -> Tensor:
+    return torch.empty(())
+
+
+class _Noting(nn.Module):
+    """A program whose result has also the notes of `argument_op`, so that these stay in the graph."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program, self.notes = program, list[Tensor]()
+        self.forward = with_signature(self._run, program.input_names)
+
+    def _run(self, *arguments: Tensor, **inputs: Tensor) -> Any:
+        self.notes.clear()
+        return self.program(*arguments, **inputs), tuple(self.notes)
+
+    def hook(self, path: str, module: nn.Module) -> Any:
+        signature = inspect.signature(module.forward)
+
+        def note(_: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+            try:
+                bound = signature.bind(*arguments, **keywords).arguments
+            except TypeError:
+                return
+            call = f"{path}#{len(self.notes)}"
+            for name, value in bound.items():
+                kind = signature.parameters[name].kind
+                flat = value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+                for at, tensor in enumerate(pytree.tree_leaves([*flat.values()])):
+                    if isinstance(tensor, Tensor):
+                        own = [*flat][min(at, len(flat) - 1)]
+                        self.notes.append(torch.ops.burnlike_rust.argument(f"{call}#{own}", tensor))
+
+        return module.register_forward_pre_hook(note, with_kwargs=True)
+
+
+def _shapes_of(call: _Call, arguments: Any, keywords: Any) -> Any:
+    """The result of a layer on the meta device for fake tensors; layers with layers in them can't run in a trace."""
+    tag, layer, twin = tag_of(call.leaf.twin) or "", call.shapes, call.leaf.twin
+    tensors = [it for it in pytree.tree_leaves((arguments, keywords)) if isinstance(it, Tensor)]
+    x = tensors[0]
+    if tag.removeprefix("Bi") in ("Lstm", "Gru", "Rnn"):
+        return _of_recurrent(tag, layer, twin, x)
+    if tag == "MultiHeadAttention":
+        return _of_attention(layer, twin, call.inputs, tensors)
+    if tag == "SwiGlu":
+        return x.new_empty((*x.shape[:-1], twin.linear_inner.weight.shape[1]))
+    if tag in ("PositionWiseFeedForward", "CrossAttention", "TransformerEncoder", "TransformerDecoder"):
+        return x.new_empty(x.shape)
+    values = itertools.chain(layer.named_parameters(), layer.named_buffers())
+    made = {name: torch.empty(it.shape, dtype=it.dtype) for name, it in values}
+    return torch.func.functional_call(layer, made, arguments, keywords)
+
+
+def _of_recurrent(tag: str, layer: Any, twin: Any, x: Tensor) -> Any:
+    directions = 2 if tag.startswith("Bi") else 1
+    is_torch = isinstance(layer, nn.RNNBase)
+    is_batch_first = layer.batch_first if is_torch or hasattr(twin, "batch_first") else True
+    output = x.new_empty((*x.shape[:2], directions * twin.d_hidden))
+    shape = (x.shape[0 if is_batch_first else 1], twin.d_hidden)
+    state = x.new_empty((directions, *shape) if directions > 1 or is_torch else shape)
+    if tag.endswith("Lstm"):
+        return output, ((state, state.clone()) if is_torch else layers.LstmState(state, state.clone()))
+    if tag.endswith("Rnn") and not is_torch:
+        return output, layers.RnnState(state)
+    return output if tag == "Gru" and not is_torch else (output, state)
+
+
+def _of_attention(layer: Any, twin: Any, inputs: Mapping[str, Any], tensors: list[Tensor]) -> Any:
+    query = tensors[0]
+    key = tensors[inputs["key"]] if isinstance(inputs.get("key"), Place) else query
+    context = query.new_empty(query.shape)
+    has_weights = inputs.get("need_weights", True)
+    heads = query.new_empty((query.shape[0], twin.n_heads, query.shape[1], key.shape[1]))
+    if not isinstance(layer, nn.MultiheadAttention):
+        return layers.MhaOutput(heads if has_weights else None, context)
+    weights = heads[:, 0] if inputs.get("average_attn_weights", True) else heads
+    return context, (weights if has_weights else None)
+
+
+def leaves_of(model: nn.Module, without: set[str]) -> dict[str, Leaf]:
+    """The layers of Burn's in a model, by path; those below them, and those at the paths `without`, are left out."""
+    found, seen, claimed = dict[str, Leaf](), set[int](), set[int]()
+
+    def visit(module: nn.Module, path: str) -> None:
+        if id(module) in seen:
+            return
+        seen.add(id(module))
+        leaf = None if path in without else _leaf(module, path)
+        tensors = {id(it) for it in module.parameters()}
+        if leaf is not None and not tensors & claimed:  # of tied layers the first has the parameter
+            claimed.update(tensors)
+            found[path] = leaf
+            return
+        for name, child in module.named_children():
+            visit(child, f"{path}.{name}" if path else name)
+
+    visit(model, "")
+    return found
+
+
+def _leaf(module: nn.Module, path: str) -> Leaf | None:
+    twin, places = module, dict[str, tuple[str, bool]]()
+    try:
+        if tag_of(module) is None:
+            pair = FromTorch().counterpart_of(module)
+            if pair is None or type(module) is not pair.torch:
+                return None
+            plain = copy.deepcopy(module)
+            for option, value in (("padding_idx", None), ("inplace", False)):
+                if getattr(plain, option, value) != value:
+                    setattr(plain, option, value)
+            twin = from_torch(plain)
+            if tag_of(twin) is None:
+                return None
+            sources = pair.places([name for name, _ in module.named_parameters()])
+            places = {it.name: (name, it.transposed) for name, it in sources.items() if it.is_whole}
+        else:
+            places = {name: (name, False) for name, _ in module.named_parameters()}
+        return Leaf(path, module, twin, init_of(twin), places)
+    except BurnlikeError:
+        return None  # it is written as any other module
+
+
+@contextmanager
+def _whole(leaves: Mapping[str, Leaf]) -> Iterator[None]:
+    """A `with` block in which a call of a layer is one op."""
+    replaced: list[nn.Module] = []
+    try:
+        for leaf in leaves.values():
+            leaf.layer.__dict__["forward"] = _recorded(leaf)
+            replaced.append(leaf.layer)
+        yield
+    finally:
+        for layer in replaced:
+            del layer.__dict__["forward"]
+
+
+def _recorded(leaf: Leaf) -> Any:
+    signature = inspect.signature(type(leaf.layer).forward)
+    shapes = copy.deepcopy(leaf.layer).to("meta")
+
+    def forward(*arguments: Any, **keywords: Any) -> Any:
+        flat, spec = pytree.tree_flatten((arguments, keywords))
+        tensors = [it for it in flat if isinstance(it, Tensor)]
+        count = itertools.count()
+        positions = [Place(next(count)) if isinstance(it, Tensor) else it for it in flat]
+        placed = pytree.tree_unflatten(positions, spec)
+        bound = signature.bind(leaf.layer, *placed[0], **placed[1]).arguments
+        key, output = f"{leaf.path}#{len(_CALLS)}", list[Any]()
+        _CALLS[key] = _Call(leaf, {name: it for name, it in bound.items() if name != "self"}, positions, shapes, spec, output)
+        results = iter(torch.ops.burnlike_rust.layer(key, tensors))
+        result = pytree.tree_map_only(Tensor, lambda _: next(results), output[0])
+        if getattr(leaf.layer, "inplace", False):
+            return arguments[0].copy_(result)
+        return result
+
+    return forward
+
+
+def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -> Trace:
+    """The graph of the program's model, whose sizes of batches and sequences may vary.
+
+    Raises:
+        NoCounterpartError: torch.export can't follow the program.
+    """
+    leaves = leaves_of(program.model, without)
+    noting = _Noting(program)
+    whole = {it.layer for it in leaves.values()}
+    handles = [noting.hook(path, it) for path, it in program.model.named_modules() if path and it not in whole]
+    _CALLS.clear()
+    try:
+        with quiet(), references(), _whole(leaves):
+            exported = torch.export.export(noting, (), kwargs=dict(example), dynamic_shapes=dims_of(example))
+            if any(_changes(node) for node in exported.graph.nodes):
+                exported = exported.run_decompositions({})
+    except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, KeyError) as error:
+        kind = type(program.model).__name__
+        raise NoCounterpartError(f"torch.export can't follow {kind}: {reason_of(error)}") from error
+    finally:
+        calls = {key: LayerCall(it.leaf, it.inputs) for key, it in _CALLS.items()}
+        _CALLS.clear()
+        for handle in handles:
+            handle.remove()
+    signature = exported.graph_signature
+    held = {**exported.state_dict, **exported.constants}
+    named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    named |= signature.inputs_to_lifted_tensor_constants
+    values = {name: (target.removeprefix(MODEL), held[target]) for name, target in named.items()}
+    last = next(it for it in exported.graph.nodes if it.op == "output").args[0]
+    notes = [it for it in last if str(getattr(it, "target", "")).startswith("burnlike_rust.argument")]
+    arguments: dict[tuple[str, str], dict[str, fx.Node]] = {}
+    for note in notes:
+        path, call, name = note.args[0].split("#")
+        arguments.setdefault((path, call), {})[name] = note.args[1]
+    graph = exported.graph
+    count = len(program.output_names)
+    changed = len(last) - count - len(notes)
+    outputs = [*last[changed : changed + count]]
+    given = [(path, nodes) for (path, _), nodes in arguments.items()]
+    return Trace(graph, calls, leaves, values, [*map(str, signature.user_inputs)], outputs, given)
+
+
+def dims_of(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
+    """The dimensions that may vary: batches, and the length of sequences, also of `[batch, length, channels]`."""
+    found = may_vary(example)
+    for name, tensor in example.items():
+        if tensor.dim() == 3 and tensor.is_floating_point() and 0 in found[name]:
+            found[name][1] = torch.export.Dim.AUTO
+    return found
+
+
+def _changes(node: fx.Node) -> bool:
+    """True for an operation in place, whose name ends so in torch."""
+    names = str(node.target).split(".")
+    return node.op == "call_function" and len(names) > 1 and names[1].endswith("_") and not names[1].endswith("__")
+
+
+def size_of(size: Any) -> Any:
+    """A size of the graph: a number, or an expression of sizes that may vary."""
+    expression = size.node.expr if isinstance(size, torch.SymInt) else size
+    return int(expression) if isinstance(expression, int) or expression.is_Integer else expression
+
+
+def is_item(node: fx.Node) -> bool:
+    """True if the node takes one of several results of another."""
+    return node.target is operator.getitem
