@@ -109,7 +109,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         """
         record = Record.of(record)
         if record.values.get("optimizer") == type(self).__name__:
-            loaded = read_torch_record(self, record, trained_by(self, [self._module]))
+            loaded = read_torch_record(self, record, trained_by(self, [self._module]), [self._module])
             ids, paths = record.values[GROUPS][0]["params"], record.values["paths"]
             self._refuse_another_order(ids, [paths.get(it) for it in ids], record.source)
             loaded.apply(self)

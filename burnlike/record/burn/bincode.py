@@ -47,7 +47,7 @@ class Bincode(EnvelopeFormat):
         fill = LayoutFiller(outline)
         segments = [b"".join(_text(metadata[key]) for key in KEYS), *_write(fill, layout, "")]
         fill.check_tensors()
-        left = [name for name in fill.unplaced() if name != "paths"]  # of optimizers: Burn keeps only ids
+        left = [name for name in fill.unplaced() if name not in ("paths", "layouts")]  # of optimizers: only ids
         if left:
             raise RecordError(
                 f"the record's layout has no place for its values {', '.join(map(repr, left[:5]))}, and bincode none"

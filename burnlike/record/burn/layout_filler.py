@@ -146,7 +146,9 @@ class LayoutFiller:
             layout = layout["$named"]
         has_place = self._states or self._tensors or holds_states(layout)
         if self._optimizer and has_place and self._values >= self._states.keys():
-            values = {key: it for key, it in values.items() if key != "states" and (it or key != "paths")}
+            values = {
+                key: it for key, it in values.items() if key != "states" and (it or key not in ("paths", "layouts"))
+            }
         if self._values and all(path in self._values or path in self._states for path in flat(values)):
             return {}
         return dict(values)
