@@ -270,6 +270,8 @@ METHODS: Mapping[str, str] = {
     "module.freeze_group(group)": "module.freeze(group)",
     "module.unfreeze_group(group)": "module.unfreeze(group)",
     "module.set_require_grad_group(group, false)": "module.freeze(group)",
+    "module.into_record_group(group)": "module.into_record(group)",
+    "module.apply_lora(Lora::new(2, 4.0))": "module.apply_lora(LoraConfig(2, 4.0))",
     "module.try_load_record(record)": "module.load_record(record)",
     "module.save_file(path)": "module.save(path)",
     "module.load_file(path)": "module.load(path)",
