@@ -149,6 +149,7 @@ class _Conversion:
     def result(self, notes: Mapping[str, Layout]) -> Record:
         """The record as the targets lie, of states that lie as `notes` says."""
         self._changed = False
+        self._refuse_joint_states(notes)
         given = {str(it.id): notes.get(str(it.id)) or Layout((Part(it.path or "", it.id),)) for it in self._entries}
         kept = {
             text
@@ -178,6 +179,20 @@ class _Conversion:
                 new = entry if alone else replace(entry, id=part.id or id_of_name(part.path), path=part.path)
                 made.append((new, dict(piece.tensors), None, [str(entry.id)]))
         return self._record_of([it for it in self._entries if str(it.id) in kept], made, notes)
+
+    def _refuse_joint_states(self, notes: Mapping[str, Layout]) -> None:
+        """Refuse the one state of all parameters, as of L-BFGS, where any of them lies otherwise."""
+        said = self._record.values.get("shapes")
+        lie_alike = len(self._owners) == len(self._targets) and all(
+            notes.get(text, _AS_IN_BURN).lies_as(self._wanted[owner.id]) for text, owner in self._owners.items()
+        )
+        if lie_alike or not isinstance(said, Mapping):
+            return
+        for entry in self._entries:
+            wanted = torch.Size(said.get(str(entry.id), ()))
+            shapes = [shape_in(self._record.tensors, name) for name in entry.tensors.values()]
+            if any(it and not _fits(it, wanted) for it in shapes):
+                raise self._refusal(entry, "is one for all parameters, of which some lie otherwise; begin it anew")
 
     def guessed(self, modules: Sequence[nn.Module], *, has_torch_layers: bool, of_torch: bool) -> dict[str, Layout]:
         """The layouts of a record that does not say them, by its names and shapes."""
@@ -235,6 +250,8 @@ class _Conversion:
         """The states of Burn's tensors that a state is made of."""
         if not layout.parts:
             raise self._refusal(entry, "belongs to a parametrized layer, whose other layouts are not known")
+        if "$tensor" in repr(entry.values):  # which names tensors of the record
+            raise self._refusal(entry, "has lists of tensors, which can't be laid out otherwise; begin it anew")
         tensors = {name: self._record.tensors[full] for name, full in entry.tensors.items()}
         if layout.lies_as(_AS_IN_BURN):
             return [_Piece(entry, layout.parts[0], tensors)]
@@ -283,9 +300,7 @@ class _Conversion:
             raise self._refusal(entry, f"is divided among processes, and is to be laid out otherwise; {remedy}")
         if tensor.dim() == 0:
             return
-        fits = shape is not None and tensor.dim() == len(shape)
-        sizes = zip(tensor.shape, shape or (), strict=True) if fits else ()
-        if not fits or any(size != of and (joins or size != 1) for size, of in sizes):
+        if shape is None or not _fits(tensor.shape, shape) or (joins and tensor.shape != shape):
             raise self._refusal(
                 entry,
                 f"has '{name}' of shape {list(tensor.shape)}, which can't be laid out as"
@@ -363,6 +378,11 @@ class _Conversion:
 def _swapped(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     both = tensors.keys() >= _OF_TRANSPOSE.keys()
     return {_OF_TRANSPOSE.get(name, name): it for name, it in tensors.items()} if both else tensors
+
+
+def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
+    """True if a tensor of a state has its parameter's shape, or 1 in place of some sizes, as means over them have."""
+    return len(shape) == len(wanted) and all(size in (1, of) for size, of in zip(shape, wanted, strict=True))
 
 
 def _common_shape(shapes: Iterable[torch.Size]) -> torch.Size | None:

@@ -11,7 +11,14 @@ from torch import Tensor, nn
 
 from burnlike import optim
 from burnlike.errors import RecordMismatchError
-from burnlike.interop import TorchOptimizer, export_torch_optimizer, from_torch, import_torch_optimizer, to_torch
+from burnlike.interop import (
+    TorchLbfgs,
+    TorchOptimizer,
+    export_torch_optimizer,
+    from_torch,
+    import_torch_optimizer,
+    to_torch,
+)
 from burnlike.module import params
 from burnlike.optim import GradientsParams, OptimizerAdaptor, load_torch_record, torch_record
 from burnlike.record import Record, open_record
@@ -284,3 +291,32 @@ def test_what_can_not_be_laid_out_otherwise_is_refused_by_name() -> None:
     broken = Record(record.tensors, {**record.values, "layouts": {next(iter(record.values["paths"])): 3}})  # pyright: ignore
     with pytest.raises(RecordMismatchError, match="expected under 'layouts'"):
         load_torch_record(theirs, broken, net)
+
+
+def lbfgs_step(module: nn.Module, optimizer: Any) -> None:
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = module(torch.ones(1, D, dtype=torch.float64)).square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+
+
+def test_one_state_of_all_parameters_does_not_cross() -> None:
+    net = nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D)).double()
+    twin = from_torch(net)
+    theirs, ours = torch.optim.LBFGS(net.parameters()), TorchLbfgs(net, optim.LbfgsConfig())
+    lbfgs_step(net, theirs)
+    with pytest.raises(RecordMismatchError, match="is one for all parameters, of which some lie otherwise"):
+        load_torch_record(torch.optim.LBFGS(twin.parameters()), torch_record(theirs, net), twin)
+    load_torch_record(torch.optim.LBFGS(net.parameters()), torch_record(theirs, net), net)
+    lbfgs_step(net, ours)
+    square = nn.Sequential(nn.Linear(D, D)).double()
+    ours = TorchLbfgs(square, optim.LbfgsConfig())
+    lbfgs_step(square, ours)
+    params(square)
+    other = TorchLbfgs(from_torch(square), optim.LbfgsConfig())
+    with pytest.raises(RecordMismatchError, match="whose parameters lie otherwise"):
+        other.load_state_dict(ours.state_dict())
+    TorchLbfgs(square, optim.LbfgsConfig()).load_state_dict(ours.state_dict())
