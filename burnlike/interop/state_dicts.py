@@ -11,9 +11,10 @@ from ..errors import RecordMismatchError
 from ..module import ParamId
 from ..module.tree.paths import listed
 from ..optim.schedules.learning_rates import checked_rate
-from ..optim.states.matching import LAYOUTS, StateEntry, StateOwner, match_entries, options_of_groups
+from ..optim.states.matching import StateEntry, StateOwner, match_entries, options_of_groups
 from ..optim.states.torch_rules import parts_of, state_record
 from ..record import LoadReport, Record
+from ..record.layout import LAYOUTS
 
 _SOURCE = "the state dict"
 _RANDOM_STEP = "random_step"

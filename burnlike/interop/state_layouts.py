@@ -20,9 +20,10 @@ from ..module.identity.field_metadata import fields_of
 from ..module.torch_objects.wrappers import is_distributed
 from ..nn.tensor_source import TensorRecipe, TensorSource, inverse, whole
 from ..nn.torch_counterpart import Counterpart
-from ..optim.states.matching import GROUPS, LAYOUTS, StateEntry, StateOwner, entries_of, match_entries
+from ..optim.states.matching import GROUPS, StateEntry, StateOwner, entries_of, match_entries
 from ..record import LoadReport, Record
 from ..record.files.stored_tensors import shape_in
+from ..record.layout import LAYOUTS
 from .layer_conversion import owner_of, tensors_of
 from .torch_counterparts import of_torch
 from .torch_names import TorchLayout

@@ -13,9 +13,10 @@ from ..errors import ArgumentError, ConfigError, RecordMismatchError
 from ..module.tree.walk import weights
 from ..optim import GradientsParams, Lbfgs, LbfgsConfig, ModuleLearningRate, OptimizerAdaptor
 from ..optim.schedules.learning_rates import checked_rate
-from ..optim.states.matching import GROUPS, LAYOUTS, noted_layouts
+from ..optim.states.matching import GROUPS, noted_layouts
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import Record
+from ..record.layout import LAYOUTS
 from ..record.methods import RecordMethods
 
 _SOURCE = "the state dict"

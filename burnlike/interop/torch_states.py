@@ -17,7 +17,7 @@ from ..module.tree.paths import listed
 from ..optim import OptimizerAdaptor
 from ..optim.core.state import flatten
 from ..optim.rules.config_base import MomentumConfig
-from ..optim.states.matching import LAYOUTS, StateOwner, laid_out, noted_layouts
+from ..optim.states.matching import StateOwner, laid_out, noted_layouts
 from ..optim.states.torch_records import read_torch_record, trained_by
 from ..optim.states.torch_rules import (
     RULES,
@@ -30,6 +30,7 @@ from ..optim.states.torch_rules import (
     to_torch,
 )
 from ..record import Record
+from ..record.layout import LAYOUTS
 from ..record.torch_files.content import read_content
 from .state_layouts import id_of_name, torch_parameters
 from .torch_groups import options_of

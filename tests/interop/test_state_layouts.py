@@ -22,6 +22,8 @@ from burnlike.interop import (
 from burnlike.module import params
 from burnlike.optim import GradientsParams, OptimizerAdaptor, load_torch_record, torch_record
 from burnlike.record import Record, open_record
+from burnlike.record.tools.comparison import compare
+from burnlike.record.tools.renaming import rename
 
 from .test_torch_states import PAIRS
 
@@ -320,3 +322,20 @@ def test_one_state_of_all_parameters_does_not_cross() -> None:
     with pytest.raises(RecordMismatchError, match="whose parameters lie otherwise"):
         other.load_state_dict(ours.state_dict())
     TorchLbfgs(square, optim.LbfgsConfig()).load_state_dict(ours.state_dict())
+
+
+def test_tools_of_records_know_how_states_lie(tmp_path: Path) -> None:
+    net = drawn("MultiheadAttention")
+    ours = optim.AdamWConfig().init()
+    stepped(net, ours, range(1))
+    record = ours.into_record()
+    renamed = rename(record, [("^", "inner.")])
+    inner = nn.ModuleDict({"inner": from_torch(net)})
+    follower = optim.AdamWConfig().init().load_record(renamed, inner)
+    assert not follower.load_report.missing
+    ours.save(tmp_path / "optimizer.mpk")
+    ours.save(tmp_path / "optimizer.bin")
+    assert open_record(tmp_path / "optimizer.mpk").values["layouts"] == record.values["layouts"]
+    silent = open_record(tmp_path / "optimizer.bin", layout=ours.record_layout())
+    assert "layouts" not in silent.values
+    assert not [name for name in compare(record, silent).values if name.startswith("layouts")]

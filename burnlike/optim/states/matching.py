@@ -11,14 +11,12 @@ from ...errors import RecordMismatchError, nearest
 from ...module import Param, ParamId
 from ...record import LoadReport, Record
 from ...record.files.stored_tensors import StoredTensors
-from ...record.layout import known_layout
+from ...record.layout import LAYOUTS, known_layout
 from ...record.loading.load_options import Mismatch
 
 _SHOWN = 10
 GROUPS = "param_groups"
 """First part of the names of tensors that are no states: options of the parameter groups of torch's optimizers."""
-LAYOUTS = "layouts"
-"""The value of a record that says which parameters lie otherwise than Burn's, and how: `interop/state_layouts.py`."""
 
 
 @dataclass(slots=True)

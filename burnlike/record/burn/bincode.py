@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Cursor, Source
-from ..layout import Layout, check_layout, known_layout
+from ..layout import LAYOUTS, Layout, check_layout, known_layout
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
 from .bincode_reader import read_item, take_envelope
@@ -47,7 +47,7 @@ class Bincode(EnvelopeFormat):
         fill = LayoutFiller(outline)
         segments = [b"".join(_text(metadata[key]) for key in KEYS), *_write(fill, layout, "")]
         fill.check_tensors()
-        left = [name for name in fill.unplaced() if name not in ("paths", "layouts")]  # of optimizers: only ids
+        left = [name for name in fill.unplaced() if name not in ("paths", LAYOUTS)]  # of optimizers: only ids
         if left:
             raise RecordError(
                 f"the record's layout has no place for its values {', '.join(map(repr, left[:5]))}, and bincode none"
