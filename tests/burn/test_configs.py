@@ -130,6 +130,12 @@ def without_f32(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+def test_all_configs_are_here() -> None:
+    names = json.loads((HERE / "names.json").read_text())
+    public = {it for crate in ("burn-nn", "burn-optim") for it in names[crate].split() if it.endswith("Config")}
+    assert public - {*kinds()} == {"WeightDecayConfig", "LrSchedulerConfig"}  # parts of others
+
+
 def test_every_config_of_burns_is_read_and_written(tmp_path: Path) -> None:
     load_built_in()
     rows = [it for kind in kinds() if kind not in ENUMS for it in cases(kind, tmp_path)]
