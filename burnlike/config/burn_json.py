@@ -174,7 +174,7 @@ def _struct(node: Node, cls: ConfigType) -> Node:
     fields = fields_of(cls)
     entries = Entries()
     for key, entry in node.value.items():
-        name: str = ours.get(key, key)
+        name = str(ours.get(key, key))
         if key in always and entry.value.plain() == always[key]:
             continue
         value = entry.value

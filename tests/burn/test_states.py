@@ -137,3 +137,5 @@ def test_one_run_of_torch_burnlike_and_burn(rule: str, tmp_path: Path) -> None:
     for steps, tolerance in ((100, 1e-4), (4 * STEPS, 1e-2)):
         found, wanted = torch.tensor(losses[:steps]).double(), torch.tensor(expected[:steps]).double()
         torch.testing.assert_close(found, wanted, rtol=tolerance, atol=1e-8)
+    for (name, one), other in zip(back.named_parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3, msg=lambda it, name=name: f"{name}: {it}")
