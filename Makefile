@@ -135,6 +135,7 @@ docs: build
 	$(python) -m tools.tensor_api
 	$(python) -m tools.nn_api
 	$(python) -m tools.support
+	$(python) -m tools.burn_names
 	$(python) -m tools.pictures
 
 # The site of the documents in .cache/site, from docs/ and from the code; a dead link, a wrong anchor, or a page or

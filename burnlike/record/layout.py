@@ -30,6 +30,9 @@ from ..errors import RecordError, nearest
 
 Layout = Any  # one of the above
 
+LAYOUTS = "layouts"
+"""The value of an optimizer's record that says which parameters lie otherwise than Burn's: interop/state_layouts.py."""
+
 
 BurnVersion = tuple[int, int]
 WRITTEN: BurnVersion = (0, 21)

@@ -14,7 +14,7 @@ from ..call_types import KeepsType, T
 from ..divided_sequence import DividedSequence, divided
 from ..dropout.configs import DropoutConfig
 from ..initializers.configs import KaimingUniform
-from ..layer import Layer, expect_shape, shape_error
+from ..layer import FromConfig, Layer, expect_shape, shape_error
 from ..linear.configs import LinearConfig
 from .attend import HEADS, TensorCache, attend, split_heads
 from .attend_divided import whole_keys
@@ -221,7 +221,7 @@ class CrossAttentionCache:
         self.k, self.v = TensorCache(), TensorCache()
 
 
-class CrossAttention(KeepsType, Module):
+class CrossAttention(KeepsType, FromConfig, Module):
     """softmax(q k^T / sqrt(d_head)) v, each head of keys and values for a group of queries (Ainslie et al. 2023).
 
     Torch: `nn.MultiheadAttention(kdim=, vdim=)`.

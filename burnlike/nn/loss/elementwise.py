@@ -11,7 +11,7 @@ from ...errors import ArgumentError, TargetError
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss, KeepsType
-from ..layer import ConfiguredLayer, Layer, shape_error
+from ..layer import ConfiguredLayer, FromConfig, Layer, shape_error
 from . import configs
 from .configs import Reduction
 from .inputs import OfPredictions, by_word, expect_equal_shapes, mean_or_sum, mean_over, readable, reduced
@@ -46,7 +46,7 @@ class HuberLoss(OfPredictions, Layer):
         return content.add("delta", self.delta).add("lin_bias", self.lin_bias)
 
 
-class SmoothL1Loss(KeepsType, Module):
+class SmoothL1Loss(KeepsType, FromConfig, Module):
     """r^2 / (2 beta) where |r| < beta, |r| - beta / 2 elsewhere; r = predictions - targets (Girshick 2015, eq. 3).
     Torch: `nn.SmoothL1Loss`. Differs: `forward` does not reduce; `forward_with_reduction` does.
     """
@@ -74,7 +74,7 @@ class SmoothL1Loss(KeepsType, Module):
         return mean_over(self.forward(predictions, targets), dims)
 
 
-class LpLoss(OfPredictions, Module):
+class LpLoss(OfPredictions, FromConfig, Module):
     """|predictions - targets|^p.
     Torch: `nn.L1Loss` (p = 1), `nn.MSELoss` (p = 2).
     Differs: any p above 0, without the root; the reduction is an argument.

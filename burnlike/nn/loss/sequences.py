@@ -8,13 +8,13 @@ from ...errors import ArgumentError, ShapeError, TargetError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank
-from ..layer import expect_shape
+from ..layer import FromConfig, expect_shape
 from .alignments import arc_scores, minus_log_likelihood
 from .configs import CTCLossConfig, Reduction, RNNTLossConfig
 from .inputs import expect_integers, expect_range, mean_or_sum, readable, reduced, wide
 
 
-class CTCLoss(ChangesRank, Module):
+class CTCLoss(ChangesRank, FromConfig, Module):
     """-log of the probability of all alignments of the target with the sequence (Graves et al. 2006, eq. 3 and 8).
 
     Gradients are those with respect to logits whose `log_softmax` the inputs are, as torch computes them.
@@ -85,7 +85,7 @@ class CTCLoss(ChangesRank, Module):
             expect_range(self, targets[position < target_lengths[:, None]], 0, classes - 1)
 
 
-class RNNTLoss(ChangesRank, Module):
+class RNNTLoss(ChangesRank, FromConfig, Module):
     """-log of the probability of all alignments of the target with the sequence (Graves 2012, eq. 16 and 17).
     Torch: `torchaudio.functional.rnnt_loss`.
     Differs: `blank` is 0 by default, torchaudio's is -1; `forward` gives a loss for each sequence.

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Cursor, Source
-from ..layout import WRITTEN, BurnVersion, Layout, LayoutOf, check_layout, holds_states, known_layout
+from ..layout import LAYOUTS, WRITTEN, BurnVersion, Layout, LayoutOf, check_layout, holds_states, known_layout
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
 from .bincode_reader import read_item, take_envelope, version_of
@@ -54,7 +54,7 @@ class Bincode(EnvelopeFormat):
         fill = LayoutFiller(outline)
         segments = [b"".join(_text(metadata[key]) for key in KEYS), *_write(fill, layout, "", version)]
         fill.check_tensors()
-        left = [name for name in fill.unplaced() if name != "paths"]  # of optimizers: Burn keeps only ids
+        left = [name for name in fill.unplaced() if name not in ("paths", LAYOUTS)]  # of optimizers: only ids
         if left:
             raise RecordError(
                 f"the record's layout has no place for its values {', '.join(map(repr, left[:5]))}, and bincode none"

@@ -272,14 +272,18 @@ class TrainingState:
         prune = any(map(elsewhere, self._modules.values()))  # states of what other processes have
         for name, part in self.parts.items():
             if isinstance(part, OptimizerAdaptor):
-                states = part.read_states(records[name], everywhere or None, report=report, prune_orphans=prune)
+                modules = [*self._modules.values()]
+                states = part.read_states(
+                    records[name], everywhere or None, modules, report=report, prune_orphans=prune
+                )
                 yield partial(part.take_states, states)
             elif isinstance(part, Lbfgs):
                 yield partial(part.take_state, part.read_state(records[name]))
             elif isinstance(part, torch.optim.Optimizer):
-                own = trained_by(part, [*self._modules.values()])
+                modules = [*self._modules.values()]
+                own = trained_by(part, modules)
                 targets = [StateOwner(it.param, ids.get(id(it.param.tensor), it.id)) for it in own]
-                yield partial(read_torch_record(part, records[name], targets, report, prune).apply, part)
+                yield partial(read_torch_record(part, records[name], targets, modules, report, prune).apply, part)
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:
