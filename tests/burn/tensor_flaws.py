@@ -1,0 +1,46 @@
+"""Where Burn 0.22.1 is not to be followed: its own flaws, and the rows of docs/deviations.md that cases meet."""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from .tensor_cases import Answer, Case
+
+Flaw = Callable[["Case", "Answer", "Answer"], bool]
+FLAWS: dict[str, Flaw] = {
+    "integers that overflow panic in a debug build, and wrap in a release": lambda case, ours, theirs: (
+        ours.refused is None
+        and "with overflow" in (theirs.refused or "")
+        and (case.kind == "Int" or case.op in ("t", "transpose"))
+    ),
+    "argtopk refuses k of the whole dimension": lambda case, ours, theirs: (
+        case.op == "argtopk" and "self.shape()[dim] > k" in (theirs.refused or "")
+    ),
+    "flex has no NearestExact, and grid_sample_2d only bilinear": lambda case, ours, theirs: (
+        "unsupported mode NearestExact" in (theirs.refused or "") or "unimplemented" in (theirs.refused or "")
+    ),
+    "a bound that is NaN counts with gradients off only": lambda case, ours, theirs: (
+        case.op.startswith("clamp") and any(isinstance(it, float) and math.isnan(it) for it in case.args)
+    ),
+    "clamp of crossed bounds panics without gradients": lambda case, ours, theirs: (
+        case.op in ("clamp", "activation.hardtanh") and ours.refused is None and "min > max" in (theirs.refused or "")
+    ),
+    "an Int power with a negative exponent": lambda case, ours, theirs: (
+        case.op.startswith("powi") and case.kind == "Int" and _is_negative(case.args[1])
+    ),
+    "the mean of small integers wraps": lambda case, ours, theirs: (
+        case.op.startswith("mean") and case.kind == "Int" and case.args[0].dtype is not torch.int64
+    ),
+}
+
+
+def _is_negative(value: object) -> bool:
+    return bool((value < 0).any()) if isinstance(value, torch.Tensor) else isinstance(value, int) and value < 0
+
+
+def flaw_of(case: "Case", ours: "Answer", theirs: "Answer") -> str | None:
+    """The name of the flaw or row that explains a difference; None if none does."""
+    return next((name for name, is_met in FLAWS.items() if is_met(case, ours, theirs)), None)
