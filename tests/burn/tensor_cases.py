@@ -2,7 +2,9 @@
 
 import dataclasses
 import importlib
+import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -11,7 +13,9 @@ import torch
 
 from burnlike import Autodiff, Bool, Cpu, Float, Int, Tensor
 from burnlike.errors import BurnlikeError
-from burnlike.tensor.host.data import TensorData
+from burnlike.tensor import Slice, Transaction
+from burnlike.tensor.core.slices import size_of
+from burnlike.tensor.host.data import TensorData, Tolerance
 from burnlike.tensor.options import (
     AttentionModuleOptions,
     AvgPoolOptions,
@@ -246,6 +250,10 @@ def difference(ours: Answer, theirs: Answer) -> str | None:
 
 
 def _differs(left: Any, right: Any, factor: float = 1.0) -> str | None:
+    if isinstance(left, str) and isinstance(right, str) and left.startswith("Tensor {"):
+        left, right = (re.sub(r"\n  (device|backend): .*", "", it) for it in (left, right))
+    if isinstance(left, str) and left.startswith("{"):
+        return None if json.loads(left) == json.loads(right) else "value"
     if not isinstance(left, torch.Tensor):
         if isinstance(left, float) and isinstance(right, float | int):
             same = math.isclose(left, right, rel_tol=3e-5, abs_tol=1e-6) or (left != left and right != right)
@@ -399,3 +407,61 @@ def _scalar(case: Case, args: list[Any], _backend: Any) -> Any:
     if isinstance(found, Exception):
         raise found
     return float(found)
+
+
+@adapted("data.convert_dtype", "data.equal", "data.assert_eq", "data.assert_within_range")
+@adapted("data.assert_within_range_inclusive", "data.json")
+def _data(case: Case, args: list[Any], _backend: Any) -> Any:
+    left, *rest = [it.to_data() if isinstance(it, Tensor) else it for it in args]
+    if case.op == "data.equal":
+        return left == rest[0]
+    name = case.op.removeprefix("data.")
+    found = left.to_json() if name == "json" else getattr(left, name)(*rest)
+    return True if found is None else found
+
+
+@adapted("data.full")
+def _full(_case: Case, args: list[Any], _backend: Any) -> Any:
+    return TensorData.full_dtype(*args)
+
+
+def _tolerance(name: str, *numbers: float) -> Tolerance:
+    of = Tolerance.default() if name.startswith("set_") else Tolerance
+    return getattr(of, name)(*numbers)
+
+
+@adapted("data.assert_approx_eq")
+def _approx(_case: Case, args: list[Any], _backend: Any) -> Any:
+    args[0].to_data().assert_approx_eq(args[1].to_data(), _tolerance(*args[2:]))
+    return True
+
+
+@adapted("tolerance.approx_eq")
+def _near(_case: Case, args: list[Any], _backend: Any) -> Any:
+    return _tolerance(*args[3:]).approx_eq(args[0], args[1], DTYPES[args[2]])
+
+
+@adapted("slice.parse")
+def _parsed(_case: Case, args: list[Any], _backend: Any) -> Any:
+    text, size = args
+    found = Slice.parse(text)
+    start, end, _ = slice(found.start, found.end).indices(size)
+    return [start, end, found.step, size_of(slice(found.start, found.end, found.step), size)]
+
+
+@adapted("transaction")
+def _transaction(_case: Case, args: list[Any], _backend: Any) -> Any:
+    return Transaction.default().register(args[0]).register(args[1]).execute()
+
+
+@adapted("display")
+def _display(_case: Case, args: list[Any], _backend: Any) -> Any:
+    return str(args[0]) if args[1:] in ([], [None]) else f"{args[0]:.{args[1]}}"
+
+
+@adapted("try_to_data_dtype", "try_into_data")
+def _tried(case: Case, args: list[Any], _backend: Any) -> Any:
+    found = getattr(args[0], case.op)(*args[1:])
+    if isinstance(found, Exception):
+        raise found
+    return found

@@ -148,18 +148,15 @@ def _indexing(draw: Draw) -> Iterator[Case]:
         same = draw.ints(*shape, low=0, high=shape[dim] - 1)
         yield case("gather", dim, same)
         for update in ("Assign", "Add", "Mul", "Min", "Max") if kind != "Bool" else ("Add",):
-            once = torch.argsort(torch.rand(shape[dim]))[:1] if update == "Assign" else indices
-            values = draw.of(kind, *shape[:dim], len(once), *shape[dim + 1 :])
-            yield case("select_assign", dim, once, values, update)
-            spread = (
-                torch.arange(shape[dim])
-                .reshape([-1 if it == dim else 1 for it in range(rank)])
-                .expand(shape)
-                .contiguous()
-            )
-            yield case("scatter", dim, spread if update == "Assign" else same, draw.of(kind, *shape), update)
+            # Burn defines one index twice for sums alone.
+            rows = indices if update == "Add" else indices[:1]
+            values = draw.of(kind, *shape[:dim], len(rows), *shape[dim + 1 :])
+            yield case("select_assign", dim, rows, values, update)
+            spread = torch.arange(shape[dim]).reshape([-1 if it == dim else 1 for it in range(rank)])
+            places = same if update == "Add" else spread.expand(shape).contiguous()
+            yield case("scatter", dim, places, draw.of(kind, *shape), update)
             if kind != "Bool":
-                cells = draw.ints(1 if update == "Assign" else 3, 1, low=0, high=shape[0] - 1)
+                cells = draw.ints(3 if update == "Add" else 1, 1, low=0, high=shape[0] - 1)
                 yield case("scatter_nd", cells, draw.of(kind, len(cells), *shape[1:]), update)
         if kind != "Bool":
             yield case("gather_nd", draw.ints(2, 2, low=0, high=1))
@@ -557,3 +554,69 @@ def _linear_algebra(draw: Draw) -> Iterator[Case]:
     frames = {"n_fft": 8, "hop_length": 4, "win_length": None, "center": True, "onesided": True}
     yield Case("signal.stft", [draw.floats(1, 16), torch.hann_window(8), frames])
     yield Case("signal.istft", [draw.floats(1, 5, 5, 2), torch.hann_window(8), 16, frames])
+
+
+@group
+def _host(draw: Draw) -> Iterator[Case]:
+    random = draw.random
+    nan, inf = float("nan"), float("inf")
+    for kind in KINDS:
+        x = draw.of(kind, *draw.shape())
+        yield from (Case(op, [x], kind) for op in ("to_data", "into_data", "try_into_data"))
+        yield Case("into_scalar", [draw.of(kind, 1, 1)], kind)
+        yield Case("try_into_scalar", [draw.of(kind, 2)], kind)
+        for target in ("f64", "f32", "f16", "i64", "i32", "u8", "bool") if kind != "Bool" else ("i64", "f32"):
+            of = draw.ints(3, low=0).float() if kind == "Float" else draw.ints(3, low=0) if kind == "Int" else x
+            yield from (Case(f"{op}_data_dtype", [of, DTYPES[target]], kind) for op in ("to", "into", "try_to"))
+            yield Case("data.convert_dtype", [of, DTYPES[target]], kind)
+        yield Case("display", [x], kind)
+    for numbers in ([nan], [inf], [300.0], [-1.0], [1e19], [2.7]):
+        yield from (Case("to_data_dtype", [torch.tensor(numbers), DTYPES[it]]) for it in ("u8", "i32", "i64"))
+    yield from (Case("display", [draw.floats(2, 3), digits]) for digits in (0, 1, 3))
+    yield Case("display", [draw.floats(3, 2, edges=True)])
+    yield Case("display", [torch.tensor([2.67578125, 0.1, 65504.0, 1e-5], dtype=torch.float16)])
+    yield Case("display", [torch.tensor([0.1, 1 / 3, 1e16, 1e-7, 123456789.0], dtype=torch.float32)])
+    yield Case("display", [draw.floats(5, dtype=random.choice([torch.float16, torch.bfloat16, torch.float64]))])
+    yield Case("display", [torch.arange(1200), None], "Int")
+    x = torch.tensor([1.0, nan, inf])
+    same, near = torch.tensor([1.0, 2.0, inf]), torch.tensor([1.004, 2.0, inf])
+    for left, right in ((x, x), (same, same), (same, near), (same, same.double()), (same, same.reshape(1, 3))):
+        yield Case("data.equal", [left, right])
+        yield from (Case("data.assert_eq", [left, right, strict]) for strict in (True, False))
+    tolerances: list[list[Any]] = [["default"], ["balanced"], ["strict"], ["permissive"]]
+    tolerances += [["rel_abs", 0.01, 1e-6], ["relative", 0.01], ["absolute", 0.01], ["set_relative", 1e-3]]
+    tolerances += [["set_absolute", 1.1], ["rel_abs", 1.5, 0.0], ["rel_abs", 0.1, -1.0]]
+    for tolerance in tolerances:
+        for dtype in (torch.float32, torch.float64, torch.float16):
+            yield Case("data.assert_approx_eq", [same.to(dtype), near.to(dtype), *tolerance])
+            yield Case(
+                "data.assert_approx_eq", [torch.zeros(1, dtype=dtype), torch.tensor([1e-5], dtype=dtype), *tolerance]
+            )
+        yield Case("data.assert_approx_eq", [x, x, *tolerance])
+        left = round(random.gauss(0, 2), 3)
+        for right in (left, left * 1.004, left + 0.009, nan, inf):
+            yield from (Case("tolerance.approx_eq", [left, right, dtype, *tolerance]) for dtype in ("f32", "f64"))
+    for low, high in ((1.0, 3.0), (1.0, 2.0), (1.5, 3.0)):
+        yield Case("data.assert_within_range", [torch.tensor([1.0, 2.0]), low, high])
+        yield Case("data.assert_within_range_inclusive", [torch.tensor([1.0, 2.0]), low, high])
+    yield Case("data.full", [[2, 2], 1.5, torch.float32])
+    yield from (Case("data.json", [draw.of(kind, 2, 2)], kind) for kind in KINDS)
+    texts = (
+        "1..5",
+        "..",
+        "..3",
+        "2..",
+        "..=-2",
+        "1..=3",
+        "3",
+        "0",
+        "-2",
+        "0..10;2",
+        "1..5;-2",
+        "..;-1",
+        "4..2",
+        "-3..-1",
+    )
+    for text in (*texts, "x", "1..y", "", "1..2;0", "1...2"):
+        yield Case("slice.parse", [text, 6])
+    yield Case("transaction", [draw.floats(2, 2), draw.ints(3)])
