@@ -620,3 +620,49 @@ def _host(draw: Draw) -> Iterator[Case]:
     for text in (*texts, "x", "1..y", "", "1..2;0", "1...2"):
         yield Case("slice.parse", [text, 6])
     yield Case("transaction", [draw.floats(2, 2), draw.ints(3)])
+
+
+@group
+def _edges(draw: Draw) -> Iterator[Case]:
+    """Tensors without elements, dimensions that are none, operands that do not fit."""
+    for kind in KINDS:
+        for shape in ([0], [2, 0], [0, 3]):
+            x = draw.of(kind, *shape)
+            yield from (Case(op, [x], kind) for op in ("transpose", "any", "all", "to_data", "display"))
+            yield from (Case(op, [x, 0], kind) for op in ("any_dim", "all_dim", "iter_dim"))
+            yield Case("reshape", [x, [0]], kind)
+            yield Case("cat", [[x, x], 0], kind)
+            if kind != "Bool":
+                yield from (Case(op, [x], kind) for op in ("sum", "prod", "neg", "abs"))
+                yield from (Case(op, [x, -1], kind) for op in ("sum_dim", "prod_dim", "cumsum", "sort", "argsort"))
+            if kind == "Float":
+                yield from (Case(op, [x, -1]) for op in ("mean_dim", "var", "max_dim", "argmax"))
+                yield from (Case(f"activation.{name}", [x, -1]) for name in ("softmax", "log_softmax"))
+                yield from (Case(f"activation.{name}", [x]) for name in ("relu", "gelu"))
+        x = draw.of(kind, 2, 3)
+        for dim in (2, -3, 5):
+            calls: list[list[Any]] = [["any_dim"], ["all_dim"], ["iter_dim"], ["squeeze_dim"]]
+            if kind != "Bool":
+                calls += [["sum_dim"], ["mean_dim"], ["cumsum"], ["sort"], ["argmax"], ["max_dim"], ["prod_dim"]]
+            yield from (Case(op, [x, dim, *rest], kind) for op, *rest in calls)
+            yield Case("swap_dims", [x, 0, dim], kind)
+            yield Case("select", [x, dim, torch.tensor([0])], kind)
+        yield Case("select", [x, 1, torch.tensor([0, 3])], kind)
+        yield Case("gather", [x, 1, torch.tensor([[0], [7]])], kind)
+        yield Case("mask_where", [x, draw.bools(2, 2), draw.of(kind, 2, 3)], kind)
+        yield Case("cat", [[x, draw.of(kind, 2, 2)], 0], kind)
+        yield Case("stack", [[x, draw.of(kind, 2, 2)], 0], kind, rank=3)
+        yield Case("chunk", [x, 0, 0], kind)
+        yield Case("split", [x, 0, 0], kind)
+        yield Case("narrow", [x, 1, 2, 2], kind)
+        yield Case("equal", [x, draw.of(kind, 2, 2)], kind)
+    yield Case("div", [draw.ints(2), torch.tensor([0, 1])], "Int")
+    yield Case("remainder", [draw.ints(2), torch.tensor([0, 1])], "Int")
+    yield Case("matmul", [draw.floats(2, 3), draw.floats(4, 2)])
+    yield Case("module.conv2d", [draw.floats(1, 3, 4, 4), draw.floats(2, 2, 3, 3), None, {**_PLAIN, "groups": 1}])
+    yield Case("linalg.det", [draw.floats(2, 3, 2)], rank=1)
+    yield Case("signal.rfft", [draw.floats(2, 6), 1, None])
+    yield Case("einsum", ["ij,jk->il", [draw.floats(2, 2), draw.floats(2, 2)]])
+
+
+_PLAIN = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "padding_end": None}

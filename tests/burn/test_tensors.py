@@ -26,10 +26,11 @@ NOT_RUN = {
     "devices, and what a variable holds": (
         *("device", "to_device", "inplace", "extract", "can_mut", "into_primitive", "from_primitive"),
         *("set_print_options", "is_distributed", "set_distributed", "with_gradient_checkpointing_strategy"),
+        *("gradient_checkpointing_strategy", "assert_shape"),
     ),
     "what each case with gradients runs": (
         *("backward", "grad", "grad_remove", "grad_replace", "inner", "from_inner", "no_grad", "require_grad"),
-        *("is_require_grad", "set_require_grad"),
+        *("is_require_grad", "set_require_grad", "autodiff", "is_autodiff", "is_tracked", "without_autodiff"),
     ),
     "draws, of which tests/tensor compares the moments": ("random", "random_like", "categorical"),
     "operators, which are the methods": (

@@ -150,13 +150,13 @@ class TorchStatsOps:
 
     @staticmethod
     def var(tensor: Tensor, dim: int, unbiased: bool, /) -> Tensor:
-        if tensor.shape[dim] <= int(unbiased):
+        if tensor.shape[dim] <= int(unbiased) or not tensor.numel():
             return _undefined(tensor, dim)
         return torch.var(tensor, dim, unbiased, True)
 
     @staticmethod
     def var_mean(tensor: Tensor, dim: int, unbiased: bool, /) -> tuple[Tensor, Tensor]:
-        if tensor.shape[dim] <= int(unbiased):
+        if tensor.shape[dim] <= int(unbiased) or not tensor.numel():
             return _undefined(tensor, dim), torch.mean(tensor, dim, True)
         # Not torch.var_mean: its mean beside an infinity is NaN.
         return torch.var(tensor, dim, unbiased, True), torch.mean(tensor, dim, True)

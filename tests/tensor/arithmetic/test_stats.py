@@ -171,3 +171,10 @@ def test_the_mean_beside_an_infinity_is_infinite(suffix: str) -> None:
     _, means, variances = module.batch_norm_train(images, typed(torch.ones(3)), typed(torch.zeros(3)), 1e-5)
     assert means.inner.tolist() == [float("inf"), -float("inf"), 2.0]
     assert variances.inner.isnan().tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["var", "var_bias", "var_mean", "var_mean_bias"])
+def test_no_rows_have_no_variances_and_no_warning(name: str) -> None:
+    found = getattr(typed(torch.zeros(0, 3)), name)(1)
+    for part in found if isinstance(found, tuple) else (found,):
+        assert part.dims() == (0, 1)
