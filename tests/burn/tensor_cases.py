@@ -268,7 +268,7 @@ def _differs(left: Any, right: Any, factor: float = 1.0) -> str | None:
     near = TOLERANCE[left.dtype] * factor
     largest = right.double()[right.isfinite()].abs().amax().item() if right.isfinite().any() else 1.0
     close = torch.isclose(
-        left.double(), right.double(), rtol=near, atol=near * min(1.0, largest) + 1e-37, equal_nan=True
+        left.double(), right.double(), rtol=near, atol=near * min(1.0, largest or 1.0) + 1e-37, equal_nan=True
     )
     return None if bool(close.all()) else "value"
 

@@ -8,7 +8,7 @@ import torch
 from .running import DTYPES, random_of
 from .tensor_cases import Case, Draw
 
-REPEATS = 3
+REPEATS = 8
 GROUPS: dict[str, Callable[[Draw], Iterator[Case]]] = {}
 NUMERIC = ("Float", "Int")
 KINDS = (*NUMERIC, "Bool")

@@ -101,3 +101,16 @@ def test_shifts_are_modulo_the_bits(dtype: torch.dtype) -> None:
             assert shifted.bitwise_right_shift(other).inner.tolist() == right
         assert shifted.bitwise_left_shift_scalar(amount).inner.tolist() == left
         assert shifted.bitwise_right_shift_scalar(amount).inner.tolist() == right
+
+
+def test_division_and_shifts_are_the_same_in_a_graph_and_under_vmap() -> None:
+    left, right = torch.tensor([-(2**63), 7, -9]), torch.tensor([-1, 2, 64])
+
+    def calculated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        first, second = Tensor(x, Cpu()), Tensor(y, Cpu())
+        return (first / second).add(first.bitwise_right_shift(second)).inner
+
+    wanted = calculated(left, right)
+    assert wanted.tolist() == [-(2**63) - 1 + 2**64, 3 + 1, 0 - 9]
+    assert torch.equal(torch.compile(calculated, backend="eager", fullgraph=True)(left, right), wanted)
+    assert torch.equal(torch.func.vmap(calculated)(left[:, None], right[:, None]).flatten(), wanted)

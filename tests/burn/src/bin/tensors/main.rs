@@ -38,7 +38,7 @@ fn answer(case: &Case) -> Option<Outs> {
         1 => method::<1>(case),
         2 => method::<2>(case),
         3 => method::<3>(case),
-        4 => method::<4>(case),
+        4 => numbers::floats::<4>(case.tensor(0), case), // images; the other methods are the same in each rank
         rank => panic!("rank {rank} is not among the cases"),
     })
 }

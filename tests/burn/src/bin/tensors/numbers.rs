@@ -106,9 +106,9 @@ pub fn method<const D: usize, K: Kinded + Ordered>(x: Tensor<D, K>, case: &Case)
         "linalg.max_abs_norm_dims" => one(burn::linalg::max_abs_norm_dims(x, &case.ints(1))),
         "linalg.min_abs_norm_dims" => one(burn::linalg::min_abs_norm_dims(x, &case.ints(1))),
         "linalg.outer" => with_rank!(case.rank(), R, one(burn::linalg::outer::<D, R, K>(x, case.tensor(1)))),
-        "linalg.outer_dim" => with_rank!(case.rank(), R, {
-            one(burn::linalg::outer_dim::<D, R, i64, K>(x, case.tensor(1), case.int(2)))
-        }),
+        "linalg.outer_dim" => {
+            with_rank!(case.rank(), R, { one(burn::linalg::outer_dim::<D, R, i64, K>(x, case.tensor(1), case.int(2))) })
+        }
         "linalg.matvec" => with_rank!(case.rank_of(1), V, one(burn::linalg::matvec::<D, V, K>(x, case.tensor(1)))),
         _ => return None,
     })
