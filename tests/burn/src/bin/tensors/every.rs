@@ -208,7 +208,7 @@ pub fn others(case: &Case) -> Option<Outs> {
         "cartesian_grid" => with_rank!(
             case.list(0).len(),
             R,
-            with_rank!(case.rank(), S, { one(Tensor::<R, Int>::cartesian_grid::<_, S>(case.fixed::<R>(0), device,)) })
+            with_rank!(case.rank(), S, one(Tensor::<R, Int>::cartesian_grid::<_, S>(case.fixed::<R>(0), device)))
         ),
         "triu_mask" => with_rank!(
             case.list(0).len(),

@@ -107,7 +107,7 @@ pub fn method<const D: usize, K: Kinded + Ordered>(x: Tensor<D, K>, case: &Case)
         "linalg.min_abs_norm_dims" => one(burn::linalg::min_abs_norm_dims(x, &case.ints(1))),
         "linalg.outer" => with_rank!(case.rank(), R, one(burn::linalg::outer::<D, R, K>(x, case.tensor(1)))),
         "linalg.outer_dim" => {
-            with_rank!(case.rank(), R, { one(burn::linalg::outer_dim::<D, R, i64, K>(x, case.tensor(1), case.int(2))) })
+            with_rank!(case.rank(), R, one(burn::linalg::outer_dim::<D, R, i64, K>(x, case.tensor(1), case.int(2))))
         }
         "linalg.matvec" => with_rank!(case.rank_of(1), V, one(burn::linalg::matvec::<D, V, K>(x, case.tensor(1)))),
         _ => return None,
@@ -121,9 +121,10 @@ pub fn others<K: Kinded + Ordered>(case: &Case) -> Option<Outs> {
         "eye" => one(Tensor::<2, K>::eye(case.size(0), &case.device)),
         "einsum" => {
             let equation = case.word(0);
-            let operands = case.list(1).iter().map(|it| {
-                with_rank!(it["shape"].as_array().expect("sizes").len(), D, { case.read::<D, K>(it).into() })
-            });
+            let operands = case
+                .list(1)
+                .iter()
+                .map(|it| with_rank!(it["shape"].as_array().expect("sizes").len(), D, case.read::<D, K>(it).into()));
             let operands: Vec<_> = operands.collect();
             with_rank!(case.rank(), R, one(Tensor::<R, K>::einsum(equation, operands)))
         }
