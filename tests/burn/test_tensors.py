@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from . import tensor_edges as tensor_edges  # its groups
 from .running import ask
 from .tensor_cases import Case, asked, burns, difference, mine
 from .tensor_draws import GROUPS, cases_of
