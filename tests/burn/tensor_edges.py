@@ -117,6 +117,15 @@ def _edges(draw: Draw) -> Iterator[Case]:
     yield Case("linalg.det", [draw.floats(2, 3, 2)], rank=1)
     yield Case("signal.rfft", [draw.floats(2, 6), 1, None])
     yield Case("einsum", ["ij,jk->il", [draw.floats(2, 2), draw.floats(2, 2)]])
+    # Burn's own flaws: see `tensor_flaws.py`.
+    yield Case("activation.selu", [torch.tensor([100.0])], grad=True)
+    yield Case("powf_scalar", [torch.tensor([2.0]), 1e30])
+    yield from (Case(op, [torch.tensor([3.4e38])]) for op in ("acosh", "asinh"))
+    yield Case("activation.gelu_approximate", [torch.tensor([3.4e38, 1.0])])
+    for kind in ("Float", "Int"):
+        yield Case("matmul", [draw.of(kind, 0, 2, 3), draw.of(kind, 1, 3, 2)], kind)
+    options = {"stride": [3], "padding": [0], "dilation": [1], "groups": 2, "padding_end": None}
+    yield Case("module.conv1d", [draw.floats(1, 4, 8), draw.floats(2, 2, 3), None, options], grad=True)
 
 
 _PLAIN = {"stride": [1, 1], "padding": [0, 0], "dilation": [1, 1], "padding_end": None}
