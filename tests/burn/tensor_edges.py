@@ -124,6 +124,16 @@ def _edges(draw: Draw) -> Iterator[Case]:
     yield Case("activation.gelu_approximate", [torch.tensor([3.4e38, 1.0])])
     for kind in ("Float", "Int"):
         yield Case("matmul", [draw.of(kind, 0, 2, 3), draw.of(kind, 1, 3, 2)], kind)
+    yield Case("clamp_min", [draw.floats(2), float("nan")], grad=True)
+    yield Case("clamp", [draw.floats(2), 2.0, -2.0])
+    yield Case("powi_scalar", [torch.tensor([5, 3]), -1], "Int")
+    yield Case("mean", [torch.full((3,), 100, dtype=torch.int8)], "Int")
+    yield Case("argtopk", [torch.tensor([1.0, 2.0]), 2, 0])
+    yield Case("div", [torch.tensor([-(2**63)]), torch.tensor([-1])], "Int")
+    yield Case("activation.gelu", [torch.tensor([float("inf"), 1.0])])
+    yield Case("module.interpolate", [draw.floats(1, 1, 2, 2), [3, 3], "NearestExact", False])
+    tiny = torch.tensor([1e-5], dtype=torch.float16)
+    yield Case("data.assert_approx_eq", [torch.zeros(1, dtype=torch.float16), tiny, "strict"])
     options = {"stride": [3], "padding": [0], "dilation": [1], "groups": 2, "padding_end": None}
     yield Case("module.conv1d", [draw.floats(1, 4, 8), draw.floats(2, 2, 3), None, options], grad=True)
 

@@ -9,7 +9,7 @@ from . import tensor_edges as tensor_edges  # its groups
 from .running import ask
 from .tensor_cases import Case, asked, burns, difference, mine
 from .tensor_draws import GROUPS, cases_of
-from .tensor_flaws import flaw_of
+from .tensor_flaws import FLAWS, flaw_of
 
 NOT_OF_BURN = {"T", "backend", "clone", "item", "numpy", "pin_memory", "to_full_precision", "from_full_precision"}
 
@@ -53,22 +53,31 @@ def test_each_method_and_function_is_run_by_a_case_or_named_with_its_reason() ->
     assert sorted({*reasons} & run) == []
 
 
-def compared(cases: list[Case]) -> list[str]:
-    """The differences that no row and no flaw of Burn explains."""
+def compared(cases: list[Case]) -> tuple[list[str], set[str]]:
+    """The differences that nothing explains, and the names of flaws that explain others."""
     ours = [mine(case) for case in cases]
     answers = ask("tensors", [asked(case, answer) for case, answer in zip(cases, ours, strict=True)])
-    wrong: list[str] = []
+    wrong, met = list[str](), set[str]()
     for case, left, answer in zip(cases, ours, answers, strict=True):
         right = burns(answer)
         found = difference(left, right)
-        if found is not None and flaw_of(case, left, right) is None:
+        flaw = found and flaw_of(case, left, right)
+        if flaw:
+            met.add(flaw)
+        elif found:
             wrong.append(f"{case}: {found}\n    burnlike {left}\n    Burn {right}")
-    return wrong
+    return wrong, met
 
 
 @pytest.mark.burn
 @pytest.mark.parametrize("name", GROUPS)
 def test_group(name: str) -> None:
     cases = cases_of(name)
-    wrong = compared(cases)
+    wrong, _ = compared(cases)
     assert not wrong, f"{len(wrong)} of {len(cases)} differ:\n" + "\n".join(wrong[:40])
+
+
+@pytest.mark.burn
+def test_each_flaw_is_met_by_an_edge() -> None:
+    _, met = compared(cases_of("edges"))
+    assert sorted({*FLAWS} - met) == []
