@@ -71,8 +71,10 @@ test-isa: build
 	done; \
 	exit $${failed:-0}
 
-# Each system call of fetches, mirrors, the cache of streams, merges, exports, DCP directories and saves fails (full
-# disk, EIO, EINTR, a short write) or is the last (a kill), and power is lost at random moments; a quarter of an hour.
+# Each system call of all commands that write, of trainings, saves, mirrors and the cache of streams fails (a full disk,
+# also one that stays full, EIO, EINTR, a short write) or is the last (a kill): over 1,000 kills and 5,000 faults in all,
+# which a test counts and prints; a quarter of an hour. Then power is lost at random
+# moments, and the same is done to saves of single records.
 test-faults: build
 	$(python) -m pytest $(PARALLEL) -m "weekly or slow or not slow" tests/faults tests/record/crash
 
