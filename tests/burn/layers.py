@@ -117,7 +117,7 @@ def padding(random: Random, kernel: Sequence[int], *, is_pool: bool = False, eve
     return {"Explicit": ends[0] if len(kernel) == 3 else [*ends[0], *ends[1]]}
 
 
-def _one(values: list[int]) -> Any:
+def _one(values: Sequence[float]) -> Any:
     return values[0] if len(values) == 1 else values
 
 

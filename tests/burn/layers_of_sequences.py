@@ -59,7 +59,9 @@ def _recurrent(name: str) -> Callable[[Random], LayerCase]:
             config["input_forget"] = yes(random)
             config["cell_activation"] = activation(random) if yes(random) else "Tanh"
         if not name.endswith("Rnn"):
-            config["gate_activation"] = activation(random) if yes(random) else "Sigmoid"
+            # Those that are not bounded let states grow until nothing can be compared.
+            bounded = ["Sigmoid", "Tanh", "Softsign", {"HardSigmoid": {"alpha": 0.3, "beta": 0.4}}]
+            config["gate_activation"] = random.choice(bounded)
         batch, length = random.randint(1, 3), random.randint(1, 5)
         shape = (batch, length) if config.get("batch_first", True) else (length, batch)
         inputs = {"x": floats(random, *shape, d_input)}
