@@ -8,7 +8,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Device, Gradients, Int, Tensor, TensorData};
 use serde_json::{Map, Value, json};
 
-use crate::{data_of, value_of};
+use crate::{data_of, dtype_of, value_of};
 
 type Leaf = (String, Box<dyn Fn(&Gradients) -> Option<TensorData>>);
 
@@ -55,7 +55,7 @@ impl<'a> Call<'a> {
 
     pub fn maybe_float<const D: usize>(&self, name: &str) -> Option<Tensor<D>> {
         let value = self.case["inputs"].get(name)?;
-        let tensor = Tensor::<D>::from_data(data_of(value), &self.device);
+        let tensor = Tensor::<D>::from_data(data_of(value), (&self.device, dtype_of(value["dtype"].as_str().expect("a dtype"))));
         if !self.tracked {
             return Some(tensor);
         }

@@ -43,8 +43,8 @@ EMPTY: dict[str, tuple[Any, tuple[Tensor, ...]]] = {
 
 def reduced(config: Any, inputs: tuple[Tensor, ...], reduction: str) -> Tensor | None:
     """The loss by a reduction; None if it has only another."""
-    if isinstance(config, nn.CosineEmbeddingLossConfig) and reduction != "none":
-        return config.replace(reduction=reduction).init()(*inputs)  # pyright: ignore[reportArgumentType]
+    if "reduction" in config.__struct_fields__ and reduction != "none":
+        return config.replace(reduction=reduction).init()(*inputs)
     loss = config.init()
     if hasattr(loss, "forward_with_reduction"):
         return loss(*inputs) if reduction == "none" else loss.forward_with_reduction(*inputs, reduction)

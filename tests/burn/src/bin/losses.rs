@@ -90,7 +90,9 @@ fn main() {
                 case,
                 |_| config.init(),
                 |it, call| {
-                    let (x, y) = (log_softmax(call.float("x"), 2), call.int("y"));
+                    let (x, y) = (call.float("x"), call.int("y"));
+                    // Of logits, unless the case has logarithms of probabilities itself.
+                    let x = if case["raw"] == true { x } else { log_softmax(x, 2) };
                     let (times, lengths) = (call.int("times"), call.int("lengths"));
                     match reduction(case) {
                         Some(word) => {
