@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from burnlike import nn
+import burnlike as bl
+from burnlike import nn, record
 from tests.burn_configs import module_config
 
 from .layer_case import ACTIVATIONS, OTHER_ACTIVATIONS, LayerCase
@@ -119,6 +120,17 @@ def test_activations_of_extreme_values(tmp_path: Path) -> None:
         cases.append(LayerCase(name, case.config, {"x": EXTREMES[:, 2:-1]}, case.options))
     different = without(FLAWS.values(), compared("layers", cases, tmp_path))
     assert not different, f"{len(different)} of {len(cases)} cases:\n" + "\n".join(different)
+
+
+def test_half_precision_is_cast_at_load(tmp_path: Path) -> None:
+    module, path = nn.LinearConfig(d_input=3, d_output=2).init(), tmp_path / "half.bpk"
+    record.save(module, path, precision=bl.HalfPrecision)
+    x = torch.ones(1, 3)
+    config = {"d_input": 3, "d_output": 2, "bias": True, "initializer": "Ones", "layout": "Row"}
+    case = {"layer": "Linear", "config": config, "inputs": {"x": packed(x)}, "after": str(path), "training": False}
+    as_saved, cast = ask("layers", [case, {**case, "cast": True}])
+    assert re.search("dtype mismatch", as_saved["refused"], re.IGNORECASE)
+    torch.testing.assert_close(unpacked(cast["evaluation"][0]), module(x).detach(), rtol=0, atol=2e-3)
 
 
 def trained(layer: str, config: Any, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use burn::config::Config;
 use burn::module::{Module, ModuleVisitor, Param};
+use burn::store::ModuleRecord;
 use burn::tensor::{Bool, Device, Gradients, Int, Tensor, TensorData};
 use serde_json::{Map, Value, json};
 
@@ -55,7 +56,13 @@ impl<'a> Call<'a> {
 
     pub fn maybe_float<const D: usize>(&self, name: &str) -> Option<Tensor<D>> {
         let value = self.case["inputs"].get(name)?;
-        let tensor = Tensor::<D>::from_data(data_of(value), (&self.device, dtype_of(value["dtype"].as_str().expect("a dtype"))));
+        let tensor = Tensor::<D>::from_data(
+            data_of(value),
+            (
+                &self.device,
+                dtype_of(value["dtype"].as_str().expect("a dtype")),
+            ),
+        );
         if !self.tracked {
             return Some(tensor);
         }
@@ -155,11 +162,19 @@ pub fn answer<M: Module + Display>(
     make: impl Fn(&Device) -> M,
     forward: impl Fn(&M, &Call),
 ) -> Result<Value, String> {
-    let of = |call: &Call, record: &str| match case[record].as_str() {
-        Some(path) => make(&call.device)
-            .try_load_file(path)
-            .map_err(|it| it.to_string()),
-        None => Ok(make(&call.device)),
+    let of = |call: &Call, record: &str| -> Result<M, String> {
+        let Some(path) = case[record].as_str() else {
+            return Ok(make(&call.device));
+        };
+        let record = ModuleRecord::load(path).map_err(|it| it.to_string())?;
+        let record = if case["cast"] == true {
+            record.cast_to_module_dtype()
+        } else {
+            record
+        };
+        make(&call.device)
+            .try_load_record(record)
+            .map_err(|it| it.to_string())
     };
     let call = Call::new(case, false);
     let module = of(&call, "after")?;
