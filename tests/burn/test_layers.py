@@ -22,7 +22,7 @@ from .test_initializers import RULES
 
 pytestmark = pytest.mark.burn
 
-DRAWN = 8
+DRAWN = 12
 """Cases of each layer."""
 EXTREMES = torch.tensor(
     [[0.0, -0.0, 1e-30, 0.5, -0.5, 20, -20, 89, -89, 1e30, -1e30, torch.inf, -torch.inf, torch.nan]]

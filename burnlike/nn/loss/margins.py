@@ -144,11 +144,11 @@ class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.CosineEmbed
         expect_shape(self, input1, "batch", "size")
         expect_equal_shapes(self, input1, input2, "input2")
         expect_shape(self, target, input1.shape[0], name="target")
-        # As functional.cosine_similarity, in half the time: no vector is divided by its norm.
+        # As functional.cosine_similarity, in less time: no vector is divided by its norm.
         first, second = wide(input1), wide(input2)
         # No eps but what keeps gradients finite: squares of lesser norms underflow.
-        least = max(torch.finfo(input1.dtype).tiny, torch.finfo(first.dtype).tiny ** 0.5)
-        norms = [linalg.vector_norm(it, dim=1).clamp_min(least) for it in (first, second)]
+        least = max(torch.finfo(input1.dtype).tiny ** 2, torch.finfo(first.dtype).tiny)
+        norms = [linalg.vecdot(it, it).clamp_min(least).sqrt() for it in (first, second)]
         cosine = (linalg.vecdot(first, second) / norms[0] / norms[1]).to(input1.dtype)
         apart = functional.relu(cosine - self.margin).where(target == -1, 0)
         return (1 - cosine).where(target == 1, apart)
