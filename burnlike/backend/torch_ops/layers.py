@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..._torch_compat.dispatch import ctc_losses
 from ...ops import matmul
 from .arithmetic import TorchArithmeticOps
 from .creation import TorchCreationOps, fitted
@@ -53,7 +54,8 @@ class TorchLayerOps:
     def ctc_loss(
         log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int, /
     ) -> Tensor:
-        return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction="none")
+        labels = targets.to(log_probs.device, torch.int64)
+        return ctc_losses(log_probs, labels, input_lengths, target_lengths, blank, True)[0]
 
     @staticmethod
     def cross_entropy_with_logits(logits: Tensor, probs: Tensor, /) -> Tensor:

@@ -1,5 +1,6 @@
 """Multi-head attention, and attention from one sequence to another with fewer heads of keys and values."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
@@ -246,7 +247,7 @@ class CrossAttention(KeepsType, FromConfig, Module):
         self.n_heads = config.n_heads
         self.n_heads_kv = config.n_heads_kv
         self.d_head = config.d_head
-        self.scale = config.d_head**-0.5
+        self.scale = 1 / math.sqrt(config.d_head)
         self.min_float = config.min_float
         self.quiet_softmax = config.quiet_softmax
 

@@ -150,8 +150,10 @@ class PoissonNllLoss(OfPredictions, ConfiguredLayer, config=configs.PoissonNllLo
                 )
             loss = torch.addcmul(predictions, targets, (predictions + self.eps).log(), value=-1)
         if self.full:  # Stirling: (t + 1/2) log t - t + log(2 pi) / 2 (Abramowitz & Stegun 1964, eq. 6.1.41)
-            factorial = torch.addcmul(0.5 * math.log(2 * math.pi) - targets, targets + 0.5, targets.log())
-            loss = loss + factorial.masked_fill(targets <= 1, 0)
+            few = targets <= 1
+            counts = targets.masked_fill(few, 1)  # the derivative of what is masked is a number, too
+            factorial = torch.addcmul(0.5 * math.log(2 * math.pi) - counts, counts + 0.5, counts.log())
+            loss = loss + factorial.masked_fill(few, 0)
         return by_word(loss, reduction)
 
 
