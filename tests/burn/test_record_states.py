@@ -191,9 +191,13 @@ def test_states_of_optimizers_go_on_on_the_other_side(tmp_path: Path) -> None:
             for param, tensor in zip(params(model), middle, strict=True):
                 param.tensor.copy_(tensor)
         optimizer = optimizer_config(case["optimizer"], case["config"]).init().load(path, module=model)
-        saved = Path(optimizer.save(tmp_path / "loaded.bpk")).read_bytes()
-        if case["optimizer"] != "Muon":  # whose layout the names do not tell: it is in the metadata, too
-            assert saved == path.read_bytes(), case
+        saved = optimizer.save(tmp_path / "loaded.bpk")
+        again = bl.record.open_record(saved)
+        assert again.ids == burns.ids, case
+        assert all(again.tensors[key].equal(it) for key, it in burns.tensors.items()), case
+        # In the metadata are how states of square weights lie, and Muon's layout, which the names do not tell.
+        if case["optimizer"] != "Muon" and "layouts" not in again.values:
+            assert Path(saved).read_bytes() == path.read_bytes(), case
         stepped(model, optimizer, grads[SAVE_AT:], case["lr"])
         record = bl.record.Record.of(model)
         for it in whole["tensors"]:
