@@ -265,10 +265,10 @@ def test_an_earlier_directory_with_something_of_the_user_stays(change: str) -> N
     if change == "added":
         Path("new/notes.txt").write_text("mine")
     elif change == "edited":
-        Path("new/model.rs").write_text(Path("new/model.rs").read_text() + "// mine\n")
+        Path("new/src/model.rs").write_text(Path("new/src/model.rs").read_text() + "// mine\n")
     else:
-        Path("new/model.rs").unlink()
-        Path("new/model.rs").symlink_to("../notes")
+        Path("new/src/model.rs").unlink()
+        Path("new/src/model.rs").symlink_to("../../notes")
     before = content()
     assert called(row, "new") == 2
     assert content() == before
