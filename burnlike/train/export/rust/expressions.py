@@ -104,6 +104,9 @@ def _loop_at(statements: list[Statement], lengths: Mapping[str, int]) -> tuple[i
     count = lengths[base]
     for through in dict.fromkeys(numbers_in(first.text)):
         forms, before = set[str](), through
+        inner = {value.number for it in statements[: count - 1] for value in it.values}
+        if any(inner & {*_all_numbers(it)} for it in statements[count:]):
+            continue
         for place, it in enumerate(statements[:count]):
             if len(it.values) != 1 or it.borrows or it.head:
                 break

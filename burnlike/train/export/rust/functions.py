@@ -254,13 +254,13 @@ class Writer:
         if node.op != "placeholder" or node.name not in self.all.trace.values:
             return False
         path, value = self.all.trace.values[node.name]
-        if value.dim() == 0 or not self.group.path:
+        if is_number(value) or not self.group.path:
             return True
         return path.startswith(f"{self.group.path}.")
 
     def _own(self, node: fx.Node) -> Expr:
         path, value = self.all.trace.values[node.name]
-        if value.dim() == 0 and node.name not in self.all.trace.leaves:
+        if is_number(value):
             return Expr(literal(value.item()))
         for leaf in self.all.trace.leaves.values():
             if path.startswith(f"{leaf.path}."):
@@ -525,6 +525,11 @@ class NeedsTensor(Exception):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.path = path
+
+
+def is_number(value: Tensor) -> bool:
+    """True for a tensor that is written as a number, which a parameter is not."""
+    return value.dim() == 0 and not isinstance(value, nn.Parameter)
 
 
 def literal(value: Any) -> str:

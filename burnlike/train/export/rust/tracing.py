@@ -297,6 +297,8 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
             exported = torch.export.export(noting, (), kwargs=dict(example), dynamic_shapes=dims_of(example))
             if any(_changes(node) for node in exported.graph.nodes):
                 exported = exported.run_decompositions({})
+            _inline(exported.graph_module)
+            _simplify(exported.graph_module.graph)
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, KeyError) as error:
         kind = type(program.model).__name__
         raise NoCounterpartError(f"torch.export can't follow {kind}: {reason_of(error)}") from error
@@ -322,6 +324,55 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     outputs = [*last[changed : changed + count]]
     given = [(path, nodes) for (path, _), nodes in arguments.items()]
     return Trace(graph, calls, leaves, values, [*map(str, signature.user_inputs)], outputs, given)
+
+
+def _inline(module: fx.GraphModule) -> None:
+    """Put the graphs of `with` blocks, of `torch.no_grad()` say, in the places of their calls."""
+    for node in [it for it in module.graph.nodes if str(it.target).startswith("wrap_with_")]:
+        at = next(at for at, it in enumerate(node.args) if isinstance(it, fx.Node) and it.op == "get_attr")
+        inner = getattr(module, str(node.args[at].target))
+        if "autocast" in str(node.target) and node.args[2]:
+            raise NoCounterpartError("the model computes in another dtype by torch.autocast; leave this out for Rust")
+        _inline(inner)
+        copies = dict(zip((it for it in inner.graph.nodes if it.op == "placeholder"), node.args[at + 1 :], strict=True))
+        with module.graph.inserting_before(node):
+            for it in inner.graph.nodes:
+                if it.op == "call_function":
+                    copies[it] = module.graph.node_copy(it, copies.__getitem__)
+        results = next(it for it in inner.graph.nodes if it.op == "output").args[0]
+        for user in [*node.users]:
+            user.replace_all_uses_with(copies[results[user.args[1]]])
+            module.graph.erase_node(user)
+        module.graph.erase_node(node)
+
+
+_NOTHING = {"contiguous", "alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy", "to", "_to_copy", "expand", "slice", "type_as"}
+"""Operations that leave their tensor as it is, but perhaps in another dtype or layout."""
+_WITHOUT = {"add": 0, "sub": 0, "mul": 1, "div": 1}
+
+
+def _simplify(graph: fx.Graph) -> None:
+    """Leave out what changes nothing, and what a module computes twice."""
+    before: dict[object, fx.Node] = {}
+    for node in [*graph.nodes]:
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, Tensor) or is_item(node):
+            continue
+        name, first = str(node.target).removeprefix("aten.").partition(".")[0], next(iter(node.args), None)
+        same: fx.Node | None = None
+        if isinstance(first, fx.Node) and isinstance(source := first.meta.get("val"), Tensor):
+            is_like = source.dtype == value.dtype and [*map(str, source.shape)] == [*map(str, value.shape)]
+            is_number = name in _WITHOUT and len(node.args) > 1 and type(node.args[1]) in (int, float)
+            changes_nothing = name in _NOTHING or ("dropout" in name and not node.args[2])
+            if is_like and (changes_nothing or (is_number and node.args[1] == _WITHOUT[name] and not node.kwargs)):
+                same = first
+        is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        if same is None and not is_random and not str(node.target).startswith("burnlike_rust"):
+            call = [*(node.meta.get("nn_module_stack") or {}).values()][-1:]
+            same = before.setdefault((str(call), node.target, str(node.args), str(node.kwargs)), node)
+        if same is not None and same is not node:
+            node.replace_all_uses_with(same)
+            graph.erase_node(node)
 
 
 def dims_of(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
