@@ -161,7 +161,7 @@ def _cloned(text: str, names: dict[int, str], is_last: dict[int, bool], parts: s
         number = int(found[1])
         left[number] -= 1
         is_moved = (left[number] == 0 and is_last[number]) or number in parts
-        is_read = text[found.end() :].startswith((".dims()", ".device()"))
+        is_read = text[found.end() :].startswith((".dims()", ".device()", ".dtype()"))
         return names[number] if is_moved or is_read else f"{names[number]}.clone()"
 
     return _VALUE.sub(write, text)

@@ -919,16 +919,33 @@ def _with_indices(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
     values, indices = w.value("values"), w.value("indices")
     head = f"let ({values.expr.text}, {indices.expr.text}) = "
     w.function.statements.append(Statement([values, indices], found.dot(call).text, head=head))
-    return Several([finish(values.expr), finish(indices.expr)])
+    places = indices.expr if _kind(x) == "Float" else indices.expr.dot(f"cast({values.expr.text}.dtype())")
+    return Several([finish(values.expr), finish(places)])
 
 
-@_operation("argmax", "argmin", "argsort")
-def _arg(w: Any, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Expr:
-    name = str(w.node.target).removeprefix("aten.").partition(".")[0]
+@_operation("argmax", "argmin")
+def _arg(w: Any, x: Any, dim: Any = None, keepdim: bool = False) -> Expr:
+    name, found = str(w.node.target).removeprefix("aten.").partition(".")[0], w.argument(x)
     if dim is None:
-        return w.argument(x).dot(f"reshape([-1]).{name}(0)") if _rank(x) > 1 else w.argument(x).dot(f"{name}(0)")
-    found = w.argument(x).dot(f"{name}({_at(dim, x)})")
-    return found if keepdim or name == "argsort" else _squeezed(found, [_at(dim, x)], _rank(x))
+        found = found.dot("reshape([-1])") if _rank(x) > 1 else found
+        return _in_dtype(w, x, found, lambda it: it.dot(f"{name}(0)"))
+    made = _in_dtype(w, x, found, lambda it: it.dot(f"{name}({_at(dim, x)})"))
+    return made if keepdim else _squeezed(made, [_at(dim, x)], _rank(x))
+
+
+@_operation("argsort")
+def _argsort(w: Any, x: Any, *arguments: Any, dim: int = -1, descending: bool = False, **_: Any) -> Expr:
+    dim = next((it for it in arguments if type(it) is int), dim)
+    call = "argsort_descending" if descending or True in arguments[-1:] else "argsort"
+    return _in_dtype(w, x, w.argument(x), lambda it: it.dot(f"{call}({_at(dim, x)})"))
+
+
+def _in_dtype(w: Any, x: Any, found: Expr, made: Callable[[Expr], Expr]) -> Expr:
+    """Indices in the dtype of the device's integers, which Burn gives for floats only."""
+    if _kind(x) == "Float":
+        return made(found)
+    found = found if _is_plain(found) else w.let(found, "x")
+    return made(found).dot(f"cast({found.text}.dtype())")
 
 
 @_operation("var", "std")

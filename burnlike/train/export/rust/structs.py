@@ -81,7 +81,7 @@ class Structs:
             if name.startswith(prefix) and "." not in name.removeprefix(prefix):
                 own = unique(identifier(name.removeprefix(prefix)), taken)
                 names[name.removeprefix(prefix)] = own
-                fields[own] = self._parameter(tensor)
+                fields[own] = self._parameter(own, tensor)
                 self.paths[name] = f"{rust}{own}"
         for name, init in self._parts(path, rust, "", "", taken, lengths, names):
             fields[name] = init
@@ -170,7 +170,7 @@ class Structs:
             return init
         return self._struct(child, path, f"{rust}.")
 
-    def _parameter(self, tensor: Tensor) -> Init:
+    def _parameter(self, name: str, tensor: Tensor) -> Init:
         """A parameter or a buffer; its values come from the file."""
         self.needs.add("burn::module::Param")
         rank, kind = rank_of(tensor), kind_of(tensor)
@@ -182,11 +182,12 @@ class Structs:
             values = tensor.detach().float()
             if bool((values == values.reshape(-1)[0]).all()) if values.numel() else True:
                 first = float(f"{float(values.reshape(-1)[0]):.7g}") if values.numel() else 0.0
-                name = {0.0: "Initializer::Zeros", 1.0: "Initializer::Ones"}.get(first)
-                made = name or f"Initializer::Constant {{ value: {number(first)} }}"
+                known = {0.0: "Initializer::Zeros", 1.0: "Initializer::Ones"}.get(first)
+                made = known or f"Initializer::Constant {{ value: {number(first)} }}"
             else:
-                made = f"Initializer::Normal {{ mean: 0.0, std: {float(values.std()):.2g} }}"
-                made = made if "." in made.partition("std: ")[2] else made.replace(" }", ".0 }")
+                made = "Initializer::Normal { mean: 0.0, std: 0.02 }"  # the same for all, as the values come later
+                if tensor.dim() < 2:
+                    made = f"Initializer::{'Zeros' if 'bias' in name or 'beta' in name else 'Ones'}"
             return Init(kind_text, f"{made}.init", (sizes,), takes_device=True)
         self.needs.add("burn::module::ParamId")
         call = f"Tensor::zeros({{}}, device){'.bool()' * (kind == 'Bool')}"
