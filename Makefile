@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
+.PHONY: train test test-slow test-weekly test-families fuse-support test-meshes test-kills test-isa test-faults test-burn test-burn-train test-cuda test-dist release-check test-torch fuzz fuzz-ops build dist lint workflows-check format types docs docs-site docs-check notebooks cuda-compile arm-compile asan bench bench-check clean
 
 python := .venv/bin/python
 CONFIG ?= char_gpt
@@ -71,14 +71,20 @@ test-isa: build
 	done; \
 	exit $${failed:-0}
 
-# Each system call of fetches, mirrors, the cache of streams, merges, exports, DCP directories and saves fails (full
-# disk, EIO, EINTR, a short write) or is the last (a kill), and power is lost at random moments; a quarter of an hour.
+# Each system call of all commands that write, of trainings, saves, mirrors and the cache of streams fails (a full disk,
+# also one that stays full, EIO, EINTR, a short write) or is the last (a kill): over 1,000 kills and 5,000 faults in all,
+# which a test counts and prints; a quarter of an hour. Then power is lost at random
+# moments, and the same is done to saves of single records.
 test-faults: build
 	$(python) -m pytest $(PARALLEL) -m "weekly or slow or not slow" tests/faults tests/record/crash
 
 # Builds Burn, which takes cargo some minutes the first time, and compares with it: SEED draws other cases.
 test-burn: build
 	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m burn tests
+
+# Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time.
+test-burn-train: build
+	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m burn_train tests/burn
 
 test-cuda: build
 	$(python) -m pytest -m cuda
@@ -131,6 +137,7 @@ docs: build
 	$(python) -m tools.tensor_api
 	$(python) -m tools.nn_api
 	$(python) -m tools.support
+	$(python) -m tools.burn_names
 	$(python) -m tools.pictures
 
 # The site of the documents in .cache/site, from docs/ and from the code; a dead link, a wrong anchor, or a page or

@@ -12,7 +12,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -117,6 +117,15 @@ def replace_file(path: str | os.PathLike[str], data: bytes, within: str | os.Pat
         file.commit()
 
 
+def make_directories(directory: str | os.PathLike[str]) -> None:
+    """Make a directory and those around it where they are missing; their names survive a loss of power."""
+    path = Path(directory)
+    missing = [it for it in (path, *path.parents) if not it.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_directory(made.parent)
+
+
 def copy_files(source: Path, target: Path) -> None:
     """Copy a file, or a directory with all in it, to a new name, and make it durable.
 
@@ -128,11 +137,25 @@ def copy_files(source: Path, target: Path) -> None:
             if not file.is_dir():
                 copy_files(file, target / file.relative_to(source))
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_directories(target.parent)
     with open_regular(source) as opened, AtomicFile(target) as file:
         while block := opened.read(_BLOCK_BYTES):
             file.write(block)
         file.commit()
+
+
+def move_files(source: Path, target: Path, last: str = "", stale: Iterable[str] = ()) -> None:
+    """Give files of a directory the places of those in another one, each whole, and make that durable.
+
+    The one named `last` comes last; then `stale` files go that the source has none of.
+    """
+    sync_tree(source)
+    names = sorted(os.listdir(source), key=lambda it: (it == last, it))
+    for name in names:
+        os.replace(source / name, target / name)
+    for name in {*stale} - {*names}:
+        os.unlink(target / name)
+    sync_directory(target)
 
 
 class AtomicDirectory:
@@ -159,7 +182,8 @@ class AtomicDirectory:
     def _create(self) -> bool:
         """Make the directory and lock it; False if a clean-up took it away before it was locked."""
         self.path = self.target.with_name(f".partial-{self.target.name}-{os.urandom(6).hex()}")
-        self.path.mkdir(parents=True)
+        make_directories(self.target.parent)
+        self.path.mkdir()
         self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         _lock(self._descriptor)
         if self.path.exists():
@@ -196,6 +220,7 @@ def remove_directory(directory: Path) -> None:
     hidden = directory.with_name(f".removed-{directory.name}-{os.urandom(6).hex()}")
     with contextlib.suppress(FileNotFoundError):
         directory.rename(hidden)
+        sync_directory(directory.parent)  # after a loss of power the files may be gone, and the name still there
         shutil.rmtree(hidden, ignore_errors=True)
 
 

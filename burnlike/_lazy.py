@@ -34,7 +34,9 @@ def attach(
         if name in renamed:
             return _renamed(package, name, *renamed[name])
         if name not in submodules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from ._burn_names import called_here
+
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{called_here(name)}")
         submodule = submodules[name]
         itself = submodule == "."
         module = importlib.import_module(f".{name}" if itself else submodule, package)

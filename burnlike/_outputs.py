@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ._atomic import AtomicDirectory, AtomicFile, replace_file, sync_directory, sync_tree
+from ._atomic import AtomicDirectory, AtomicFile, move_files, replace_file, sync_directory, sync_tree
 from ._regular_file import digest_of, open_regular, read_regular
 from .errors import ArgumentError
 
@@ -167,15 +167,13 @@ class Output:
         self.check_file()
         with AtomicDirectory(self.path) as folder:
             yield folder.path
-            sync_tree(folder.path)
             self.check_file()
-            files = sorted(folder.path.iterdir(), key=lambda it: it.name == self.path.name)  # the file itself last
-            targets = [self.path.with_name(it.name) for it in files]
-            if taken := [it for it in targets if os.path.lexists(it)] if files[1:] else []:
-                raise self._error(f"the output has {len(files)} files, and {taken[0]} is there already; choose another")
-            for file, target in zip(files, targets, strict=True):
-                os.replace(file, target)
-            sync_directory(self.path.parent)
+            targets = [self.path.with_name(it.name) for it in folder.path.iterdir()]
+            if taken := [it for it in targets if os.path.lexists(it)] if targets[1:] else []:
+                raise self._error(
+                    f"the output has {len(targets)} files, and {taken[0]} is there already; choose another"
+                )
+            move_files(folder.path, self.path.parent, last=self.path.name)
 
     @contextmanager
     def directory(self, *, marked: bool = True) -> Iterator[Path]:

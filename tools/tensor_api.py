@@ -24,7 +24,7 @@ RECEIVERS |= {name: {"Float", "Int"} for name in ("Numeric", "Numbers")}
 HEAD = """# The tensor API
 
 Every method of the typed tensor beside torch's function. `Tensor[B, D, K]` is a torch tensor `.inner` with a backend
-B, a rank D and a kind K. Names are those of Burn 0.21, what they compute is what Burn 0.22.1 computes. Operations
+B, a rank D and a kind K. Names and what they compute are those of Burn 0.22.1. Operations
 never change an operand, full reductions have shape `[1]`, and negative dimensions count from the end. The difference
 is the one to the torch function named, `-` where there is none. `make docs` writes this page from the docstrings.
 """

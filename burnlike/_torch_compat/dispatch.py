@@ -100,6 +100,12 @@ TORCHS_WEIGHT_NORM: Any = torch._weight_norm  # pyright: ignore[reportPrivateImp
 Without it, a layer with that parametrization can't be trained over a backend that is not torch's.
 """
 
+ctc_losses: Any = torch._ctc_loss  # pyright: ignore[reportPrivateImportUsage]
+"""The losses of CTC and what their gradient needs; with `zero_infinity` gradients of infinite losses are 0.
+
+By `functional.ctc_loss` an infinite loss is 0 as well, or makes the gradients of all weights NaN.
+"""
+
 grouped_products: Any = torch.ops.aten._grouped_mm
 """Products of groups of rows with a matrix each, as of experts. Without the name, nothing is forecast."""
 

@@ -17,6 +17,11 @@ def transforming() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def readable(tensor: Tensor) -> bool:
+    """True if the values of `tensor` can be read without waiting for a device, and without a trace in a graph."""
+    return tensor.is_cpu and type(tensor) is Tensor and not torch.compiler.is_compiling() and not transforming()
+
+
 def in_forward_mode() -> bool:
     """Whether derivatives may be computed in forward mode, by `torch.autograd.forward_ad`.
 

@@ -17,8 +17,18 @@ def find_device(device: torch.device | str | None) -> torch.device:
     return found
 
 
-def named_device(device: torch.device | str) -> torch.device:
-    """The device of a name, of any kind; DeviceError if there is no such name, or it is CUDA and not there."""
+def named_device(device: Any) -> torch.device:
+    """The device of a name or a backend, of any kind.
+
+    It is a DeviceError if there is no such name, or it is CUDA and not there, or a backend creates floats of another
+    type than torch, which would be passed over.
+    """
+    if isinstance(its := getattr(device, "device", None), torch.device):
+        if (dtype := getattr(device, "float_dtype", None)) not in (None, torch.get_default_dtype()):
+            raise DeviceError(
+                f"expected a device, got {device!r}, whose {dtype} would be passed over; call .to(...) then"
+            )
+        device = its
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:

@@ -129,9 +129,9 @@ def layout_of(args: argparse.Namespace, model: "nn.Module | None") -> Any:
     if args.layout is None:
         if model is None:
             return None
-        from burnlike.record.state_dict.module_layout import layout_of as layout_of_module
+        from burnlike.record.state_dict.module_layout import deferred_layout
 
-        return layout_of_module(model)
+        return deferred_layout(model)
     from burnlike.record.layout import check_layout
 
     path: str = args.layout

@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.util import resolve_name
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import msgspec
 
 from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
+from .burn_json import SUFFIX, from_burn, to_burn_json
 from .emit import to_plain, to_plain_without_defaults, to_yaml
 from .interpolation import escaped, interpolate, masked
 from .node import Location, Tree, from_python
@@ -62,6 +63,26 @@ class ConfigMeta(type(msgspec.Struct)):
                 namespace[key] = msgspec.field(**given)
         return super().__new__(mcls, name, bases, namespace, **options)
 
+    if not TYPE_CHECKING:  # checkers know the fields by their names
+
+        def __call__(cls, *required: Any, **fields: Any) -> Any:
+            """Make a config; its required fields may be given by position, in Burn's order: `LinearConfig(4, 3)`."""
+            if required:
+                names = [it.name for it in fields_of(cls).values() if it.required or it.name in cls.by_position]
+                if len(required) > len(names):
+                    others = [it for it in cls.__struct_fields__ if it not in names]
+                    remedy = f"; give by name what has a default: {', '.join(others)}" if others else ""
+                    listed = f" ({', '.join(names)})" if names else ""
+                    raise TypeError(
+                        f"{cls.__name__}: expected at most {len(names)} values by position{listed}, got"
+                        f" {len(required)}{remedy}"
+                    )
+                given = dict(zip(names, required, strict=False))
+                if twice := next((name for name in given if name in fields), None):
+                    raise TypeError(f"{cls.__name__}: {twice} is given by position and by name")
+                fields = {**given, **fields}
+            return super().__call__(**fields)
+
 
 class _Building(NamedTuple):
     """A role in the bases of a class, and the name of what the class builds: `ModuleConfig["Linear"]`."""
@@ -89,8 +110,9 @@ def _target(name: str, builds: str | Callable[..., Any], named: Any, place: str)
 class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_fields=True):
     """A typed, frozen set of values, checked when made, read from YAML and written to it.
 
-    Fields are annotated attributes, keyword-only, in any order; `Annotated[int, Meta(ge=1)]` bounds one. A class with
-    `tag="Name"` is one that YAML picks by `type: Name`, wherever a field has the type of a class above it.
+    Fields are annotated attributes, in any order, given by name, required ones also by position;
+    `Annotated[int, Meta(ge=1)]` bounds one. A class with `tag="Name"` is one that YAML picks by `type: Name`, where a
+    field has the type of a class above it.
 
     Example:
         >>> from typing import Annotated
@@ -117,6 +139,9 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
 
     inlined: ClassVar[str] = ""
     """The field, a config, whose keys stand in YAML beside those of this class, in place of its own name."""
+
+    by_position: ClassVar[tuple[str, ...]] = ()
+    """Fields with a default that may be given by position, since Burn's `new` needs them."""
 
     former_tags: ClassVar[tuple[str, ...]] = ()
     """What `type:` called this class in earlier releases; files may still."""
@@ -163,11 +188,19 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     def load(cls, path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Self:
         """Read a YAML file, UTF-8, of at most 4 MiB, with `a.b=c` each put into it, as `--set` takes them.
 
+        A `.json` file may be in Burn's form, as `save` writes it.
+
         Raises:
             ConfigIOError: the file can't be read.
             ConfigError: the file is wrong; the message has one line per mistake.
         """
-        return reading(lambda options: cls.from_tree(read_tree(path, options)), overrides)
+        is_json = os.fspath(path).lower().endswith(SUFFIX)
+
+        def read(options: Iterable[str]) -> Self:
+            tree = read_tree(path, options)
+            return cls.from_tree(from_burn(tree, cls) if is_json else tree)
+
+        return reading(read, overrides)
 
     @classmethod
     def from_yaml(cls, text: str, source: str = "<string>", overrides: Iterable[str] = ()) -> Self:
@@ -201,11 +234,16 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         return to_yaml(escaped(self.to_dict()))
 
     def save(self, path: "str | os.PathLike[str]") -> None:
-        """Write YAML to a file, which is replaced as a whole or not at all; a ConfigIOError if it can't be written."""
+        """Write YAML to a file, which is replaced as a whole or not at all; a ConfigIOError if it can't be written.
+
+        A `.json` file is written as Burn writes it: `LinearConfig::load` reads that of a LinearConfig. A ConfigError
+        names an option that is set and Burn's config lacks.
+        """
         from burnlike._atomic import replace_file  # here, as reading a config needs none of what it imports
 
+        text = to_burn_json(self) if os.fspath(path).lower().endswith(SUFFIX) else self.to_yaml()
         try:
-            replace_file(path, self.to_yaml().encode())
+            replace_file(path, text.encode())
         except OSError as error:
             problem = Problem(f"can't be written: {error.strerror or error}", source=os.fspath(path))
             raise ConfigIOError(str(problem), [problem]) from error

@@ -1,6 +1,7 @@
 """State dicts of a TorchOptimizer, and to which parameter each part belongs."""
 
 import copy
+import json
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ from ..optim.schedules.learning_rates import checked_rate
 from ..optim.states.matching import StateEntry, StateOwner, match_entries, options_of_groups
 from ..optim.states.torch_rules import parts_of, state_record
 from ..record import LoadReport, Record
+from ..record.layout import LAYOUTS
 
 _SOURCE = "the state dict"
 _RANDOM_STEP = "random_step"
 _WITH_STATE = "with_state"
-_NO_OPTIONS = ("params", "param_names", "param_ids", _WITH_STATE, _RANDOM_STEP)
+_NO_OPTIONS = ("params", "param_names", "param_ids", _WITH_STATE, _RANDOM_STEP, LAYOUTS)
 
 
 @dataclass(slots=True)
@@ -52,8 +54,11 @@ class SavedState:
     left_out: Set[str | None]
 
 
-def plain_state_dict(state_dict: Mapping[str, Any], random_step: int) -> dict[str, Any]:
-    """A state dict of plain dicts and lists, with the names of the parameters that have a state."""
+def plain_state_dict(state_dict: Mapping[str, Any], random_step: int, layouts: Mapping[str, Any]) -> dict[str, Any]:
+    """A state dict of plain dicts and lists, with the names of the parameters that have a state.
+
+    `layouts`, by ids, says how states lie; the state dict says it by names.
+    """
     groups = [
         {name: [*value] if isinstance(value, list) else value for name, value in group.items()}
         for group in state_dict["param_groups"]
@@ -61,6 +66,9 @@ def plain_state_dict(state_dict: Mapping[str, Any], random_step: int) -> dict[st
     for group in groups:
         named = zip(group["params"], group["param_names"], strict=True)
         group[_WITH_STATE] = [name for key, name in named if state_dict["state"].get(key)]
+        ids = zip(group["param_names"], group["param_ids"], strict=True)
+        # A text, since torch.distributed.checkpoint would take a dict to pieces.
+        group[LAYOUTS] = json.dumps({name: layouts[text] for name, text in ids if text in layouts})
     if random_step:
         groups[0][_RANDOM_STEP] = random_step
     states = {key: fields.copy() for key, fields in state_dict["state"].items()}
@@ -88,11 +96,25 @@ def read_state_dict(state_dict: Mapping[str, Any], targets: Sequence[StateOwner]
     options = [{name: it for name, it in group.items() if name not in _NO_OPTIONS} for group in groups]
     random_step = max((group.get(_RANDOM_STEP, 0) for group in groups), default=0)
     found = ((it.id, it.path, states.get(it.key, {})) for it in saved)
-    record = state_record(found, _SOURCE, **{_RANDOM_STEP: random_step})
+    values: dict[str, Any] = {_RANDOM_STEP: random_step}
+    if any(LAYOUTS in group for group in groups) and None not in {it.path for it in saved}:
+        layouts = {name: it for group in groups for name, it in _layouts_in(group).items()}
+        values[LAYOUTS] = {str(it.id): layouts[it.path] for it in saved if it.path in layouts}
+    record = state_record(found, _SOURCE, **values)
     by_name = any(isinstance(it.key, str) for it in saved)
     with_state = [name for group in groups for name in group.get(_WITH_STATE) or ()]
     left_out = {it.path for it in saved if it.key not in states} & set(with_state)
     return SavedState(saved, options, record, by_name, left_out)
+
+
+def _layouts_in(group: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        found = json.loads(group.get(LAYOUTS, "{}"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RecordMismatchError(f"{_SOURCE}: expected {LAYOUTS} as a text of JSON, got {error}") from error
+    if not isinstance(found, dict):
+        raise RecordMismatchError(f"{_SOURCE}: expected {LAYOUTS} by the names of parameters, got {found!r:.60}")
+    return found
 
 
 def warn_of_left_out(saved: SavedState, without: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
 """Optimizers that step a whole module, behind torch's interface: L-BFGS, and an `Optimizer` of one's own."""
 
 import copy
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
@@ -12,9 +13,10 @@ from ..errors import ArgumentError, ConfigError, RecordMismatchError
 from ..module.tree.walk import weights
 from ..optim import GradientsParams, Lbfgs, LbfgsConfig, ModuleLearningRate, OptimizerAdaptor
 from ..optim.schedules.learning_rates import checked_rate
-from ..optim.states.matching import GROUPS
+from ..optim.states.matching import GROUPS, noted_layouts
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import Record
+from ..record.layout import LAYOUTS
 from ..record.methods import RecordMethods
 
 _SOURCE = "the state dict"
@@ -109,13 +111,18 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         """
         record = Record.of(record)
         if record.values.get("optimizer") == type(self).__name__:
-            loaded = read_torch_record(self, record, trained_by(self, [self._module]))
+            loaded = read_torch_record(self, record, trained_by(self, [self._module]), [self._module])
             ids, paths = record.values[GROUPS][0]["params"], record.values["paths"]
             self._refuse_another_order(ids, [paths.get(it) for it in ids], record.source)
             loaded.apply(self)
         else:
             self._optimizer.load_record(record, self._module)
         return self
+
+    def _layouts(self) -> str:
+        """How the parameters lie, as a text, in which torch.distributed.checkpoint finds no parts."""
+        notes = noted_layouts([self._module])
+        return json.dumps([notes.get(text, {}).get("parts") for text in self.param_groups[0]["param_ids"]])
 
     def _refuse_another_order(self, ids: Any, names: Any, source: str) -> None:
         own = self.param_groups[0]
@@ -139,6 +146,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         found = super().state_dict()
         record = self._optimizer.into_record()
         group = {name: [*it] if isinstance(it, list) else it for name, it in found["param_groups"][0].items()}
+        group[LAYOUTS] = self._layouts()
         return {**found, "state": {0: {**record.tensors, **record.values}}, "param_groups": [group]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -156,11 +164,16 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
                 raise RecordMismatchError(f"expected a state dict with one group and one state, got {given!r:.80}")
         own = self.param_groups[0]
         self._refuse_another_order(group.get("param_ids"), group.get("param_names"), _SOURCE)
+        if group.get(LAYOUTS, self._layouts()) != self._layouts():
+            raise RecordMismatchError(
+                f"{_SOURCE} is of a module whose parameters lie otherwise, as torch's layers and burnlike's do, and the"
+                f" state of {type(self._optimizer).__name__} is one for all; begin it anew. The optimizer is as it was"
+            )
         checked_rate(group.get("lr", 0.0))
         tensors = {name: it.detach().clone() for name, it in fields.items() if isinstance(it, Tensor)}
         values = {name: it for name, it in fields.items() if name not in tensors}
         self._optimizer.load_record(Record(tensors=tensors, values=values, source=_SOURCE), self._module)
-        kept = ("params", "param_names", "param_ids")
+        kept = ("params", "param_names", "param_ids", LAYOUTS)
         own.update({name: copy.deepcopy(it) for name, it in group.items() if name not in kept})
         run_post_hooks(self)
 

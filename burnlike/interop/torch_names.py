@@ -1,6 +1,7 @@
 """Records in torch's names and layouts, for models that are built of burnlike's layers."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -56,7 +57,7 @@ class TorchLayout:
                 self.ignored |= {f"{prefix}{name}": twins[name] for name in without}
             for path, it in places.items():
                 self.tensors.setdefault(f"{prefix}{it.name}", tensors[path])
-                self.places[f"{prefix}{path}"] = TensorSource(f"{prefix}{it.name}", it.chunk, it.transposed)
+                self.places[f"{prefix}{path}"] = replace(it, name=f"{prefix}{it.name}")
         if problems:
             lines = "\n".join(f"  {path}: {reason}" for path, reason in problems)
             error = NoCounterpartError(f"{type(module).__name__} has layers that torch.nn does not have\n{lines}")

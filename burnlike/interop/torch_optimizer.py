@@ -10,7 +10,7 @@ from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..config import OptimizerConfig
 from ..errors import ConfigError
 from ..optim import GradientsParams, Lbfgs, LbfgsConfig, Optimizer, OptimizerAdaptor, OptimizerLoadReport
-from ..optim.states.matching import StateOwner
+from ..optim.states.matching import StateOwner, noted_layouts
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
 from ..record import LoadReport, Record
 from .grouped_optimizer import GroupedOptimizer
@@ -174,14 +174,15 @@ class TorchOptimizer(GroupedOptimizer):
         `torch.save` keeps it, and `torch.load(weights_only=True)` reads it.
 
         The `form` `torch` is what the optimizer of `torch.optim` of the same rule loads, if it has the same parameters
-        in the same order; without such a rule it is a RecordMismatchError.
+        in the same order, which lie as this module's; without such a rule it is a RecordMismatchError. For a twin of
+        the module (`to_torch`) it is `export_torch_optimizer(optimizer.adaptor.into_record(), theirs, twin)`.
         """
         self._sync()
         if form == "torch":
             return to_torch_dict(
                 self._adaptor, self.param_groups, self._members.params, [it.rule for it in self._rules]
             )
-        return plain_state_dict(super().state_dict(), self._adaptor.random_step)
+        return plain_state_dict(super().state_dict(), self._adaptor.random_step, noted_layouts([self._module]))
 
     def into_record(self) -> Record:
         """States and options of groups, by the names of the module's parameters; copies nothing."""
@@ -205,10 +206,11 @@ class TorchOptimizer(GroupedOptimizer):
         record = Record.of(record)
         if record.values.get("optimizer") == type(self).__name__:
             targets = trained_by(self, [self._module])
-            read_torch_record(self, record, targets, report, prune_orphans).apply(self)
+            read_torch_record(self, record, targets, [self._module], report, prune_orphans).apply(self)
         else:
             targets = [StateOwner(param, param.id) for param in self._members.params]
-            loaded = self._adaptor.read_states(record, targets, report=report, prune_orphans=prune_orphans)
+            modules = [self._module]
+            loaded = self._adaptor.read_states(record, targets, modules, report=report, prune_orphans=prune_orphans)
             self._adaptor.take_states(loaded)
         return self
 
@@ -223,7 +225,8 @@ class TorchOptimizer(GroupedOptimizer):
     ) -> None:
         """Replace states and options of groups by those of `state_dict`, each tensor in the dtype it has there.
 
-        A state goes to the parameter of its id, and where there is none, to that of its name; see `load_report`. States
+        A state goes to the parameter of its id, and where there is none, to that of its name; see `load_report`. It is
+        laid out as that: transposed, split or joined as `from_torch` and `to_torch` do it with the weight. States
         of frozen parameters, which `torch.distributed.checkpoint.state_dict` leaves out, stay as they are. A warning
         names states that the dict should have and lacks.
 
@@ -241,11 +244,13 @@ class TorchOptimizer(GroupedOptimizer):
         self._sync()
         given = after_pre_hooks(self, state_dict)
         targets = [StateOwner(param, param.id) for param in self._members.params]
-        if is_of_torch(given):
+        if of_torch := is_of_torch(given):
             rules, maximize = [it.rule for it in self._rules], self._adaptor.maximize
             given = from_torch_dict(given, self.param_groups, self._members.params, rules, maximize)
         saved = read_state_dict(given, targets)
-        loaded = self._adaptor.read_states(saved.record, targets, report=report, prune_orphans=prune_orphans)
+        loaded = self._adaptor.read_states(
+            saved.record, targets, [self._module], report=report, prune_orphans=prune_orphans, of_torch=of_torch
+        )
         groups = [group["param_ids"] for group in self.param_groups]
         options = [{} for _ in groups] if keep_options else options_for(groups, saved, targets, report)
         frozen = [it for it in self._members.params if saved.by_name and not it.trainable]

@@ -1,20 +1,23 @@
 """State dicts of torch's own optimizers: as records and as state dicts of a TorchOptimizer, and back."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from .._torch_compat.fsdp import sharded_forms
 from .._torch_compat.modules import WRAPPED
 from ..errors import RecordMismatchError
-from ..module import Param, params
+from ..module import Param, ParamId, params
 from ..module.tree.paths import listed
 from ..optim import OptimizerAdaptor
 from ..optim.core.state import flatten
 from ..optim.rules.config_base import MomentumConfig
+from ..optim.states.matching import StateOwner, laid_out, noted_layouts
 from ..optim.states.torch_records import read_torch_record, trained_by
 from ..optim.states.torch_rules import (
     RULES,
@@ -27,10 +30,12 @@ from ..optim.states.torch_rules import (
     to_torch,
 )
 from ..record import Record
+from ..record.layout import LAYOUTS
 from ..record.torch_files.content import read_content
+from .state_layouts import id_of_name, torch_parameters
 from .torch_groups import options_of
 
-Order = torch.optim.Optimizer | Iterable[Tensor] | Iterable[str]
+Order = Optimizer | Iterable[Tensor] | Iterable[str]
 _SOURCE = "the state dict"
 _STRIPPED = [f"{name}." for name in WRAPPED]
 _OF_CONFIG = ("amsgrad", "centered", "dampening", "lr_decay", "nesterov", "maximize", "decoupled_weight_decay")
@@ -46,7 +51,8 @@ def import_torch_optimizer(
 
     Args:
         state_dict: what its `state_dict()` gave, or a file that `torch.save` made of that; no code in it is run.
-        module: the module that it trained: its parameters get the states.
+        module: the module that it trained, or its twin of burnlike's layers (`from_torch`): its parameters get the
+            states, laid out as they are.
         order: which parameters the numbers of the state dict mean, where it has no names (`param_names`): the
             parameters, or their paths, in the order that the optimizer was given them (`module.parameters()`), or an
             optimizer with the same groups.
@@ -55,7 +61,9 @@ def import_torch_optimizer(
         A record whose tensors are those of the state dict, each of the dtype that it has there.
 
     Raises:
-        RecordMismatchError: it is of another optimizer, does not say which parameter a state is of, or does not fit.
+        RecordMismatchError: it is of another optimizer, does not say which parameter a state is of, does not fit, or
+            could lie as in Burn or as in torch; then give the module of torch's layers, and load the record into the
+            other.
         RecordIOError: the file can't be read.
         RecordFormatError: it is none of `torch.save`, is damaged, or has objects that only code could make.
 
@@ -73,13 +81,28 @@ def import_torch_optimizer(
     states, groups = parts_of(found)
     options = f"one with the options {listed(sorted(map(str, groups[0])))}" if groups else "one without groups"
     rule = expect_rule(found, _SOURCE, options, "other optimizers have states that none here has")
-    targets = _targets(groups, module, order)
+    owners = [StateOwner(param, param.id) for param in params(module, "weight")]
+    keys = [key for group in groups for key in group["params"]]
+    if order is not None and not isinstance(order, Optimizer):
+        order = cast("Order", [*order])
+    names = _names_in(groups, keys) if order is None else [] if isinstance(order, Optimizer) else [*order]
+    twins = _in_torch_names(module, names)
+    values: dict[str, Any] = {}
+    if twins:
+        targets = dict(zip(keys, twins, strict=True))
+        values = {LAYOUTS: {str(it.id): it.note for it in twins}}
+    else:
+        targets = {key: _Saved(it.id, it.path, it.tensor.shape) for key, it in _targets(groups, module, order).items()}
+        if order is not None and not any(isinstance(it, str) for it in names):
+            values = {LAYOUTS: noted_layouts([module])}  # of the parameters themselves it was made
     unknown = [key for key in states if key not in targets]
     if unknown:
         raise RecordMismatchError(f"{_SOURCE} has a state of {unknown[0]!r}, which is in none of its parameter groups")
     fields = _translated(rule, states, targets)
     source = f"{_SOURCE} of torch's {rule.name}"
-    return state_record(((targets[key].id, targets[key].path, it) for key, it in fields.items()), source)
+    rows = ((targets[key].id, targets[key].path, it) for key, it in fields.items())
+    record = laid_out(state_record(rows, source, **values), owners, [module], of_torch=True)
+    return replace(record, values={**record.values, LAYOUTS: noted_layouts([module])})
 
 
 def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *modules: nn.Module) -> dict[str, Any]:
@@ -94,7 +117,7 @@ def export_torch_optimizer(record: Record, optimizer: torch.optim.Optimizer, *mo
         RecordMismatchError: the record is of another optimizer, or has states of parameters that it doesn't train.
         RecordError: it trains a parameter that no module has.
     """
-    loaded = read_torch_record(optimizer, record, trained_by(optimizer, modules))
+    loaded = read_torch_record(optimizer, record, trained_by(optimizer, modules), modules)
     return {"state": loaded.state["state"], "param_groups": optimizer.state_dict()["param_groups"]}
 
 
@@ -134,7 +157,8 @@ def from_torch_dict(
             if unknown is not None:
                 raise RecordMismatchError(f"{_SOURCE} has a state of '{unknown}', which is in no such group here")
             members = [by_path[name] for name in group["param_names"]]
-        found |= _translated(rule, states, dict(zip(group["params"], members, strict=True)))
+        saved = [_Saved(it.id, it.path, it.tensor.shape) for it in members]
+        found |= _translated(rule, states, dict(zip(group["params"], saved, strict=True)))
         options = {name: group[name] for name in own if name in group and name not in ("params", "param_names")}
         names = {"param_names": [it.path for it in members], "param_ids": [str(it.id) for it in members]}
         made.append({**options, **names, "params": group["params"]})
@@ -213,12 +237,35 @@ def _option(config: Any, name: str, maximize: bool) -> Any:
     return getattr(config, name, None)
 
 
-def _translated(rule: TorchRule, states: Mapping[Any, Any], targets: Mapping[Any, Param]) -> dict[Any, dict[str, Any]]:
+class _Saved(NamedTuple):
+    """A parameter that a state dict means; the note says how it lies, where it is one of torch's that isn't here."""
+
+    id: ParamId
+    path: str
+    shape: Sequence[int]
+    note: Any = None
+
+
+def _names_in(groups: Sequence[Mapping[str, Any]], keys: Sequence[Any]) -> list[Any]:
+    """The names of the parameters of a state dict, as far as it has any."""
+    # Where states are keyed by names, as torch.distributed.checkpoint makes them, the keys tell it.
+    named = all(isinstance(key, str) for key in keys)
+    return [*keys] if named else [name for group in groups for name in group.get("param_names", ())]
+
+
+def _in_torch_names(module: nn.Module, names: Sequence[Any]) -> list[_Saved]:
+    """The parameters with these names in the same model made of torch's layers; none if they are names in `module`."""
+    own = _by_path(params(module, "weight"))
+    if not names or not all(isinstance(it, str) for it in names) or all(_stripped(it, own) in own for it in names):
+        return []
+    found = torch_parameters(module)
+    shown = [_stripped(name, found) for name in names]
+    return [_Saved(id_of_name(it), it, *found[it]) for it in shown] if all(it in found for it in shown) else []
+
+
+def _translated(rule: TorchRule, states: Mapping[Any, Any], targets: Mapping[Any, Any]) -> dict[Any, dict[str, Any]]:
     """The states by the names that they have here, by torch's keys; without those that are empty."""
-    found = {
-        key: from_torch(rule, states.get(key, {}), param.tensor.shape, param.path, _SOURCE)
-        for key, param in targets.items()
-    }
+    found = {key: from_torch(rule, states.get(key, {}), it.shape, it.path, _SOURCE) for key, it in targets.items()}
     return {key: fields for key, fields in found.items() if fields}
 
 
@@ -229,9 +276,7 @@ def _targets(groups: Sequence[Mapping[str, Any]], module: nn.Module, order: Orde
     if isinstance(order, torch.optim.Optimizer):
         found, order = [target.param for target in trained_by(order, [module])], ()
     elif order is None:
-        # Where states are keyed by names, as torch.distributed.checkpoint makes them, the keys tell it.
-        named = all(isinstance(key, str) for key in keys)
-        order = keys if named else [name for group in groups for name in group.get("param_names", ())]
+        order = _names_in(groups, keys)
         if len(order) != len(keys):
             raise RecordMismatchError(
                 f"{_SOURCE} has no names of parameters (param_names), and its numbers alone don't say which layer is"
@@ -256,10 +301,15 @@ def _by_path(weights: Sequence[Param]) -> dict[str, Param]:
     return {path: param for param in weights for path in (param.path, *param.aliases)}
 
 
-def _param_at(module: nn.Module, by_path: Mapping[str, Param], name: str) -> Param:
-    path = name
+def _stripped(name: str, known: Container[str]) -> str:
+    """The name without what wrappers put into it."""
     for prefix in _STRIPPED:
-        path = path if path in by_path else path.replace(prefix, "")
+        name = name if name in known else name.replace(prefix, "")
+    return name
+
+
+def _param_at(module: nn.Module, by_path: Mapping[str, Param], name: str) -> Param:
+    path = _stripped(name, by_path)
     if path not in by_path:
         raise RecordMismatchError(
             f"{_SOURCE} has a state of '{name}', and {type(module).__name__} has no such parameter; it has"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._atomic import replace_file
+from .._atomic import make_directories, replace_file
 from ..config import ModuleConfig
 from ..errors import BurnlikeError, ConfigError, DTypeError
 from ..nn.padding import each
@@ -121,7 +121,7 @@ def save_pretrained(
     path = os.path.join(directory, SINGLE_NAME)
     if table is not None:
         record = record_to(weight_table(table), module)
-        os.makedirs(directory, exist_ok=True)
+        make_directories(directory)
         return recorder_for(path, None).save(record, path)
     config = config or getattr(module, "config", None)
     if not isinstance(config, ModuleConfig):
@@ -140,7 +140,7 @@ def save_pretrained(
     dtypes = {it.dtype for it in module.parameters()}
     values["dtype"] = next((name for name, it in DTYPES.items() if {it} == dtypes), "float32")
     theirs = record_to(found.table, module, record)
-    os.makedirs(directory, exist_ok=True)
+    make_directories(directory)
     saved = recorder_for(path, None).save(theirs, path)
     replace_file(os.path.join(directory, CONFIG_NAME), json.dumps(values, indent=2).encode() + b"\n")
     return saved

@@ -1,20 +1,72 @@
 """The bases of layers, and the check of their inputs' shapes."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
 from ..config import Config
-from ..config.registry import tag_of
+from ..config.registry import fields_of, tag_of
 from ..errors import ArgumentError, ShapeError
 from ..module import Content, DisplaySettings, Module, ModuleEnum
 from ..tensor.torch_bridge.torch_function import lift
 from .call_types import KeepsType
 
 
-class Layer(Module):
+class FromConfig:
+    """A layer that is made of its config: without one of that with its defaults, and of nothing else."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = _of_config(cls.__init__)
+
+
+def _of_config(init: Callable[..., None]) -> Callable[..., None]:
+    """The `__init__` of a layer, which refuses what is no config in the words of one who looks for Burn's `new`."""
+    if [*inspect.signature(init).parameters][1:2] != ["config"]:
+        return init
+
+    @functools.wraps(init)
+    def made(layer: Any, config: Any = None, *others: Any, **named: Any) -> None:
+        if type(layer).__init__ is made and (kinds := _configs_of(init) or _configs_in(type(layer))):
+            if config is None and len(kinds) == 1 and not any(it.required for it in fields_of(kinds[0]).values()):
+                config = kinds[0]()
+            if not any(isinstance(config, it) or _has_fields(config, it) for it in kinds):
+                name = kinds[0].__name__
+                required = ", ".join(it.name for it in fields_of(kinds[0]).values() if it.required)
+                expected = " or ".join(it.__name__ for it in kinds)
+                raise ArgumentError(
+                    f"{type(layer).__name__}: expected a {expected}, got {config!r:.60}; write"
+                    f" {name}({required}).init(device)"
+                )
+        init(layer, config, *others, **named)
+
+    return made
+
+
+@functools.cache
+def _configs_of(init: Callable[..., None]) -> Sequence[type[Config]]:
+    """The configs that an `__init__` is annotated with."""
+    hint = get_type_hints(init).get("config")
+    kinds = get_args(hint) or (hint,)
+    return [it for it in kinds if isinstance(it, type) and issubclass(it, Config)]
+
+
+def _configs_in(kind: type) -> Sequence[type[Config]]:
+    """The config of a `ConfiguredLayer`, if it has fields."""
+    config: type[Config] = getattr(kind, "_config", Config)
+    return [config] if config.__struct_fields__ else []
+
+
+def _has_fields(config: Any, kind: type[Config]) -> bool:
+    return all(hasattr(config, name) for name in kind.__struct_fields__) and bool(kind.__struct_fields__)
+
+
+class Layer(FromConfig, Module):
     """A Module on one line when displayed, as in Burn. An input of other sizes than `forward` says is a ShapeError."""
 
     def custom_settings(self) -> DisplaySettings:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._torch_compat.transforms import transforming
+from .._torch_compat.transforms import readable
 from ..errors import ArgumentError, ShapeError, TargetError
 from ._arguments import autocast_dtype, check_memory, check_tensor
 from ._divided import are_divided, largest, mesh_of_classes, summed, whole
@@ -213,7 +213,7 @@ def check_options(name: str, label_smoothing: float, z_loss: float, soft_cap: fl
 
 def check_targets(name: str, targets: Tensor, classes: int, ignore_index: int) -> None:
     """Raise TargetError for the first target that is no class, where values can be read without waiting."""
-    if not targets.is_cpu or type(targets) is not Tensor or torch.compiler.is_compiling() or transforming():
+    if not readable(targets):
         return
     check_memory(name, {"targets": targets})
     outside = ((targets < 0) | (targets >= classes)) & (targets != ignore_index)

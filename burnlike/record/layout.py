@@ -30,21 +30,29 @@ from ..errors import RecordError, nearest
 
 Layout = Any  # one of the above
 
+LAYOUTS = "layouts"
+"""The value of an optimizer's record that says which parameters lie otherwise than Burn's: interop/state_layouts.py."""
+
+
+BurnVersion = tuple[int, int]
+WRITTEN: BurnVersion = (0, 21)
+"""The version of Burn in whose layouts records are written; those of older versions are read."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayoutOf:
-    """A layout that `make` makes when a format needs one."""
+    """A layout that `make` makes when a format needs one, for files of a version of Burn."""
 
-    make: Callable[[], Layout]
+    make: Callable[[BurnVersion], Layout]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LayoutOf":
         """Itself: a copy would hold a copy of what tells the layout, all of a module's tensors."""
         return self
 
 
-def known_layout(layout: Layout | LayoutOf) -> Layout:
-    """The layout itself, made if it has yet to be."""
-    return layout.make() if isinstance(layout, LayoutOf) else layout
+def known_layout(layout: Layout | LayoutOf, version: BurnVersion = WRITTEN) -> Layout:
+    """The layout itself, made if it has yet to be: that of files of a version of Burn."""
+    return layout.make(version) if isinstance(layout, LayoutOf) else layout
 
 
 SCALARS = ("usize", "u64", "u32", "i64", "i32", "f64", "f32", "bool", "str")  # leaves that are plain values

@@ -15,9 +15,9 @@ from torch import Tensor
 from ..errors import RecordPathError, nearest
 from ..module import ParamId
 from .files.stored_tensors import LazyTensors, merged, renamed_tensors
-from .layout import LayoutOf, join, known_layout, tag_of
+from .layout import BurnVersion, LayoutOf, join, known_layout, tag_of
 from .state_dict.own_code import decoded, entries_of, renamed_versions, versions_together
-from .values import ENTRY, IDS
+from .values import ENTRY, IDS, ids_of_clones
 
 if TYPE_CHECKING:
     from .record import Record
@@ -139,7 +139,7 @@ def nested(parts: Mapping[str, "Record"], around: "Record") -> "Record":
         ids={name: it for name, it in ids.items() if name not in again and name not in more},
         aliases={**{alias: again.get(name, name) for alias, name in aliases.items()}, **again},
         states=frozenset(join(path, name) for path, record in whole.items() for name in record.states) - again.keys(),
-        layout=LayoutOf(lambda: {path: known_layout(it) for path, it in layouts.items()}) if is_known else None,
+        layout=LayoutOf(partial(_layout_of_parts, layouts)) if is_known else None,
         metadata={**around.metadata, **versions_together(parts)},
     )
 
@@ -170,11 +170,12 @@ def part_of(record: "Record", path: str) -> "Record":
     values = _values_below(record, path)
     if not part.tensors and values is None:
         raise RecordPathError(f"{record.source} has no part '{path}'")
-    more = {name.removeprefix(prefix): it for name, it in record.values.get(IDS, {}).items() if name.startswith(prefix)}
+    clones = ids_of_clones(record.values).items()
+    more = {short: it for name, it in clones if (short := name.removeprefix(prefix)) in part.tensors and short != name}
     return replace(
         part,
         values=values or {},
-        ids={**part.ids, **{name: ParamId.parse(it) for name, it in more.items() if name in part.tensors}},
+        ids={**part.ids, **more},
         source=f"'{path}' of {record.source}",
         layout=None if record.layout is None else LayoutOf(partial(_layout_below, record.layout, path)),
         metadata=renamed_versions(record, lambda name: _below(name, path)),
@@ -237,9 +238,13 @@ def _below(name: str, path: str) -> str | None:
     return "" if name == path else name.removeprefix(f"{path}.") if name.startswith(f"{path}.") else None
 
 
-def _layout_below(layout: Any, path: str) -> Any:
+def _layout_of_parts(layouts: Mapping[str, Any], version: BurnVersion) -> dict[str, Any]:
+    return {path: known_layout(layout, version) for path, layout in layouts.items()}
+
+
+def _layout_below(layout: Any, path: str, version: BurnVersion) -> Any:
     """The layout of a part; None where it can't be told."""
-    found = known_layout(layout)
+    found = known_layout(layout, version)
     for name in path.split("."):
         if not isinstance(found, Mapping):
             return None

@@ -75,11 +75,15 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
 
 
 def layout_for(target: Any) -> Any:
-    """The layout of the records of `target`, for files that carry no names; None where it can't be told."""
+    """The layout of the records of `target`, or a tuple of those that its files may have, for files without names.
+
+    None where it can't be told.
+    """
     if isinstance(target, nn.Module):
         return deferred_layout(target)
-    known = None if isinstance(target, type) else getattr(target, "record_layout", None)
-    return LayoutOf(known) if callable(known) else None
+    names = () if isinstance(target, type) else ("burn_0_21_layout", "record_layout")
+    known = [make for name in names if callable(make := getattr(target, name, None))]
+    return LayoutOf(lambda _: tuple(layout for make in known if (layout := make()) is not None)) if known else None
 
 
 def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:

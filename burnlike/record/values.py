@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import RecordError, RecordFormatError
+from ..module.identity.param_id import ParamId
 from .bytes.budget import Budget
 from .bytes.json_scan import load_json
 from .layout import join
@@ -114,3 +115,13 @@ def leaves(values: Any, path: str = "") -> list[tuple[str, Any]]:
     else:
         return [] if values == {} and not path else [(path, values)]
     return [pair for key, below in parts for pair in leaves(below, join(path, key))]
+
+
+def ids_of_clones(values: Mapping[str, Any]) -> dict[str, ParamId]:
+    """The ids that several tensors with different values have, by the names of all but the first."""
+    try:
+        return {name: ParamId.parse(text) for name, text in values.get(IDS, {}).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RecordFormatError(
+            f"the record's value '{IDS}' is no map from names to ids: {values[IDS]!r:.80}"
+        ) from error

@@ -161,7 +161,7 @@ def thresholded_relu(x: "Tensor[B2, E, Float]", alpha: float) -> "Tensor[B2, E, 
 
 def hardtanh(x: "Tensor[B2, E, Float]", min: float, max: float) -> "Tensor[B2, E, Float]":
     """x, at least `min` and at most `max`. `[..] -> [..]`. Torch: `F.hardtanh`.
-    Differs: the gradient at the bounds is 1.
+    Differs: the gradient at the bounds is 1; where min > max the minimum wins.
     """
     spec = float_spec("hardtanh", x)
     return wrap(spec.activation.hardtanh(x.inner, min, max), spec)

@@ -92,16 +92,16 @@ def affine_grid_2d(transform: "Tensor[B2, D3, Float]", dims: Sequence[int]) -> "
     """The transformed coordinates x, y of each element of images. `[B, 2, 3] -> [B, H, W, 2]`.
     Untransformed they are -1 to 1 from the first to the last element, and 0 where there is only one. `dims` are the
     `[B, C, H, W]` of the images.
-    Torch: `F.affine_grid(transform, dims, align_corners=True)`. Differs: one transformation may stand for all.
+    Torch: `F.affine_grid(transform, dims, align_corners=True)`. Differs: either batch may be 1.
     """
     spec = ranked_spec("affine_grid_2d", transform, 3)
     if len(dims) != 4 or min(dims) < 1:
         raise TensorValueError("Affine Grid 2d", f"expected the sizes [B, C, H, W], each 1 or above, got {list(dims)}")
     batch, _, height, width = dims
     shape = list(transform.inner.shape)
-    if shape[1:] != [2, 3] or shape[0] not in (1, batch):
+    if shape[1:] != [2, 3] or (shape[0] != batch and 1 not in (shape[0], batch)):
         raise TensorValueError("Affine Grid 2d", f"expected transformations [{batch}, 2, 3], got {shape}")
-    return derive(spec.module.affine_grid_2d(transform.inner, batch, height, width), spec)
+    return derive(spec.module.affine_grid_2d(transform.inner, max(batch, shape[0]), height, width), spec)
 
 
 def _vectors(operation: str, tensors: Any, most: int) -> tuple[Spec, list[Any]]:

@@ -113,7 +113,7 @@ class QuantizationMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def quantize(self: "Floats[B, D]", scheme: QuantScheme, scales: "FloatLike[B, Any]") -> QTensor[B, D]:
-        """round(x / scale) within the scheme's range. `[..] -> QTensor [..]`.
+        """round(x * (1 / scale)) within the scheme's range, ties away from zero. `[..] -> QTensor [..]`.
         Scales are one for the tensor, or one for each block in row-major order.
         Torch: none. Differs: a `QTensor`, not a Tensor; operations take what its `dequantize()` gives.
         Raises TensorValueError: sizes that the blocks don't divide, or another number of scales.

@@ -1,119 +1,65 @@
-"""What writes files and is made to fail: fetches, mirrors, the cache of streams, exports, merges and directories."""
+"""What writes files and is made to fail: commands, trainings, saves, fetches, mirrors and the cache of streams."""
 
 import contextlib
 import hashlib
-import io
 import json
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from burnlike.cli.main import main
 from burnlike.data import StreamConfig
 from burnlike.errors import RecordError
-from burnlike.models import DecoderLmConfig, save_pretrained
-from burnlike.nn import LinearConfig
-from burnlike.record import DcpRecorder, Record, open_record, save
-from burnlike.train import Checkpointer, Job, PlainRenderer, RunDir, TrainConfig
-from burnlike.train.checkpoint.mirror import Mirror, fetch_run
+from burnlike.record import open_record
+from burnlike.train import Checkpointer
+from burnlike.train.checkpoint.mirror import Mirror
 from burnlike.train.checkpoint.mirror_files import MirrorFiles
 from burnlike.train.runs.data_facts import keep_facts
 
-YAML = """
-data: {type: Tokens, path: DIR/tokens.bin, context_length: 8}
-model: {type: LoRA, of: {type: Pretrained, path: DIR/base, library: burnlike}, rank: 2, targets: [query, linear_outer]}
-task: {type: LanguageModel, sample_length: 0}
-optimizer: {type: AdamW}
-lr_scheduler: {type: ConstantLr, lr: 0.03}
-training: {epochs: 1, steps_per_epoch: 2, batch_size: 4, validation_steps: 1, checkpoint_every_steps: 2}
-device: cpu
-threads: 1
-"""
-
-
-TRAINING = """
-data: {type: Tokens, path: DIR/tokens.bin, context_length: 8}
-model: {type: DecoderLm, vocab_size: 32, max_sequence_length: 16, d_model: 16, n_layers: 1, n_heads: 2, d_ff: 16}
-task: {type: LanguageModel, sample_length: 0}
-optimizer: {type: AdamW}
-lr_scheduler: {type: ConstantLr, lr: 0.03}
-training:
-  {epochs: 1, steps_per_epoch: 3, batch_size: 4, validation_steps: 1, checkpoint_every_steps: 1, keep_checkpoints: 9}
-device: cpu
-threads: 1
-seed: 7
-"""
-
-
-def prepare(place: Path) -> None:
-    """Make what the actions read, once: two versions of a mirror, a run, a tokenizer's directory and shards."""
-    torch.manual_seed(0)
-    base = DecoderLmConfig(vocab_size=32, max_sequence_length=16, d_model=16, n_layers=1, n_heads=2, d_ff=16)
-    save_pretrained(base.init("cpu"), place / "base", config=base)
-    torch.randint(0, 32, (900,), dtype=torch.int32).to(torch.uint16).numpy().tofile(place / "tokens.bin")
-    with closing(RunDir.create(place / "run")) as run:
-        Job(TrainConfig.from_yaml(YAML.replace("DIR", str(place)), "f.yaml")).run(run, PlainRenderer(io.StringIO()))
-    (place / "training.yaml").write_text(TRAINING.replace("DIR", str(place)))
-    for version in (1, 2):
-        write_run(place / f"v{version}" / "big", version)
-        _mirrored(place / f"v{version}" / "big", place / f"mirror-{version}")
-    config = LinearConfig(d_input=30, d_output=20)
-    config.save(place / "linear.yaml")
-    save(config.init(), place / "linear")
-    (place / "tokenizer").mkdir()
-    for name in ("tokenizer.json", "vocab.txt"):
-        (place / "tokenizer" / name).write_text(name * 1000)
-    (place / "shards").mkdir()
-    for number in range(2):
-        rows = [json.dumps({"text": f"row {number} {row}", "n": row}) for row in range(200)]
-        (place / "shards" / f"{number}.jsonl").write_text("\n".join(rows))
-
-
-def write_run(run: Path, version: int) -> None:
-    """A run as a training leaves it, with another content for each version."""
-    run.mkdir(parents=True)
-    (run / "run.lock").touch()
-    (run / "config.yaml").write_text("seed: 1\n")
-    (run / "metrics.jsonl").write_text("".join(f'{{"step": {step}}}\n' for step in range(9 * version)))
-    (run / "model.safetensors").write_bytes(bytes([version]) * 50_000)
-    saving = Checkpointer(run / "checkpoints", keep=2)
-    saving.save(version, {"model": Record({"weight": torch.full((500,), float(version))}), "training": Record({})})
-
-
-def _mirrored(run: Path, place: Path) -> None:
-    """Copy all of a run to a mirror, whose own file is the same each time."""
-    saving = Checkpointer(run / "checkpoints")
-    saving.mirror = Mirror(f"file://{place}", run)
-    (run / "mirror.json").write_text('{"run": "r"}')
-    saving.mirror.claim(is_new=False, has_checkpoints=True)
-    if notes := [*saving.notes(), *saving.mirror_result()]:
-        raise OSError(notes[0])
+from .commands import OUTPUTS, called, output
+from .prepared import mirrored, state_of
+from .saves import WRITES
 
 
 def fetch(place: Path, folder: Path) -> None:
     """Bring a run up to date that was fetched before."""
     shutil.rmtree(place / "now", ignore_errors=True)
-    shutil.copytree(place / "mirror-2", place / "now")
-    fetch_run(f"file://{place}/now/big", folder)
+    shutil.copytree(place / "new" / "mirror", place / "now")
+    called("runs", folder, "--fetch", f"file://{place}/now/big")
 
 
 def fetched_before(place: Path, folder: Path) -> None:
-    fetch_run(f"file://{place}/mirror-1/big", folder)
+    called("runs", folder, "--fetch", f"file://{place}/old/mirror/big")
 
 
 def mirror(place: Path, folder: Path) -> None:
     shutil.rmtree(place / "copy", ignore_errors=True)
-    shutil.copytree(place / "v2" / "big", place / "copy" / "big")
-    _mirrored(place / "copy" / "big", folder)
+    shutil.copytree(place / "new" / "big", place / "copy" / "big")
+    mirrored(place / "copy" / "big", folder)
 
 
 def mirrored_before(place: Path, folder: Path) -> None:
-    shutil.copytree(place / "mirror-1", folder, dirs_exist_ok=True)
+    shutil.copytree(place / "old" / "mirror", folder, dirs_exist_ok=True)
+
+
+def mirror_each(place: Path, folder: Path) -> None:
+    """Save checkpoints of which each is copied to the mirror, and the oldest one leaves it."""
+    shutil.rmtree(place / "copy", ignore_errors=True)
+    run = place / "copy" / "big"
+    shutil.copytree(place / "old" / "big", run)
+    (run / "mirror.json").write_text('{"run": "r"}')
+    saving = Checkpointer(run / "checkpoints")
+    saving.mirror = Mirror(f"file://{folder}", run)
+    saving.all()
+    saving.mirror.claim(is_new=False, has_checkpoints=True)
+    for step in (3, 4):
+        saving.save(step, state_of(step))
+        if notes := saving.notes(wait=True):
+            raise OSError(notes[0])
 
 
 def _stream(place: Path, folder: Path, **options: object) -> None:
@@ -136,41 +82,57 @@ def facts(place: Path, folder: Path) -> None:
     keep_facts(folder, ["a", "b"], {"vocab_size": 3}, {"tokenizer": place / "tokenizer"})
 
 
-def dcp(place: Path, folder: Path) -> None:
-    shutil.rmtree(folder / "x.dcp", ignore_errors=True)
-    DcpRecorder().save(Record({f"w{number}": torch.arange(900.0) for number in range(3)}, {"a": 1}), folder / "x.dcp")
+def _train(config: str) -> Callable[[Path, Path], None]:
+    def act(place: Path, folder: Path) -> None:
+        """Train, or go on with what an earlier attempt has left, as its message says."""
+        run = folder / "run"
+        if (run / "results.json").is_file():
+            return
+        if [*run.glob("checkpoints/step-*")]:
+            called("train", "--resume", run)
+        else:
+            shutil.rmtree(run, ignore_errors=True)
+            called("train", place / config, "--run-dir", run)
+        json.loads((run / "results.json").read_text())
+
+    return act
 
 
-def _command(*words: object) -> None:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-        code = main([str(word) for word in words])
-    if code:
-        raise OSError(said.getvalue())
-
-
-def merge(place: Path, folder: Path) -> None:
-    shutil.rmtree(folder / "merged", ignore_errors=True)
-    _command("merge", place / "run", "--out", folder / "merged")
-
-
-def burn(place: Path, folder: Path) -> None:
-    shutil.rmtree(folder / "burn", ignore_errors=True)
-    words = ("--record", place / "linear.safetensors", "--to", "burn", "--out", folder / "burn")
-    _command("export", place / "linear.yaml", *words)
-
-
-def train(place: Path, folder: Path) -> None:
-    """Train, or go on with what an earlier attempt has left, as its message says."""
+def killed_run(place: Path, folder: Path) -> None:
+    """A run of which the first checkpoint is there, and a log that went on."""
     run = folder / "run"
-    if (run / "results.json").is_file():
-        return
-    if [*run.glob("checkpoints/step-*")]:
-        _command("train", "--resume", run)
-    else:
-        shutil.rmtree(run, ignore_errors=True)
-        _command("train", place / "training.yaml", "--run-dir", run)
-    json.loads((run / "results.json").read_text())
+    called("train", place / "training.yaml", "--run-dir", run)
+    for name in ("results.json", "model.safetensors"):
+        (run / name).unlink()
+    for step in (2, 3):
+        shutil.rmtree(run / "checkpoints" / f"step-{step:08d}")
+
+
+def sweep(place: Path, folder: Path) -> None:
+    """Train with two rates, or go on with that."""
+    runs = folder / "runs"
+    is_begun = runs.is_dir() and any(runs.iterdir())
+    place_of = ("--resume" if is_begun else "--run-dir", runs)
+    called("train", place / "new" / "table.yaml", "--sweep", "lr_scheduler.lr=0.1,0.2", *place_of)
+    json.loads((runs / "sweep.json").read_text())
+
+
+def evaluate(place: Path, folder: Path) -> None:
+    """Measure the model of a run, unless the values are there; each call keeps them under a name of its own."""
+    if not [*folder.glob("run/evaluations/*.json")]:
+        called("evaluate", folder / "run")
+
+
+def copied_run(place: Path, folder: Path) -> None:
+    shutil.copytree(place / "new" / "run", folder / "run")
+
+
+def _nothing(place: Path, folder: Path) -> None: ...
+
+
+def remove(place: Path, folder: Path) -> None:
+    if (folder / "run").exists():
+        called("runs", folder, "--remove", folder / "run", "--yes")
 
 
 class Action(NamedTuple):
@@ -181,52 +143,106 @@ class Action(NamedTuple):
         before: makes what is in the folder before.
         depth: how many names of a path say of which unit a file is; a unit is there as it was, or as it will be, whole.
         loose: names of files and directories that are not looked at here.
+        changing: what differs each time in files of JSON, which have to be whole.
+        record: the path of a record, of which the tensors are looked at, not the files.
+        is_replayed: all that changes files is a call of the C library, so that a loss of power can be replayed.
         is_cache: it may be lost, too, as it is made again.
     """
 
     act: Callable[[Path, Path], object]
-    before: Callable[[Path, Path], object] = lambda place, folder: None
+    before: Callable[[Path, Path], object] = _nothing
     depth: int = 1
     loose: tuple[str, ...] = ()
+    changing: tuple[str, ...] = ()
+    record: str = ""
+    is_replayed: bool = True
     is_cache: bool = False
 
+
+def _command(name: str, *, is_new: bool = False, **options: object) -> Action:
+    """The output of a command, which takes the place of an earlier one; of a new one it has been moved away."""
+
+    def act(place: Path, folder: Path) -> None:
+        for path in folder.iterdir() if is_new else ():
+            shutil.rmtree(path)
+        output(name, place, folder)
+
+    before = _nothing if is_new else partial(output, name, version="old")
+    return Action(act, before, **options)  # type: ignore[arg-type]
+
+
+def _save(name: str, *, is_new: bool = False, **options: object) -> Action:
+    write = WRITES[name]
+    before = _nothing if is_new else lambda place, folder: write(folder, 1)
+    return Action(lambda place, folder: write(folder, 2), before, **options)  # type: ignore[arg-type]
+
+
+_OPTIONS: dict[str, dict[str, object]] = {
+    "convert to a set": {"record": "set"},
+    "convert to a named set": {"record": "linear.safetensors"},
+    "convert to dcp": {"is_new": True},
+    "init": {"is_new": True, "depth": 2},
+    "profile": {"changing": ("traceEvents",)},
+    "a set": {"record": "set"},
+    "dcp": {"is_new": True},
+    "parts": {"is_new": True, "record": "parts"},
+    **{name: {"depth": 2} for name in ("checkpoints in the background", "save_pretrained", "adapter")},
+    "save_for_transformers": {"depth": 2, "is_replayed": False},  # `safetensors` renames by a system call of its own
+}
+"""Of the actions of `OUTPUTS` and `WRITES`: how to look at what they write."""
+
+_OF_TIMES = ("metrics.jsonl", "log.txt", "environment.json", "results.json")
+"""Files of a run which differ each time, by times and memory."""
 
 ACTIONS = {
     "fetch": Action(fetch, fetched_before, 3, ("mirror.json",)),
     "mirror": Action(mirror, mirrored_before, 2, ("mirror.json",)),
+    "mirror of each checkpoint": Action(mirror_each, mirrored_before, 2, ("mirror.json",)),
     "tokens": Action(tokens, depth=5, is_cache=True),
     "lines": Action(lines, depth=5, is_cache=True),
     "facts": Action(facts),
-    "dcp": Action(dcp),
-    "merge": Action(merge),
-    "burn": Action(burn),
-    # Their times and memory differ from run to run.
-    "train": Action(train, depth=9, loose=("metrics.jsonl", "log.txt", "environment.json", "results.json")),
+    "train": Action(_train("training.yaml"), depth=9, loose=_OF_TIMES),
+    "train adapters": Action(_train("new/adapters.yaml"), depth=9, loose=_OF_TIMES),
+    "resume": Action(_train("training.yaml"), killed_run, 9, _OF_TIMES),
+    "sweep": Action(sweep, depth=9, loose=(*_OF_TIMES, "sweep.json")),
+    "evaluate": Action(evaluate, copied_run, 9, changing=("time", "seconds")),
+    "runs --remove": Action(remove, copied_run),
+    **{name: _command(name, **_OPTIONS.get(name, {})) for name in OUTPUTS},  # type: ignore[arg-type]
+    **{name: _save(name, **_OPTIONS.get(name, {})) for name in WRITES},  # type: ignore[arg-type]
 }
 
 
 def units(folder: Path, action: Action) -> dict[str, dict[str, str]]:
     """The hashes of the files of each unit; without hidden files, locks and what is loose."""
+    if action.record:
+        path = folder / action.record
+        is_there = path.exists() or path.with_name(f"{path.name}.index.json").exists()
+        return {action.record: {"": _tensors(path).hex()}} if is_there else {}
     found: dict[str, dict[str, str]] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         is_hidden = any(it.startswith(".") for it in parts) or path.suffix == ".lock"
         if path.is_file() and not is_hidden and not {*parts} & {*action.loose}:
-            digest = _digest(path)
+            digest = _digest(path, action.changing)
             found.setdefault("/".join(parts[: action.depth]), {})["/".join(parts[action.depth :])] = digest
     return found
 
 
-def _digest(path: Path) -> str:
-    """The hash of a file; of a record that of its tensors in any order, as ids are drawn anew each time."""
+def _digest(path: Path, changing: tuple[str, ...]) -> str:
+    """The hash of a file; of a record that of its tensors, of JSON without what changes."""
     content = path.read_bytes()
-    with contextlib.suppress(RecordError):
-        tensors = open_record(path).tensors if path.suffix == ".safetensors" else {}
-        content = (
-            b"".join(sorted(bytes(it.view(torch.uint8).numpy()) for it in map(torch.atleast_1d, tensors.values())))
-            or content
-        )
+    if path.suffix == ".safetensors":
+        with contextlib.suppress(RecordError):
+            content = _tensors(path) or content
+    if path.suffix == ".json" and changing:
+        content = json.dumps({name: it for name, it in json.loads(content).items() if name not in changing}).encode()
     return hashlib.sha256(content).hexdigest()
+
+
+def _tensors(path: Path) -> bytes:
+    """The hash of a record's tensors in any order, as ids are drawn anew each time."""
+    tensors = [torch.atleast_1d(it) for it in open_record(path).tensors.values()]
+    return hashlib.sha256(b"".join(sorted(bytes(it.contiguous().view(torch.uint8).numpy()) for it in tensors))).digest()
 
 
 def wrong_sets(folder: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Modes, operators and their names."""
 
+import math
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -131,6 +132,18 @@ def test_attention_math() -> None:
     out, weights = dispatch.attention_math(x, x, x)
     torch.testing.assert_close(out, nn.functional.scaled_dot_product_attention(x, x, x))
     assert weights.shape == (1, 2, 3, 3)
+
+
+def test_ctc_losses() -> None:
+    x = torch.zeros(2, 2, 3).log_softmax(2).requires_grad_()
+    targets, lengths = torch.tensor([[1, 2], [1, 1]]), torch.tensor([2, 2])  # two equal ones need a step between
+    losses, _ = dispatch.ctc_losses(x, targets, lengths, lengths, 0, True)
+    losses.sum().backward()
+    torch.testing.assert_close(losses, torch.tensor([2 * math.log(3.0), torch.inf]))
+    assert x.grad is not None
+    assert x.grad[:, 0].isfinite().all()
+    assert x.grad[:, 0].abs().sum() > 0
+    assert x.grad[:, 1].eq(0).all()
 
 
 def test_grouped_products() -> None:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ..._torch_compat.dispatch import TORCHS_WEIGHT_NORM, attention_math, decomposition_of
+from ..._torch_compat.dispatch import TORCHS_WEIGHT_NORM, attention_math, ctc_losses, decomposition_of
 from .composed_layers import (
     avg_pool3d,
     bilinear,
@@ -178,6 +178,13 @@ def _ctc_loss(
     return loss[0] if single and reduction == "none" else loss
 
 
+def _ctc_losses(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int, zero_infinity: bool
+) -> tuple[Tensor, None]:
+    """Those of each sample, with gradients of 0 where they are infinite."""
+    return _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, "none"), None
+
+
 def _slope(log_probs: Tensor, slope: Tensor, steps: Tensor) -> Tensor:
     """0 for each sample, with `slope` as its derivative in each of its steps."""
     nothing = (log_probs - log_probs.detach()).nan_to_num() * slope
@@ -205,6 +212,7 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     F.multi_margin_loss: _multi_margin_loss,
     F.grid_sample: _grid_sample,
     F.ctc_loss: _ctc_loss,
+    ctc_losses: _ctc_losses,
     F.avg_pool3d: avg_pool3d,
     F.bilinear: bilinear,
     F.embedding_bag: embedding_bag,

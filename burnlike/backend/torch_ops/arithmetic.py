@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._torch_compat.transforms import readable
 from ...ops import half_products
+from .creation import as_indices, element, fitted
 
 
 class TorchArithmeticOps:
@@ -18,17 +20,20 @@ class TorchArithmeticOps:
     mul: Any = staticmethod(Tensor.mul)
     div: Any = staticmethod(Tensor.div)
     remainder: Any = staticmethod(Tensor.remainder)
-    powi: Any = staticmethod(Tensor.pow)
     neg: Any = staticmethod(Tensor.neg)
     sign: Any = staticmethod(Tensor.sign)
     abs: Any = staticmethod(Tensor.abs)
     square: Any = staticmethod(Tensor.square)
-    clamp_min: Any = staticmethod(Tensor.clamp_min)
-    clamp_max: Any = staticmethod(Tensor.clamp_max)
+    clamp_min: Any = staticmethod(fitted(Tensor.clamp_min))
+    clamp_max: Any = staticmethod(fitted(Tensor.clamp_max))
 
     @staticmethod
     def matmul(lhs: Tensor, rhs: Tensor, /) -> Tensor:
         return half_products.matmul(lhs, rhs) if lhs.dtype in half_products.SLOW else lhs.matmul(rhs)
+
+    @staticmethod
+    def powi(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
+        return torch.pow(lhs, rhs if isinstance(rhs, Tensor) else element(rhs, lhs.dtype))
 
     @staticmethod
     def rremainder(tensor: Tensor, scalar: float | int, /) -> Tensor:
@@ -44,6 +49,7 @@ class TorchArithmeticOps:
 
     @staticmethod
     def clamp(tensor: Tensor, minimum: float | int, maximum: float | int, /) -> Tensor:
+        minimum, maximum = element(minimum, tensor.dtype), element(maximum, tensor.dtype)
         if minimum > maximum:  # torch lets the maximum win
             return torch.clamp_min(torch.clamp_max(tensor, maximum), minimum)
         return torch.clamp(tensor, minimum, maximum)
@@ -87,7 +93,7 @@ class TorchFloatMathOps:
     is_nan: Any = staticmethod(Tensor.isnan)
     is_inf: Any = staticmethod(Tensor.isinf)
     is_finite: Any = staticmethod(Tensor.isfinite)
-    powf: Any = staticmethod(Tensor.pow)
+    powf: Any = staticmethod(TorchArithmeticOps.powi)
     fmod: Any = staticmethod(Tensor.fmod)
     atan2: Any = staticmethod(Tensor.atan2)
     hypot: Any = staticmethod(Tensor.hypot)
@@ -109,15 +115,25 @@ class TorchIntMathOps:
     bitwise_and: Any = staticmethod(Tensor.bitwise_and)
     bitwise_or: Any = staticmethod(Tensor.bitwise_or)
     bitwise_xor: Any = staticmethod(Tensor.bitwise_xor)
-    bitwise_left_shift: Any = staticmethod(Tensor.bitwise_left_shift)
-    bitwise_right_shift: Any = staticmethod(Tensor.bitwise_right_shift)
     bitwise_not: Any = staticmethod(Tensor.bitwise_not)
 
     @staticmethod
     def div(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
-        if isinstance(rhs, int) and rhs == -1:  # the smallest number / -1 ends the process in torch
-            return torch.neg(lhs)
-        return torch.div(lhs, rhs, rounding_mode="trunc")
+        # The smallest number / -1 ends the process in torch.
+        if not isinstance(rhs, Tensor):
+            return torch.neg(lhs) if rhs == -1 else torch.div(lhs, rhs, rounding_mode="trunc")
+        if lhs.dtype not in (torch.int32, torch.int64) or (readable(lhs) and not _has_smallest(lhs)):
+            return torch.div(lhs, rhs, rounding_mode="trunc")
+        negated = rhs == -1
+        return torch.where(negated, torch.neg(lhs), torch.div(lhs, torch.where(negated, 1, rhs), rounding_mode="trunc"))
+
+    @staticmethod
+    def bitwise_left_shift(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+        return torch.bitwise_left_shift(lhs, _within(lhs.dtype, rhs))
+
+    @staticmethod
+    def bitwise_right_shift(lhs: Tensor, rhs: Tensor | int, /) -> Tensor:
+        return torch.bitwise_right_shift(lhs, _within(lhs.dtype, rhs))
 
     @staticmethod
     def powi(lhs: Tensor, rhs: Tensor | float, /) -> Tensor:
@@ -132,6 +148,15 @@ class TorchIntMathOps:
     @staticmethod
     def dot(lhs: Tensor, rhs: Tensor, /) -> Tensor:
         return torch.sum(lhs * rhs, 0, True, dtype=lhs.dtype)
+
+
+def _has_smallest(tensor: Tensor) -> bool:
+    return tensor.numel() > 0 and tensor.amin().item() == torch.iinfo(tensor.dtype).min
+
+
+def _within(dtype: torch.dtype, amount: Any) -> Any:
+    """An amount of bits to shift by, modulo the bits that there are: torch, as C, leaves any other undefined."""
+    return amount & torch.iinfo(dtype).bits - 1
 
 
 # Sums of this many products of two 16-bit numbers are exact in float64: 2^20 * 2^32 < 2^53.
@@ -210,11 +235,11 @@ class TorchLogicOps:
 
     @staticmethod
     def argwhere(tensor: Tensor, dtype: torch.dtype, /) -> Tensor:
-        return torch.nonzero(tensor).to(dtype)
+        return as_indices(torch.nonzero(tensor), max(tensor.shape), dtype)
 
     @staticmethod
     def nonzero(tensor: Tensor, dtype: torch.dtype, /) -> list[Tensor]:
-        found = torch.nonzero(tensor).to(dtype)
+        found = as_indices(torch.nonzero(tensor), max(tensor.shape), dtype)
         return list(found.unbind(1)) if found.shape[0] else []
 
     @staticmethod

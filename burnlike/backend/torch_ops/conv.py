@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ...ops import convolution
 from ..tables.conv import Sizes
+from .creation import as_indices
 
 
 class TorchConvOps:
@@ -152,16 +153,16 @@ class TorchPoolOps:
         pool = _MAX_WITH_INDICES[tensor.ndim]
         if _torch_takes(kernel, begin, end):
             values, indices = pool(tensor, kernel, stride, begin, dilation, ceil_mode)
-            return values, indices.to(dtype)
+            return values, as_indices(indices, tensor.shape[2:].numel(), dtype)
         padded = _pad(tensor, _spans(kernel, dilation), stride, begin, end, ceil_mode, -torch.inf)
         values, indices = pool(padded, kernel, stride, 0, dilation, False)
         # From the padded input's places to the input's.
         width, padded_width = tensor.shape[-1], padded.shape[-1]
         column = (indices % padded_width - begin[-1]).clamp(0, width - 1)
         if tensor.ndim == 3:
-            return values, column.to(dtype)
+            return values, as_indices(column, width, dtype)
         row = (indices // padded_width - begin[0]).clamp(0, tensor.shape[2] - 1)
-        return values, (row * width + column).to(dtype)
+        return values, as_indices(row * width + column, tensor.shape[2:].numel(), dtype)
 
     @staticmethod
     def max_pool2d_backward(grad: Tensor, indices: Tensor, size: Sizes, /) -> Tensor:

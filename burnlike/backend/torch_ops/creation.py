@@ -1,11 +1,15 @@
 """Making tensors, reading them to the host, and other element types, in torch."""
 
 import ctypes
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from ..._torch_compat.transforms import readable
+from ...errors import TensorValueError
 
 
 class TorchCreationOps:
@@ -14,7 +18,6 @@ class TorchCreationOps:
     zeros_like: Any = staticmethod(torch.zeros_like)
     ones_like: Any = staticmethod(torch.ones_like)
     empty_like: Any = staticmethod(torch.empty_like)
-    full_like: Any = staticmethod(torch.full_like)
     truth: Any = staticmethod(bool)
 
     @staticmethod
@@ -26,7 +29,8 @@ class TorchCreationOps:
             # By way of float64, so that no digit is lost; integers torch checks itself.
             read = torch.tensor(data, dtype=torch.float64 if dtype.is_floating_point else dtype)
             return read.to(device=device, dtype=dtype).reshape(list(shape))
-        return torch.as_tensor(data).detach().to(device=device, dtype=dtype, copy=True).reshape(list(shape))
+        found = torch.as_tensor(data).detach().to(device=device, copy=True)
+        return TorchCreationOps.cast(found, dtype).reshape(list(shape))
 
     @staticmethod
     def empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device, /) -> Tensor:
@@ -42,7 +46,11 @@ class TorchCreationOps:
 
     @staticmethod
     def full(shape: Sequence[int], value: float | int, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        return torch.full(shape, value, dtype=dtype, device=device)
+        return torch.full(shape, element(value, dtype), dtype=dtype, device=device)
+
+    @staticmethod
+    def full_like(tensor: Tensor, value: float | int, /) -> Tensor:
+        return torch.full_like(tensor, element(value, tensor.dtype))
 
     @staticmethod
     def to_device(tensor: Tensor, device: torch.device, /) -> Tensor:
@@ -68,6 +76,8 @@ class TorchCreationOps:
 
     @staticmethod
     def cast(tensor: Tensor, dtype: torch.dtype, /) -> Tensor:
+        if tensor.dtype.is_floating_point and not dtype.is_floating_point and dtype is not torch.bool:
+            return _saturated(tensor, dtype)
         return tensor.to(dtype)
 
 
@@ -80,15 +90,65 @@ class TorchNumericCreationOps:
 
     @staticmethod
     def uniform(shape: Sequence[int], low: float, high: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        return torch.empty(shape, dtype=_drawn(dtype), device=device).uniform_(low, high).to(dtype)
+        return TorchCreationOps.cast(torch.empty(shape, dtype=_drawn(dtype), device=device).uniform_(low, high), dtype)
 
     @staticmethod
     def normal(shape: Sequence[int], mean: float, std: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
-        return torch.empty(shape, dtype=_drawn(dtype), device=device).normal_(mean, std).to(dtype)
+        return TorchCreationOps.cast(torch.empty(shape, dtype=_drawn(dtype), device=device).normal_(mean, std), dtype)
 
     @staticmethod
     def bernoulli(shape: Sequence[int], probability: float, dtype: torch.dtype, device: torch.device, /) -> Tensor:
         return torch.empty(shape, dtype=_drawn(dtype), device=device).bernoulli_(probability).to(dtype)
+
+
+def _saturated(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """Whole parts, those out of range as the nearest number in it, NaN as 0: torch, as C, leaves these undefined."""
+    info = torch.iinfo(dtype)
+    beyond = info.max + 1.0
+    if readable(tensor) and tensor.numel():  # a look at the range costs less than the passes below
+        smallest, largest = torch.aminmax(tensor)
+        if info.min <= smallest.item() and largest.item() < beyond:
+            return tensor.to(dtype)
+    wide = at_least_float32(tensor) if info.bits <= 16 else tensor.double()
+    if info.bits < 64:
+        return torch.nan_to_num(wide, 0.0).clamp(info.min, info.max).to(dtype)
+    # No float is the largest integer of 64 bits.
+    inside = torch.where(wide < beyond, wide, 0.0).clamp_min(info.min).to(dtype)
+    return torch.where(wide >= beyond, info.max, inside)
+
+
+_EVERY_FLOAT = 65504.0  # all types of floats hold the numbers up to this
+
+
+def element(value: Any, dtype: torch.dtype) -> Any:
+    """A number as an element of `dtype`, beyond its range an infinity; operations of torch differ in refusing those."""
+    if -_EVERY_FLOAT <= value <= _EVERY_FLOAT or not dtype.is_floating_point or not math.isfinite(value):
+        return value
+    info = torch.finfo(dtype)
+    half_step = info.max * info.eps / (2 - info.eps) / 2
+    if abs(value) <= info.max:
+        return value
+    return math.copysign(info.max if abs(value) < info.max + half_step else math.inf, value)
+
+
+def fitted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function` of a tensor and numbers, which are taken as elements of the tensor's type."""
+
+    def call(tensor: Tensor, *numbers: float) -> Tensor:
+        return function(tensor, *[element(number, tensor.dtype) for number in numbers])
+
+    return call
+
+
+def as_indices(indices: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """torch's indices of a dimension of `size` in the backend's type of integers, which must hold them."""
+    if dtype is torch.int64:
+        return indices
+    if size - 1 > torch.iinfo(dtype).max:
+        raise TensorValueError(
+            "Indices", f"{dtype}, the backend's type of integers, does not hold the indices of {size} elements"
+        )
+    return indices.to(dtype)
 
 
 def countable(dtype: torch.dtype) -> torch.dtype:

@@ -7,7 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..._torch_compat.dispatch import ctc_losses
 from ...ops import matmul
+from .arithmetic import TorchArithmeticOps
+from .creation import TorchCreationOps, fitted
 
 
 class TorchLayerOps:
@@ -43,14 +46,16 @@ class TorchLayerOps:
     ) -> tuple[Tensor, Tensor, Tensor]:
         out = torch.batch_norm(tensor, gamma, beta, None, None, True, 0.0, epsilon, torch.backends.cudnn.enabled)
         dims = [0, *range(2, tensor.ndim)]
-        variance, mean = torch.var_mean(tensor.detach(), dims, correction=0)
-        return out, mean, variance
+        detached = tensor.detach()
+        # Not torch.var_mean: its mean beside an infinity is NaN.
+        return out, torch.mean(detached, dims), torch.var(detached, dims, correction=0)
 
     @staticmethod
     def ctc_loss(
         log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int, /
     ) -> Tensor:
-        return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction="none")
+        labels = targets.to(log_probs.device, torch.int64)
+        return ctc_losses(log_probs, labels, input_lengths, target_lengths, blank, True)[0]
 
     @staticmethod
     def cross_entropy_with_logits(logits: Tensor, probs: Tensor, /) -> Tensor:
@@ -122,24 +127,24 @@ class TorchActivationOps:
     """Implements `ActivationOps`."""
 
     relu: Any = staticmethod(Tensor.relu)
-    leaky_relu: Any = staticmethod(F.leaky_relu)
+    leaky_relu: Any = staticmethod(fitted(F.leaky_relu))
     gelu: Any = staticmethod(F.gelu)
     sigmoid: Any = staticmethod(Tensor.sigmoid)
     log_sigmoid: Any = staticmethod(F.logsigmoid)
     silu: Any = staticmethod(F.silu)
     hard_swish: Any = staticmethod(F.hardswish)
     mish: Any = staticmethod(F.mish)
-    softplus: Any = staticmethod(F.softplus)
-    elu: Any = staticmethod(F.elu)
-    celu: Any = staticmethod(torch.celu)
+    softplus: Any = staticmethod(fitted(F.softplus))
+    elu: Any = staticmethod(fitted(F.elu))
+    celu: Any = staticmethod(fitted(torch.celu))
     selu: Any = staticmethod(torch.selu)
     prelu: Any = staticmethod(Tensor.prelu)
-    threshold: Any = staticmethod(torch.threshold)
+    threshold: Any = staticmethod(fitted(torch.threshold))
     softsign: Any = staticmethod(F.softsign)
     tanhshrink: Any = staticmethod(F.tanhshrink)
-    hard_shrink: Any = staticmethod(Tensor.hardshrink)
+    hard_shrink: Any = staticmethod(fitted(Tensor.hardshrink))
     # Not F.hardtanh: clamp passes the gradient at the bounds, as Burn does.
-    hardtanh: Any = staticmethod(Tensor.clamp)
+    hardtanh: Any = staticmethod(TorchArithmeticOps.clamp)
     softmax: Any = staticmethod(Tensor.softmax)
     log_softmax: Any = staticmethod(Tensor.log_softmax)
     glu: Any = staticmethod(F.glu)
@@ -154,7 +159,7 @@ class TorchActivationOps:
 
     @staticmethod
     def shrink(tensor: Tensor, lambd: float, bias: float, /) -> Tensor:
-        return torch.where(tensor.abs() > lambd, tensor - tensor.sign() * bias, 0.0)
+        return torch.where(tensor.abs() <= lambd, 0.0, tensor - tensor.sign() * bias)
 
     @staticmethod
     def soft_shrink(tensor: Tensor, lambd: float, /) -> Tensor:
@@ -192,8 +197,10 @@ class TorchQuantizationOps:
 
     @staticmethod
     def quantize(tensor: Tensor, scales: Tensor, block: Sequence[int] | None, low: int, high: int, /) -> Tensor:
-        scaled = tensor.detach().to(scales.dtype) / _spread(scales, block, tensor.shape)
-        return scaled.round().clamp(low, high).to(torch.int8)
+        # Times 1 / scale, and ties away from zero, as in Burn: twice what follows the point is -1, 0 or 1 and a rest.
+        scaled = (tensor.detach().to(scales.dtype) * (1 / _spread(scales, block, tensor.shape))).clamp(low, high)
+        whole = scaled.trunc()
+        return TorchCreationOps.cast(whole + ((scaled - whole) * 2).trunc(), torch.int8)
 
     @staticmethod
     def dequantize(values: Tensor, scales: Tensor, block: Sequence[int] | None, dtype: torch.dtype, /) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .creation import at_least_float32
+from .creation import at_least_float32, element
 
 
 class TorchLinalgOps:
@@ -48,6 +48,9 @@ class TorchLinalgOps:
     @staticmethod
     def vector_norm(tensor: Tensor, exponent: float, dims: list[int], /) -> Tensor:
         if dims and tensor.dtype.is_floating_point:
+            is_negative = -math.inf < exponent < 0
+            if exponent != exponent or (is_negative and not all(tensor.shape[dim] for dim in dims)):  # torch refuses
+                return tensor.abs().pow(exponent).sum(dims, True).pow(1 / exponent)
             return torch.linalg.vector_norm(tensor, exponent, dims, True)
         if not dims:
             return (tensor != 0).to(tensor.dtype) if exponent == 0 else _magnitude(tensor)
@@ -60,7 +63,8 @@ class TorchLinalgOps:
 
     @staticmethod
     def vector_normalize(tensor: Tensor, exponent: float, dim: int, epsilon: float, /) -> Tensor:
-        return tensor / torch.linalg.vector_norm(tensor, exponent, [dim], True).clamp_min(epsilon)
+        norms = torch.linalg.vector_norm(tensor, exponent, [dim], True)
+        return tensor / norms.clamp_min(element(epsilon, tensor.dtype))
 
     @staticmethod
     def cosine_similarity(lhs: Tensor, rhs: Tensor, dim: int, epsilon: float, /) -> Tensor:

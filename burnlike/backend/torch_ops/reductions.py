@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .creation import at_least_float32
+from .creation import as_indices, at_least_float32
 
 
 class TorchReductionOps:
@@ -119,12 +119,12 @@ class TorchExtremeOps:
     @staticmethod
     def max_dim_with_indices(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         values, indices = torch.max(tensor, dim, True)
-        return values, indices if dtype is torch.int64 else indices.to(dtype)
+        return values, as_indices(indices, tensor.shape[dim], dtype)
 
     @staticmethod
     def min_dim_with_indices(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         values, indices = torch.min(tensor, dim, True)
-        return values, indices if dtype is torch.int64 else indices.to(dtype)
+        return values, as_indices(indices, tensor.shape[dim], dtype)
 
     @staticmethod
     def max_abs(tensor: Tensor, /) -> Tensor:
@@ -137,12 +137,12 @@ class TorchExtremeOps:
     @staticmethod
     def argmax(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> Tensor:
         indices = torch.argmax(tensor, dim, True)
-        return indices if dtype is torch.int64 else indices.to(dtype)
+        return as_indices(indices, tensor.shape[dim], dtype)
 
     @staticmethod
     def argmin(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> Tensor:
         indices = torch.argmin(tensor, dim, True)
-        return indices if dtype is torch.int64 else indices.to(dtype)
+        return as_indices(indices, tensor.shape[dim], dtype)
 
 
 class TorchStatsOps:
@@ -150,15 +150,16 @@ class TorchStatsOps:
 
     @staticmethod
     def var(tensor: Tensor, dim: int, unbiased: bool, /) -> Tensor:
-        if tensor.shape[dim] <= int(unbiased):
+        if tensor.shape[dim] <= int(unbiased) or not tensor.numel():
             return _undefined(tensor, dim)
         return torch.var(tensor, dim, unbiased, True)
 
     @staticmethod
     def var_mean(tensor: Tensor, dim: int, unbiased: bool, /) -> tuple[Tensor, Tensor]:
-        if tensor.shape[dim] <= int(unbiased):
+        if tensor.shape[dim] <= int(unbiased) or not tensor.numel():
             return _undefined(tensor, dim), torch.mean(tensor, dim, True)
-        return torch.var_mean(tensor, dim, unbiased, True)
+        # Not torch.var_mean: its mean beside an infinity is NaN.
+        return torch.var(tensor, dim, unbiased, True), torch.mean(tensor, dim, True)
 
     @staticmethod
     def median(tensor: Tensor, dim: int, /) -> Tensor:
@@ -167,7 +168,7 @@ class TorchStatsOps:
     @staticmethod
     def median_with_indices(tensor: Tensor, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         values, indices = torch.kthvalue(tensor, (tensor.shape[dim] + 1) // 2, dim, True)
-        return values, indices if dtype is torch.int64 else indices.to(dtype)
+        return values, as_indices(indices, tensor.shape[dim], dtype)
 
     @staticmethod
     def cov(tensor: Tensor, dim: int, correction: int, /) -> Tensor:
@@ -185,7 +186,7 @@ class TorchStatsOps:
         indices = torch.multinomial(rows, num_samples, True)
         if weights.ndim > 2:
             indices = indices.view(*weights.shape[:-1], num_samples)
-        return indices if dtype is torch.int64 else indices.to(dtype)
+        return as_indices(indices, weights.shape[-1], dtype)
 
 
 def _undefined(tensor: Tensor, dim: int) -> Tensor:
@@ -206,12 +207,12 @@ class TorchSortOps:
     @staticmethod
     def sort_with_indices(tensor: Tensor, dim: int, descending: bool, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         values, indices = torch.sort(tensor, dim, descending)
-        return values, indices if dtype is torch.int64 else indices.to(dtype)
+        return values, as_indices(indices, tensor.shape[dim], dtype)
 
     @staticmethod
     def argsort(tensor: Tensor, dim: int, descending: bool, dtype: torch.dtype, /) -> Tensor:
         indices = torch.argsort(tensor, dim, descending)
-        return indices if dtype is torch.int64 else indices.to(dtype)
+        return as_indices(indices, tensor.shape[dim], dtype)
 
     @staticmethod
     def topk(tensor: Tensor, k: int, dim: int, /) -> Tensor:
@@ -220,7 +221,7 @@ class TorchSortOps:
     @staticmethod
     def topk_with_indices(tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
         values, indices = torch.topk(tensor, k, dim)
-        return values, indices if dtype is torch.int64 else indices.to(dtype)
+        return values, as_indices(indices, tensor.shape[dim], dtype)
 
     @staticmethod
     def argtopk(tensor: Tensor, k: int, dim: int, dtype: torch.dtype, /) -> Tensor:
@@ -230,7 +231,7 @@ class TorchSortOps:
             indices = order if k == size else order.narrow(dim, 0, k)
         else:
             indices = _first_greatest(tensor.detach(), k, dim)
-        return indices if dtype is torch.int64 else indices.to(dtype)
+        return as_indices(indices, size, dtype)
 
 
 def _first_greatest(tensor: Tensor, k: int, dim: int) -> Tensor:

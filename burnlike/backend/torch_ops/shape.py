@@ -15,6 +15,7 @@ from torch.autograd.function import FunctionCtx
 
 from ..tables.arithmetic import Scalar
 from ..tables.shape import Ranges
+from .creation import element
 
 
 class TorchShapeOps:
@@ -63,7 +64,7 @@ class TorchPaddingOps:
 
     @staticmethod
     def pad_constant(tensor: Tensor, pairs: Pairs, value: float | int, /) -> Tensor:
-        return F.pad(tensor, [size for pair in reversed(pairs) for size in pair], value=value)
+        return F.pad(tensor, [size for pair in reversed(pairs) for size in pair], value=element(value, tensor.dtype))
 
     @staticmethod
     def pad_reflect(tensor: Tensor, pairs: Pairs, /) -> Tensor:
@@ -122,7 +123,7 @@ class TorchIndexOps:
     @staticmethod
     def slice_fill(tensor: Tensor, ranges: Ranges, value: Scalar, /) -> Tensor:
         out = tensor.clone()
-        out[ranges] = value
+        out[ranges] = element(value, tensor.dtype)
         return out
 
     @staticmethod
@@ -135,7 +136,7 @@ class TorchIndexOps:
 
     @staticmethod
     def mask_fill(tensor: Tensor, mask: Tensor, value: Scalar, /) -> Tensor:
-        return torch.where(mask, value, tensor)
+        return torch.where(mask, element(value, tensor.dtype), tensor)
 
     @staticmethod
     def scatter(tensor: Tensor, dim: int, indices: Tensor, values: Tensor, update: str, /) -> Tensor:
@@ -183,7 +184,8 @@ class TorchNumericIndexOps:
         wide = tensor.double() if tensor.is_floating_point() else tensor.long()
         indices = torch.where(wide < 0, wide + classes, wide).long().unsqueeze(dim)
         shape = [*tensor.shape[:dim], classes, *tensor.shape[dim:]]
-        return torch.full(shape, off, dtype=tensor.dtype, device=tensor.device).scatter(dim, indices, on)
+        rest = torch.full(shape, element(off, tensor.dtype), dtype=tensor.dtype, device=tensor.device)
+        return rest.scatter(dim, indices, element(on, tensor.dtype))
 
     @staticmethod
     def bounds(tensor: Tensor, /) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from ...errors import RecordError, nearest
 from ...models.weights.table import weight_tables
 from ...record.files.sharded import INDEX_SUFFIX, find_record, listed_names, shard_pattern, single_path
 from ...record.formats import DEFAULT_EXTENSION, EXTENSIONS, format_of_path
-from ...record.layout import tag_of
+from ...record.layout import known_layout, tag_of
 from .. import record_options as options
 from ..config_options import add_repeated
 from ..outputs import add_force_option
@@ -169,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
 
     record = rename(record, rules) if rules else record
     if layout is not None and options.format_of_file(args.input).has_names:
-        record = replace(record, layout=layout)  # which has the new names
+        record = replace(record, layout=known_layout(layout))  # which has the new names
     record = translated(args, module, record)
     if not format_of_path(name).has_names and (record.layout is None or tag_of(record.layout) == "$named"):
         raise RecordError(

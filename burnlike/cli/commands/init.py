@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import burnlike.config.registry as registry
+from burnlike._atomic import make_directories
 from burnlike._lazy import resolve
 from burnlike._outputs import Output
 from burnlike.config.shipped import shipped_configs, shipped_jobs
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     for output in outputs.values():
         output.check_file()
     schemas = {name: json.dumps(json_schema(resolve(root))) for name, root in SCHEMAS.items()}
-    Path(args.directory).mkdir(parents=True, exist_ok=True)
+    make_directories(args.directory)
     for name, output in outputs.items():
         output.write(copies[name].read_bytes() if name in copies else f"{schemas[name]}\n".encode())
         say(str(output))

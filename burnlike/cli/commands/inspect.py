@@ -12,13 +12,14 @@ from typing import Any
 from burnlike._terminal import table
 
 from ...module.identity.param_id import ParamId
+from ...record.burn.tensor_collector import with_ids_of_clones
 from ...record.bytes.gzip_source import GzipSource
 from ...record.bytes.source import FileSource
 from ...record.files.reading import read_outline, verify_outline
 from ...record.files.sharded import INDEX_SUFFIX
 from ...record.formats import detect
 from ...record.outline import Outline, StoredTensor, TensorEntry
-from ...record.values import to_json
+from ...record.values import ids_of_clones, to_json
 from ..record_options import add_layout_options, layout_of, model_of
 from ..tables import printable, say, say_json, shortened
 
@@ -51,6 +52,13 @@ def run(args: argparse.Namespace) -> int:
 
 def summarize(path: str, file_bytes: int, outline: Outline, notes: Sequence[str] = ()) -> dict[str, Any]:
     """The content of `--json`; the bytes of a set of files are those of all."""
+    if clones := ids_of_clones(outline.values):
+        names = ", ".join([*clones][:5])
+        notes = [
+            *notes,
+            f"{len(clones)} tensors have the id of another, with other values, as clones in Burn do: {names}",
+        ]
+        outline = with_ids_of_clones(outline)
     aliases: dict[str, list[str]] = {}
     for alias, name in outline.aliases.items():
         aliases.setdefault(name, []).append(alias)

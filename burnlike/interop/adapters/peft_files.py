@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..._atomic import replace_file
+from ..._atomic import make_directories, replace_file
 from ...errors import ModuleTreeError, RecordIOError
 from ...record import Record, SafetensorsRecorder, open_record
 from .adding import add_adapters
@@ -68,7 +68,7 @@ def save_adapter(
         tensors[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
         seen.add(tensor.data_ptr())
     try:
-        os.makedirs(directory, exist_ok=True)
+        make_directories(directory)
         SafetensorsRecorder().save(Record(tensors, metadata={"format": "pt"}), Path(directory) / WEIGHTS_NAME)
         replace_file(Path(directory) / CONFIG_NAME, (json.dumps(config, indent=2) + "\n").encode())
     except OSError as error:

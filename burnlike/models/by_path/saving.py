@@ -7,9 +7,11 @@ from typing import Any
 
 from torch import nn
 
-from ..._atomic import copy_files
+from ..._atomic import AtomicDirectory, copy_files, make_directories, move_files
 from ..._regular_file import check_within, read_regular
 from ...errors import ConfigError, RecordIOError
+from ...record.files.sharded import INDEX_SUFFIX, shard_pattern
+from ...record.formats import SINGLE_NAME
 from .build import class_of, described, keep_cache, quiet
 from .configs import PretrainedConfig
 from .directory import CONFIG_NAME, GENERATION_NAME, OWN_NAME, is_run, read_description
@@ -46,7 +48,7 @@ def save_for_transformers(
 
     The directory gets `config.json` with the names of the classes, `model.safetensors` (in several files above 50 GB)
     in the names that transformers has on disk, and copies of `files`, such as those of a tokenizer; of a directory
-    among them what is in it.
+    among them what is in it. Each file is replaced as a whole or not at all, and weights of an earlier save go.
 
     Raises:
         ConfigError: the model is not one of transformers.
@@ -55,13 +57,19 @@ def save_for_transformers(
     model: Any = module
     if not (callable(getattr(model, "save_pretrained", None)) and hasattr(model, "config")):
         raise ConfigError(f"expected a model of transformers, got {type(module).__name__}")
+    from safetensors import SafetensorError
+
     try:
-        os.makedirs(directory, exist_ok=True)
-        with quiet():
+        make_directories(directory)
+        # transformers writes into the files that are there
+        with quiet(), AtomicDirectory(Path(directory) / "model") as aside:
             keep_cache(model, True)  # as nearly every model has it
-            model.save_pretrained(directory)
+            model.save_pretrained(aside.path)
+            single, shards = (SINGLE_NAME, SINGLE_NAME + INDEX_SUFFIX), shard_pattern(Path(SINGLE_NAME).stem)
+            stale = [it for it in os.listdir(directory) if it in single or shards.fullmatch(it)]
+            move_files(aside.path, Path(directory), last=CONFIG_NAME, stale=stale)
         copy_beside(files, Path(directory))
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise RecordIOError(f"{os.fspath(directory)}: the model can't be written: {error}") from error
     finally:
         keep_cache(model, False)

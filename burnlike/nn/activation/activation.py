@@ -9,7 +9,7 @@ from ...ops import swiglu, swiglu_reference
 from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
-from ..layer import ChosenLayer, Layer, expect_shape, exports_to_onnx, shape_error
+from ..layer import ChosenLayer, FromConfig, Layer, expect_shape, exports_to_onnx, shape_error
 from ..linear.configs import LinearConfig
 from .configs import GatedLinearConfig, GLUConfig, SwiGluConfig
 
@@ -60,7 +60,7 @@ class SwiGlu(_Gated):
         return glu(self.linear_inner(x), self.linear_outer(x))
 
 
-class GLU(KeepsType, Module):
+class GLU(KeepsType, FromConfig, Module):
     """a * sigmoid(b), a and b the halves of x along the dimension `dim` (Dauphin et al. 2017, eq. 1).
     Torch: `nn.GLU`. Differs: `dim` has no default.
     """

@@ -10,7 +10,7 @@ from ...tensor.core.dtypes import largest_exponent
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..initializers.configs import Constant
-from ..layer import ConfiguredLayer, Layer, OfEachElement, shape_error, torch_name
+from ..layer import ConfiguredLayer, FromConfig, Layer, OfEachElement, shape_error, torch_name
 from . import configs
 
 
@@ -186,7 +186,7 @@ class Softplus(OfEachElement, config=configs.SoftplusConfig):
         return functional.softplus(x, self.beta, min(self.threshold, largest_exponent(x.dtype)))
 
 
-class Gelu(KeepsType, Module):
+class Gelu(KeepsType, FromConfig, Module):
     """x * Phi(x), Phi the distribution function of the normal distribution (Hendrycks & Gimpel 2016).
     Torch: `nn.GELU`. Differs: `approximate` is a bool, for torch's `tanh`.
     """

@@ -12,7 +12,7 @@ from ...ops._arguments import for_products
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..divided_sequence import divided
-from ..layer import expect_shape
+from ..layer import FromConfig, expect_shape
 from ..linear.configs import LinearConfig
 from ..norm.configs import RmsNormConfig
 from .attend import HEADS, KeyValueCache, attend_visible, split_heads
@@ -22,7 +22,7 @@ from .masks import causally_visible, hidden_keys
 from .rotary_encoding import RotaryEncoding
 
 
-class CausalAttention(KeepsType, Module):
+class CausalAttention(KeepsType, FromConfig, Module):
     """softmax(q k^T / sqrt(d_head)) v over the past (Vaswani et al. 2017, eq. 1).
 
     Torch: `functional.scaled_dot_product_attention(..., is_causal=True)` between two `nn.Linear`.

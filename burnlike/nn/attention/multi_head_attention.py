@@ -1,5 +1,6 @@
 """Multi-head attention, and attention from one sequence to another with fewer heads of keys and values."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self
@@ -14,7 +15,7 @@ from ..call_types import KeepsType, T
 from ..divided_sequence import DividedSequence, divided
 from ..dropout.configs import DropoutConfig
 from ..initializers.configs import KaimingUniform
-from ..layer import Layer, expect_shape, shape_error
+from ..layer import FromConfig, Layer, expect_shape, shape_error
 from ..linear.configs import LinearConfig
 from .attend import HEADS, TensorCache, attend, split_heads
 from .attend_divided import whole_keys
@@ -221,7 +222,7 @@ class CrossAttentionCache:
         self.k, self.v = TensorCache(), TensorCache()
 
 
-class CrossAttention(KeepsType, Module):
+class CrossAttention(KeepsType, FromConfig, Module):
     """softmax(q k^T / sqrt(d_head)) v, each head of keys and values for a group of queries (Ainslie et al. 2023).
 
     Torch: `nn.MultiheadAttention(kdim=, vdim=)`.
@@ -246,7 +247,7 @@ class CrossAttention(KeepsType, Module):
         self.n_heads = config.n_heads
         self.n_heads_kv = config.n_heads_kv
         self.d_head = config.d_head
-        self.scale = config.d_head**-0.5
+        self.scale = 1 / math.sqrt(config.d_head)
         self.min_float = config.min_float
         self.quiet_softmax = config.quiet_softmax
 

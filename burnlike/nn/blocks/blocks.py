@@ -10,7 +10,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank, KeepsType
 from ..conv.configs import Conv2dConfig
 from ..initializers.configs import Constant, Zeros
-from ..layer import Layer, expect_shape, shape_error
+from ..layer import FromConfig, Layer, expect_shape, shape_error
 from ..linear.configs import IdentityConfig, LinearConfig
 from ..torch_counterpart import AnyLibrary
 from . import configs
@@ -52,7 +52,7 @@ class PatchEmbedding(ChangesRank, AnyLibrary, Layer):
         return content.add("bias", content.has("projection.bias"))
 
 
-class ConvNorm2d(KeepsType, AnyLibrary, Module):
+class ConvNorm2d(KeepsType, AnyLibrary, FromConfig, Module):
     """activation(norm(conv(x))), the convolution without a bias.
     Torch: `nn.Conv2d`, `nn.BatchNorm2d` and `nn.ReLU` in an `nn.Sequential`. Differs: see each of them.
     """
@@ -77,7 +77,7 @@ class ConvNorm2d(KeepsType, AnyLibrary, Module):
         return self.activation(self.norm(self.conv(x)))
 
 
-class DepthwiseSeparableConv2d(KeepsType, AnyLibrary, Module):
+class DepthwiseSeparableConv2d(KeepsType, AnyLibrary, FromConfig, Module):
     """Each channel convolved by itself, then all mixed at each pixel (Howard et al. 2017, section 3.1). Torch: -.
 
     Norm and activation follow both convolutions (figure 3 there).

@@ -12,7 +12,7 @@ from ...ops import linear
 from ...tensor.torch_bridge.torch_function import lift
 from ..activation.elementwise import Gelu
 from ..dropout.dropout import Dropout
-from ..layer import OfEachElement, expect_shape, shape_error
+from ..layer import FromConfig, OfEachElement, expect_shape, shape_error
 from ..linear.linear import Identity, Linear
 from ..torch_counterpart import AnyLibrary
 from .configs import GraphConfig, RepeatConfig, ResidualConfig, SequentialConfig, named_parts
@@ -105,7 +105,7 @@ class Repeat(Row):
         return run(self, x, *others, **named)
 
 
-class Residual(AnyLibrary, Module):
+class Residual(AnyLibrary, FromConfig, Module):
     """layers(x) + x (He et al. 2016, eq. 1), or layers(x) + shortcut(x) (eq. 2). Torch: -."""
 
     def __init__(self, config: ResidualConfig, device: torch.device | str | None = None) -> None:
@@ -144,7 +144,7 @@ class Step(NamedTuple):
     transposed: bool
 
 
-class Graph(AnyLibrary, Module):
+class Graph(AnyLibrary, FromConfig, Module):
     """Layers with named inputs and outputs, run in the order in which they are written. Torch: -.
 
     The layers are its children, by the names of their nodes. A node that uses another one's layer has no child.

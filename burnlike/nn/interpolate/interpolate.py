@@ -60,7 +60,9 @@ class _Interpolate(KeepsType, ConfiguredLayer):
     def custom_content(self, content: Content) -> Content:
         size, factor = self.output_size, self.scale_factor
         content.add("mode", self.mode).add_debug("output_size", list(size) if isinstance(size, tuple) else size)
-        return content.add("scale_factor", list(factor) if isinstance(factor, tuple) else factor)
+        if isinstance(factor, tuple):  # as Burn displays an array
+            factor = f"[0..{len(factor)}] {{{', '.join(f'{at}: {it:g}' for at, it in enumerate(factor))}}}"
+        return content.add("scale_factor", factor)
 
 
 class Interpolate1d(_Interpolate, config=Interpolate1dConfig):

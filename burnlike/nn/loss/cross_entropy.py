@@ -85,6 +85,8 @@ class CrossEntropyLoss(GivesLoss, Layer):
             targets = targets.masked_fill(padded, 0)
         expect_range(self, targets, 0, x.shape[1] - 1)
         picked = _log(x.gather(1, targets[:, None])[:, 0])
+        if padded is not None:
+            picked = picked.masked_fill(padded, 0)
         return -picked.mean() if shares is None else -(picked * shares).sum() / shares.sum()
 
     def _shares(

@@ -11,7 +11,7 @@ from ...errors import ArgumentError, TargetError
 from ...module import Content, Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss, KeepsType
-from ..layer import ConfiguredLayer, Layer, shape_error
+from ..layer import ConfiguredLayer, FromConfig, Layer, shape_error
 from . import configs
 from .configs import Reduction
 from .inputs import OfPredictions, by_word, expect_equal_shapes, mean_or_sum, mean_over, readable, reduced
@@ -46,7 +46,7 @@ class HuberLoss(OfPredictions, Layer):
         return content.add("delta", self.delta).add("lin_bias", self.lin_bias)
 
 
-class SmoothL1Loss(KeepsType, Module):
+class SmoothL1Loss(KeepsType, FromConfig, Module):
     """r^2 / (2 beta) where |r| < beta, |r| - beta / 2 elsewhere; r = predictions - targets (Girshick 2015, eq. 3).
     Torch: `nn.SmoothL1Loss`. Differs: `forward` does not reduce; `forward_with_reduction` does.
     """
@@ -74,7 +74,7 @@ class SmoothL1Loss(KeepsType, Module):
         return mean_over(self.forward(predictions, targets), dims)
 
 
-class LpLoss(OfPredictions, Module):
+class LpLoss(OfPredictions, FromConfig, Module):
     """|predictions - targets|^p.
     Torch: `nn.L1Loss` (p = 1), `nn.MSELoss` (p = 2).
     Differs: any p above 0, without the root; the reduction is an argument.
@@ -150,8 +150,10 @@ class PoissonNllLoss(OfPredictions, ConfiguredLayer, config=configs.PoissonNllLo
                 )
             loss = torch.addcmul(predictions, targets, (predictions + self.eps).log(), value=-1)
         if self.full:  # Stirling: (t + 1/2) log t - t + log(2 pi) / 2 (Abramowitz & Stegun 1964, eq. 6.1.41)
-            factorial = torch.addcmul(0.5 * math.log(2 * math.pi) - targets, targets + 0.5, targets.log())
-            loss = loss + factorial.masked_fill(targets <= 1, 0)
+            few = targets <= 1
+            counts = targets.masked_fill(few, 1)  # the derivative of what is masked is a number, too
+            factorial = torch.addcmul(0.5 * math.log(2 * math.pi) - counts, counts + 0.5, counts.log())
+            loss = loss + factorial.masked_fill(few, 0)
         return by_word(loss, reduction)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..._torch_compat.transforms import transforming
+from ..._torch_compat.transforms import readable
 from ...errors import ArgumentError, DTypeError, TargetError
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import GivesLoss
@@ -36,11 +36,6 @@ def expect_rows(layer: object, x: Tensor, targets: Tensor, classes: int | None =
         return targets
     expect_integers(layer, targets, name)
     return targets.long()
-
-
-def readable(tensor: Tensor) -> bool:
-    """Whether the values of `tensor` can be checked without waiting for a device, and without a trace in a graph."""
-    return tensor.is_cpu and type(tensor) is Tensor and not torch.compiler.is_compiling() and not transforming()
 
 
 def expect_range(layer: object, values: Tensor, low: int, high: int, name: str = "targets") -> None:

@@ -10,10 +10,7 @@ from ..call_types import GivesLoss
 from ..layer import ConfiguredLayer, Layer, expect_shape
 from . import configs
 from .configs import Reduction
-from .inputs import expect_equal_shapes, expect_rows, mean_or_sum, range_error, reduced, wide
-
-_EPSILON = 1e-8
-"""The least norm of a vector."""
+from .inputs import expect_equal_shapes, expect_rows, range_error, reduced, wide
 
 
 class HingeEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.HingeEmbeddingLossConfig):
@@ -69,24 +66,22 @@ class MultiMarginLoss(GivesLoss, ConfiguredLayer, config=configs.MultiMarginLoss
 
         Raises DTypeError if targets are no integers, TargetError if one is no class (on the CPU; CUDA aborts).
         """
-        return self._loss(input, target, mean_or_sum(self, reduction))
+        return reduced(self, self.forward_no_reduction(input, target), reduction)
 
     @lift
     def forward_no_reduction(self, input: Tensor, target: Tensor) -> Tensor:
         """As `forward`, not reduced: `[batch, classes], [batch] -> [batch]`."""
-        return self._loss(input, target, "none")
-
-    def _loss(self, x: Tensor, target: Tensor, reduction: str) -> Tensor:
-        target = expect_rows(self, x, target, name="target")
+        target = expect_rows(self, input, target, name="target")
         # torch has no kernel of it for half precision on the CPU.
-        scores = wide(x) if x.is_cpu else x
+        scores = wide(input) if input.is_cpu else input
         try:
-            loss = functional.multi_margin_loss(scores, target, self.p, self.margin, reduction=reduction)
-            return loss if scores is x else loss.to(x.dtype)
+            # torch's own reductions give memory as it was for an empty batch.
+            loss = functional.multi_margin_loss(scores, target, self.p, self.margin, reduction="none")
+            return loss if scores is input else loss.to(input.dtype)
         except RuntimeError as error:
             if "out of range" not in str(error):
                 raise
-            raise range_error(self, target, 0, x.shape[1] - 1, "target") from error
+            raise range_error(self, target, 0, input.shape[1] - 1, "target") from error
 
 
 class SoftMarginLoss(GivesLoss, Layer):
@@ -149,12 +144,12 @@ class CosineEmbeddingLoss(GivesLoss, ConfiguredLayer, config=configs.CosineEmbed
         expect_shape(self, input1, "batch", "size")
         expect_equal_shapes(self, input1, input2, "input2")
         expect_shape(self, target, input1.shape[0], name="target")
-        # As functional.cosine_similarity, in half the time: no vector is divided by its norm.
+        # As functional.cosine_similarity, in less time: no vector is divided by its norm.
         first, second = wide(input1), wide(input2)
-        least = max(_EPSILON**2, torch.finfo(input1.dtype).tiny)  # so that the gradients are finite in half precision
-        by_first = linalg.vecdot(first, first).clamp_min(least).rsqrt()
-        by_second = linalg.vecdot(second, second).clamp_min(least).rsqrt()
-        cosine = (linalg.vecdot(first, second) * by_first * by_second).to(input1.dtype)
+        # No eps but what keeps gradients finite: squares of lesser norms underflow.
+        least = max(torch.finfo(input1.dtype).tiny ** 2, torch.finfo(first.dtype).tiny)
+        norms = [linalg.vecdot(it, it).clamp_min(least).sqrt() for it in (first, second)]
+        cosine = (linalg.vecdot(first, second) / norms[0] / norms[1]).to(input1.dtype)
         apart = functional.relu(cosine - self.margin).where(target == -1, 0)
         return (1 - cosine).where(target == 1, apart)
 

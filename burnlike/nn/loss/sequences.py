@@ -2,26 +2,27 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from ..._torch_compat.dispatch import ctc_losses
 from ...errors import ArgumentError, ShapeError, TargetError
 from ...module import Module
 from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import ChangesRank
-from ..layer import expect_shape
+from ..layer import FromConfig, expect_shape
 from .alignments import arc_scores, minus_log_likelihood
 from .configs import CTCLossConfig, Reduction, RNNTLossConfig
-from .inputs import expect_integers, expect_range, mean_or_sum, readable, reduced, wide
+from .inputs import by_word, expect_integers, expect_range, mean_or_sum, readable, reduced, wide
 
 
-class CTCLoss(ChangesRank, Module):
+class CTCLoss(ChangesRank, FromConfig, Module):
     """-log of the probability of all alignments of the target with the sequence (Graves et al. 2006, eq. 3 and 8).
 
-    Gradients are those with respect to logits whose `log_softmax` the inputs are, as torch computes them.
+    The loss of a target without alignment is infinite, or 0 by `zero_infinity`; its gradient is 0. Other
+    gradients are those with respect to logits whose `log_softmax` the inputs are, as torch computes them.
 
     Torch: `nn.CTCLoss`.
     Differs: `forward` gives a loss for each sequence; `forward_with_reduction` reduces; targets are padded, `[batch,
-    length]`.
+    length]`; a target without alignment does not make gradients NaN.
     """
 
     def __init__(self, config: CTCLossConfig) -> None:
@@ -42,7 +43,20 @@ class CTCLoss(ChangesRank, Module):
         Raises ShapeError or DTypeError for other inputs, ArgumentError if `blank` is no class, TargetError if a target
         is no class, or a length exceeds its dimension (on the CPU).
         """
-        return self._loss(log_probs, targets, input_lengths, target_lengths, "none")
+        self._check(log_probs, targets, input_lengths, target_lengths)
+        x = wide(log_probs)
+        if not x.shape[1]:  # which torch refuses
+            return log_probs.sum((0, 2))
+        labels = targets.to(x.device, torch.int64)
+        try:
+            loss, _ = ctc_losses(x, labels, input_lengths, target_lengths, self.blank, True)
+        except RuntimeError:
+            expect_range(self, input_lengths, 0, x.shape[0], "input_lengths")
+            expect_range(self, target_lengths, 0, targets.shape[1], "target_lengths")
+            raise
+        if self.zero_infinity:
+            loss = loss.masked_fill(loss == torch.inf, 0)
+        return loss.to(log_probs.dtype)
 
     @lift
     def forward_with_reduction(
@@ -54,26 +68,17 @@ class CTCLoss(ChangesRank, Module):
         reduction: Reduction = "auto",
     ) -> Tensor:
         """As `forward`, `-> []`; "mean" ("auto") is that of losses divided by targets' lengths; no "batch_mean"."""
-        return self._loss(log_probs, targets, input_lengths, target_lengths, mean_or_sum(self, reduction))
-
-    def _loss(
-        self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, reduction: str
-    ) -> Tensor:
-        self._check(log_probs, targets, input_lengths, target_lengths)
-        x = wide(log_probs)
-        try:
-            loss = functional.ctc_loss(
-                x, targets, input_lengths, target_lengths, self.blank, reduction, self.zero_infinity
-            )
-        except RuntimeError:
-            expect_range(self, input_lengths, 0, x.shape[0], "input_lengths")
-            expect_range(self, target_lengths, 0, targets.shape[1], "target_lengths")
-            raise
-        return loss if x is log_probs else loss.to(log_probs.dtype)
+        word = mean_or_sum(self, reduction)
+        loss = self.forward(wide(log_probs), targets, input_lengths, target_lengths)
+        if word == "mean":
+            loss = loss / target_lengths.to(loss.device).clamp_min(1)
+        return by_word(loss, word).to(log_probs.dtype)
 
     def _check(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> None:
         expect_shape(self, log_probs, "time", "batch", "classes", name="log_probs")
-        _, batch, classes = log_probs.shape
+        time, batch, classes = log_probs.shape
+        if time == 0:
+            raise ShapeError(f"CTCLoss: log_probs: expected a time above 0, got {list(log_probs.shape)}")
         lengths = {"input_lengths": input_lengths, "target_lengths": target_lengths}
         _expect_targets(self, batch, "length", classes, targets, lengths)
         try:
@@ -85,7 +90,7 @@ class CTCLoss(ChangesRank, Module):
             expect_range(self, targets[position < target_lengths[:, None]], 0, classes - 1)
 
 
-class RNNTLoss(ChangesRank, Module):
+class RNNTLoss(ChangesRank, FromConfig, Module):
     """-log of the probability of all alignments of the target with the sequence (Graves 2012, eq. 16 and 17).
     Torch: `torchaudio.functional.rnnt_loss`.
     Differs: `blank` is 0 by default, torchaudio's is -1; `forward` gives a loss for each sequence.

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from ..._torch_compat.transforms import transforming
 from ...config import ModuleConfig
-from ...module import Content
+from ...module import Content, Module
 from ...ops import join_gates
 from ...ops.half_products import recurrent
 from ...tensor.torch_bridge.torch_function import lift
@@ -32,7 +32,7 @@ Kernel = Callable[..., tuple[Tensor, ...]]
 _FEW_ROWS = 8
 
 
-class GateController(Layer):
+class GateController(Module):
     """x @ W_i + b_i + h @ W_h + b_h, before the gate's activation.
 
     The layers with gates compute those of all gates at once. They take the weights from here, and don't call this.

@@ -1,6 +1,7 @@
 """The similarity and the distance of two tensors of vectors."""
 
-from torch import Tensor
+import torch
+from torch import Tensor, linalg
 from torch.nn import functional
 
 from ...tensor.torch_bridge.torch_function import lift
@@ -10,7 +11,9 @@ from .configs import CosineSimilarityConfig, PairwiseDistanceConfig
 
 
 class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConfig):
-    """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`. Torch: `nn.CosineSimilarity`."""
+    """The sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) along the dimension `dim`.
+    Torch: `nn.CosineSimilarity`. Differs: gradients of vectors shorter than `eps` are those of the formula.
+    """
 
     dim: int
     eps: float
@@ -21,7 +24,8 @@ class CosineSimilarity(ChangesRank, ConfiguredLayer, config=CosineSimilarityConf
         expect_pair(self, x1, x2)
         if not -x1.ndim <= self.dim < x1.ndim:
             raise shape_error(self, f"an input with the dimension {self.dim}", list(x1.shape), name="x1")
-        return functional.cosine_similarity(x1, x2, self.dim, self.eps)
+        norms = (linalg.vector_norm(it, dim=self.dim, keepdim=True).clamp_min(self.eps) for it in (x1, x2))
+        return torch.mul(*(it / norm for it, norm in zip((x1, x2), norms, strict=True))).sum(self.dim)
 
 
 class PairwiseDistance(ChangesRank, ConfiguredLayer, config=PairwiseDistanceConfig):

@@ -12,7 +12,7 @@ from ...tensor.torch_bridge.torch_function import lift
 from ..call_types import KeepsType
 from ..dropout.configs import DropoutConfig
 from ..joint_batch import JointLayer
-from ..layer import Layer, expect_shape
+from ..layer import FromConfig, Layer, expect_shape
 from ..linear.configs import LinearConfig
 from .configs import GatedFeedForwardConfig, MixtureOfExpertsConfig, PositionWiseFeedForwardConfig
 from .divided_experts import DividedExperts, outputs_of
@@ -87,7 +87,7 @@ class MixtureOutput(NamedTuple):
     balance: Tensor
 
 
-class MixtureOfExperts(KeepsType, JointLayer, Module):
+class MixtureOfExperts(KeepsType, JointLayer, FromConfig, Module):
     """sum_i p_i expert_i(x) over the `n_selected` experts of the largest p = softmax(router(x)) (Jiang et al. 2024).
 
     Eager code computes the chosen experts only. Which those are is in the data, so compiled and exported code,

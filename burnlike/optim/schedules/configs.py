@@ -53,6 +53,8 @@ class LinearLrConfig(LrSchedulerConfig, tag="LinearLr"):
         num_iters: steps from one to the other; None takes those of the run.
     """
 
+    by_position = ("num_iters",)
+
     initial_lr: Annotated[float, Meta(gt=0, le=1)]
     final_lr: Annotated[float, Meta(ge=0, le=1)]
     num_iters: Count | None = None
@@ -78,6 +80,8 @@ class CosineAnnealingConfig(LrSchedulerConfig, tag="CosineAnnealing"):
         warmup_steps: steps in which the rate rises by equal parts to initial_lr.
         restart: go back to initial_lr after num_iters + 1 steps of the cosine, as in Burn 0.21.
     """
+
+    by_position = ("num_iters",)
 
     initial_lr: Annotated[float, Meta(gt=0, le=1)]
     min_lr: NotNegative = 0.0

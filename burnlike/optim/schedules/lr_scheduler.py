@@ -84,6 +84,13 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
         """The layout of the records of `into_record`, for files that carry no names."""
         return self.into_record().layout
 
+    def burn_0_21_layout(self) -> Any:
+        """The layout of its records in bincode of Burn up to 0.21; None if that has no place for them."""
+        try:
+            return self._burn_0_21()[1]
+        except RecordError:
+            return None
+
     def load_record(self, record: "Record | Mapping[str, Any]") -> Self:
         """Continue from the state of `into_record`, `to_record`, or a file of Burn 0.21 or 0.22; returns the scheduler.
 
@@ -160,6 +167,9 @@ class AnyLrScheduler(RecordMethods, ABC, Generic[Rate]):
     def _fitted_0_21(self, values: Mapping[str, Any], path: str = "") -> Fitted:
         _, kind = self.burn_0_21 or (None, "")
         if kind != "schedulers" or path:
+            if isinstance(values.get(""), list):
+                what = f"a number, as Burn writes it from 0.15 on, got {values['']!r:.60} of Burn 0.14"
+                raise self._mismatch(path, f"{what}: call step() as often as that training did")
             if values.keys() != {""} or len(self.fields) != 1 or self.burn_0_21 is None:
                 raise self._mismatch(path, f"its own state, got {dict(values)!r:.60}")
             ((name, kind),) = self.fields.items()

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..._lazy import resolve
 from ...errors import RecordMismatchError, nearest
 from ...module import Param, ParamId
 from ...record import LoadReport, Record
 from ...record.files.stored_tensors import StoredTensors
-from ...record.layout import known_layout
+from ...record.layout import LAYOUTS, known_layout
 from ...record.loading.load_options import Mismatch
 
 _SHOWN = 10
@@ -193,6 +194,36 @@ def refuse_misfits(
         error = RecordMismatchError(source + message)
         error.report = found
         raise error
+
+
+def laid_out(
+    record: Record,
+    targets: Sequence[StateOwner],
+    modules: Sequence[nn.Module],
+    report: LoadReport | None = None,
+    *,
+    of_torch: bool = False,
+) -> Record:
+    """The record with its states as `targets`, parameters of the modules, lie: of torch's layers, or of Burn's.
+
+    `of_torch`: it was made of a state dict of torch's, which does not say how it lies.
+    """
+    if record.values.get(LAYOUTS) == {} and not any(map(has_layers_of_torch, modules)):
+        return record
+    lay_out = resolve("burnlike.interop.state_layouts:lay_out")
+    return lay_out(record, targets, modules, report, of_torch=of_torch)
+
+
+def noted_layouts(modules: Sequence[nn.Module]) -> dict[str, Any]:
+    """The value `layouts` of the record of an optimizer of these modules."""
+    some = [it for it in modules if has_layers_of_torch(it)]
+    return resolve("burnlike.interop.state_layouts:noted_layouts")(some) if some else {}
+
+
+def has_layers_of_torch(module: nn.Module) -> bool:
+    """True if parts of it are of torch's layers, which may lie otherwise than Burn's."""
+    kinds = {base for part in module.modules() for base in type(part).__mro__ if part._parameters}
+    return any(it.__module__.startswith("torch.nn.modules.") and it is not nn.Module for it in kinds)
 
 
 def options_of_groups(

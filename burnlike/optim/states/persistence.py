@@ -1,6 +1,7 @@
 """The states of an optimizer by ParamId: kept, saved as records, and loaded."""
 
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -18,12 +19,15 @@ from ..rules.rule_set import RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import BASE
 from .matching import (
+    LAYOUTS,
     OptimizerLoadReport,
     StateEntry,
     StateMatch,
     StateOwner,
     entries_of,
+    laid_out,
     match_entries,
+    noted_layouts,
     refuse_misfits,
     tensors_of,
 )
@@ -40,7 +44,8 @@ class KeptStates:
     ranks.
 
     `random_step` is how many steps have rounded stochastically; `report` says what became of each state at the load
-    that they are from.
+    that they are from. `layouts` is what a record says of how the states lie, where no module does; `modules` are those
+    whose parameters have them, and `is_placed` is False while no module was asked.
     """
 
     states: dict[ParamId, Any] = field(default_factory=dict)
@@ -50,6 +55,9 @@ class KeptStates:
     divisions: dict[ParamId, Division | None] = field(default_factory=dict)
     random_step: int = 0
     report: OptimizerLoadReport | None = None
+    layouts: Mapping[str, Any] | None = None
+    modules: tuple["weakref.ref[nn.Module]", ...] = ()
+    is_placed: bool = True
 
     def note(self, param: Param, param_id: ParamId) -> None:
         """Keep what a record says of a parameter beside its state."""
@@ -82,6 +90,20 @@ class KeptStates:
         for kept in (self.states, self.paths, self.ranks, self.shapes, self.divisions):
             kept.pop(param_id, None)
 
+    def belong_to(self, module: nn.Module) -> None:
+        """Note that `module` has some of the parameters."""
+        if not any(it() is module for it in self.modules):
+            self.modules = (*(it for it in self.modules if it() is not None), weakref.ref(module))
+
+    def how_they_lie(self) -> Mapping[str, Any] | None:
+        """What a record is to say of how the states lie; None if nothing is known."""
+        modules = [module for it in self.modules if (module := it()) is not None]
+        return {**(self.layouts or {}), **noted_layouts(modules)} if modules else self.layouts
+
+    def without_modules(self) -> "KeptStates":
+        """The same for copies and pickles."""
+        return replace(self, layouts=self.how_they_lie(), modules=())
+
     def into_record(self, rule_of: RuleOf, name: str) -> Record:
         tensors: dict[str, Tensor] = {}
         states: dict[str, Any] = {}
@@ -92,6 +114,8 @@ class KeptStates:
             states |= {f"{param_id}.{name}": value for name, value in state_values.items()}
         paths = {str(param_id): self.paths[param_id] for param_id in self.states if param_id in self.paths}
         values = {"states": states, "paths": paths} | ({"random_step": self.random_step} if self.random_step else {})
+        if (layouts := self.how_they_lie()) is not None:
+            values[LAYOUTS] = {text: layouts[text] for text in map(str, self.states) if text in layouts}
         return Record(tensors=tensors, values=values, source=f"the record of {name}", layout=self._layout(rule_of))
 
     def _layout(self, rule_of: RuleOf) -> Any:
@@ -118,6 +142,7 @@ def read_states(
 ) -> KeptStates:
     """As `StatefulOptimizer.read_states`, for states of the rules that `rule_of` gives."""
     entries = entries_of(record)
+    layouts = record.values.get(LAYOUTS)
     if targets is None:
         ids = {} if report is None else report.ids
         for entry in entries:
@@ -132,7 +157,7 @@ def read_states(
     random_step = record.values.get("random_step", 0)
     if type(random_step) is not int or not 0 <= random_step < 2**47:  # its seeds have 16 bits more
         raise RecordMismatchError(f"{record.source}: expected random_step, a number of steps, got {random_step!r:.60}")
-    loaded = KeptStates(report=found, random_step=random_step)
+    loaded = KeptStates(report=found, random_step=random_step, layouts=layouts, is_placed=targets is not None)
     for entry, target in matches:
         param_id, path = (entry.id, entry.path) if target is None else (target.id, target.param.path)
         rule = rule_of(param_id, path)
@@ -278,22 +303,45 @@ class StatefulOptimizer(Optimizer):
         """
         targets = None if module is None else [StateOwner(param, param.id) for param in params(module, "weight")]
         record = Record.of(record)
-        self.take_states(self.read_states(record, targets, report=report, prune_orphans=prune_orphans))
+        modules = () if module is None else (module,)
+        loaded = self.read_states(record, targets, modules, report=report, prune_orphans=prune_orphans)
+        self.take_states(loaded)
         return self
 
     def read_states(
         self,
         record: Record,
         targets: Sequence[StateOwner] | None,
+        modules: Sequence[nn.Module] = (),
         *,
         report: LoadReport | None = None,
         prune_orphans: bool = False,
+        of_torch: bool = False,
     ) -> KeptStates:
-        """States for `load_record`, checked; nothing is changed yet. `targets` have the ids that the parameters will
-        have.
+        """States for `load_record`, checked; nothing is changed yet.
+
+        `targets`, parameters of `modules`, have the ids that they will have. `of_torch` as of `laid_out`.
         """
         found = as_adaptors(record)
-        return read_states(found, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)
+        if targets is not None and modules:
+            found = laid_out(found, targets, modules, report, of_torch=of_torch)
+        loaded = read_states(found, targets, self.rules.rule_of, report=report, prune_orphans=prune_orphans)
+        for module in modules:
+            loaded.belong_to(module)
+        return loaded
+
+    def _place_states(self, module: nn.Module) -> None:
+        """Refuse states that were loaded without a module, and lie otherwise than the parameters of this one."""
+        if not self._kept.is_placed:
+            record = self.into_record()
+            targets = [StateOwner(param, param.id) for param in params(module, "weight")]
+            if laid_out(record, targets, (module,)) is not record:
+                raise RecordMismatchError(
+                    f"the states were loaded without the module, and lie otherwise than the parameters of the"
+                    f" {type(module).__name__}: load them by load_record(record, module). Nothing was changed"
+                )
+            self._kept.is_placed = True
+        self._kept.belong_to(module)
 
     def take_states(self, loaded: KeptStates) -> None:
         self._kept = loaded

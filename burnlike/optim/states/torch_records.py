@@ -16,10 +16,13 @@ from ...record.files.stored_tensors import shape_in
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from .matching import (
     GROUPS,
+    LAYOUTS,
     OptimizerLoadReport,
     StateOwner,
     entries_of,
+    laid_out,
     match_entries,
+    noted_layouts,
     options_of_groups,
     refuse_misfits,
 )
@@ -60,14 +63,18 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
             GROUPS: groups,
             "shapes": {str(it.id): list(it.param.tensor.shape) for it in targets},
             "optimizer": type(optimizer).__name__,
+            **({LAYOUTS: noted_layouts(modules)} if modules else {}),
         },
         source=f"the record of {type(optimizer).__name__}",
     )
 
 
+_OF_PARAMS = ("params", "param_names", "param_ids", LAYOUTS)
+
+
 def _options(group: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a group, without its parameters: an optimizer that loads them has its own, in its order."""
-    return {name: value for name, value in group.items() if name not in ("params", "param_names", "param_ids")}
+    return {name: value for name, value in group.items() if name not in _OF_PARAMS}
 
 
 def load_torch_record(
@@ -93,7 +100,8 @@ def load_torch_record(
             is as it was.
         RecordError: it trains a parameter that no module has.
     """
-    loaded = read_torch_record(optimizer, Record.of(record), trained_by(optimizer, modules), report, prune_orphans)
+    targets = trained_by(optimizer, modules)
+    loaded = read_torch_record(optimizer, Record.of(record), targets, modules, report, prune_orphans)
     loaded.apply(optimizer)
     return loaded.report
 
@@ -132,10 +140,18 @@ def read_torch_record(
     optimizer: torch.optim.Optimizer,
     record: Record,
     targets: Sequence[StateOwner],
+    modules: Sequence[nn.Module],
     report: LoadReport | None = None,
     prune_orphans: bool = False,
 ) -> LoadedTorchState:
-    """A state for `load_torch_record`, checked; nothing is changed yet. `targets` are in the order of its groups."""
+    """A state for `load_torch_record`, checked; nothing is changed yet.
+
+    `targets`, parameters of `modules`, are in the order of its groups.
+    """
+    if not is_of_adaptor(record):
+        _checked_groups(optimizer, record)
+    if modules:
+        record = laid_out(record, targets, modules, report, of_torch="optimizer" in record.values)
     if is_of_adaptor(record):
         entries, groups, state_of = entries_of(record), None, adaptors_state(optimizer, record)
         shapes = {str(it.id): list(shape_in(record.tensors, name)) for it in entries for name in it.tensors.values()}

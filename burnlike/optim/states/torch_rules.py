@@ -12,7 +12,7 @@ from ...module import ParamId
 from ...module.tree.paths import listed
 from ...record import Record
 from ...record.state_dict.state_tree import decode_tree
-from .matching import GROUPS, StateEntry, entries_of, tensors_of
+from .matching import GROUPS, LAYOUTS, StateEntry, entries_of, tensors_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,8 @@ def from_torch(
 ) -> dict[str, Any]:
     """A state of torch's by the names that it has here.
 
-    It is a RecordMismatchError if it is none of that optimizer, or of a parameter of another shape.
+    It is a RecordMismatchError if it is none of that optimizer, or of a parameter of another shape, but for that of its
+    transpose: the layout is looked at later.
     """
     present = {name: value for name, value in fields.items() if value is not None}
     foreign = [name for name in present if name not in rule.fields]
@@ -115,7 +116,7 @@ def from_torch(
     for name, value in present.items():
         if name == "step":
             value = _steps(value, path, source)
-        elif not isinstance(value, Tensor) or value.shape != torch.Size(shape):
+        elif not isinstance(value, Tensor) or [*value.shape] not in ([*shape], [*shape][::-1]):
             got = list(value.shape) if isinstance(value, Tensor) else repr(value)
             raise RecordMismatchError(f"{source}: {name} of '{path}': expected shape {list(shape)}, got {got}")
         if rule.fields[name]:
@@ -200,7 +201,8 @@ def as_adaptors(record: Record) -> Record:
         shape = shapes.get(str(entry.id), ())
         fields = from_torch(rule, torchs_state(entry, record), shape, entry.path or str(entry.id), record.source)
         states.append((entry.id, entry.path, fields))
-    return state_record(states, record.source)
+    layouts = {LAYOUTS: record.values[LAYOUTS]} if LAYOUTS in record.values else {}
+    return state_record(states, record.source, **layouts)
 
 
 def state_record(states: Iterable[tuple[ParamId, str | None, Mapping[str, Any]]], source: str, **values: Any) -> Record:

@@ -258,6 +258,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         self.check(module)
         if isinstance(lr, ModuleLearningRate) and lr.groups != self._last[2] and self.other_stages is None:
             lr.check(module)
+        self._place_states(module)
         own = stepped_in(module, stepped)
         check_copied(self._copies, [param for _, param in own])
         self._take_back_skipped()
@@ -280,7 +281,14 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
     def __getstate__(self) -> dict[str, Any]:
         """The content of copies and pickles: everything but what belongs to the module, `with_copies` included."""
         self._take_back_skipped()
-        fresh = {"_copies": {}, "_last": _NOTHING, "_batches": [], "_checked": None, "_meshes": (None, [])}
+        fresh: dict[str, Any] = {
+            "_copies": {},
+            "_last": _NOTHING,
+            "_batches": [],
+            "_checked": None,
+            "_meshes": (None, []),
+        }
+        fresh["_kept"] = self._kept.without_modules()
         return {**self.__dict__, **fresh}
 
     def _take_back_skipped(self) -> None:

@@ -6,20 +6,23 @@ little-endian, short ones in one byte.
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Cursor, Source
-from ..layout import Layout, check_layout, known_layout
+from ..layout import LAYOUTS, WRITTEN, BurnVersion, Layout, LayoutOf, check_layout, holds_states, known_layout
 from ..outline import Outline, Payload, Segment
 from ..values import ENTRY
-from .bincode_reader import read_item, take_envelope
+from .bincode_reader import read_item, take_envelope, version_of
 from .envelope import KEYS, EnvelopeFormat, metadata_of, no_text, told_states
 from .layout_filler import LayoutFiller
-from .tensor_collector import dtype_bytes
+from .state_layouts import states_before
+from .tensor_collector import dtype_bytes, with_ids_of_clones
 
+_BINCODE = "::Bin"  # in what files say of their recorder
 _REMEDY = (
     "bincode carries no names: give the layout, that of a module (burnlike.record.layout_of; burnlike.record.load takes"
     " it by itself) or one declared as data, see burnlike.record.layout"
@@ -33,6 +36,7 @@ class Bincode(EnvelopeFormat):
 
     def segments(self, outline: Outline) -> Iterator[Segment]:
         """The envelope's texts and the record by its layout."""
+        outline = with_ids_of_clones(outline)
         entries = [name for name, value in outline.values.items() if isinstance(value, dict) and ENTRY in value]
         if entries:
             raise RecordError(
@@ -43,11 +47,14 @@ class Bincode(EnvelopeFormat):
         if layout is None:
             raise RecordError(f"the record has no layout; {_REMEDY}")
         check_layout(layout)
-        metadata = metadata_of(outline, self.recorder)
+        metadata, version = metadata_of(outline, self.recorder), WRITTEN
+        if not isinstance(outline.layout, LayoutOf) and _BINCODE in str(outline.metadata.get("format")):
+            metadata["version"] = str(outline.metadata["version"])  # of the file, whose layout the record has
+            version = version_of(metadata["version"], "the record")
         fill = LayoutFiller(outline)
-        segments = [b"".join(_text(metadata[key]) for key in KEYS), *_write(fill, layout, "")]
+        segments = [b"".join(_text(metadata[key]) for key in KEYS), *_write(fill, layout, "", version)]
         fill.check_tensors()
-        left = [name for name in fill.unplaced() if name != "paths"]  # of optimizers: Burn keeps only ids
+        left = [name for name in fill.unplaced() if name not in ("paths", LAYOUTS)]  # of optimizers: only ids
         if left:
             raise RecordError(
                 f"the record's layout has no place for its values {', '.join(map(repr, left[:5]))}, and bincode none"
@@ -67,28 +74,45 @@ class Bincode(EnvelopeFormat):
         """
         cursor = Cursor(source)
         metadata = take_envelope(cursor)
-        known = known_layout(layout)
+        known = known_layout(layout, version_of(metadata["version"], source.path))
         if known is None:
             raise RecordError(f"{source.path}: {_REMEDY}")
-        check_layout(known)
-        try:
-            outline = read_item(cursor, known, metadata["version"])
-        except RecordFormatError as error:
-            if "layout" in str(error):
-                raise
-            raise RecordFormatError(f"{error}; or the layout is that of another model") from error
-        if not cursor.at_end():
-            raise RecordFormatError(
-                f"{source.path}: bytes lie behind the record, at byte {cursor.position}; the file is damaged, or the"
-                " layout is that of another model"
-            )
+        layouts = known if isinstance(known, tuple) else (known,)
+        outline = _read_by_one_of(source, cursor.position, layouts, metadata["version"])
         states = told_states(outline)
         return replace(outline, states=states, metadata=metadata, format=self.name, version=metadata["version"])
 
 
-def _write(fill: LayoutFiller, layout: Layout, path: str) -> Iterator[Segment]:
+def _read_by_one_of(source: Source, start: int, layouts: tuple[Layout, ...], version: str) -> Outline:
+    """The record by the first of the layouts that fits it; the last one says what is wrong."""
+    for layout in layouts[:-1]:
+        with suppress(RecordFormatError):
+            return _read(Cursor(source, start), layout, version)
+    return _read(Cursor(source, start), layouts[-1], version)
+
+
+def _read(cursor: Cursor, layout: Layout, version: str) -> Outline:
+    """The record from the cursor to the end of the file, which a version of Burn wrote."""
+    check_layout(layout)
+    of_another = f"the layout is that of another model (Burn {version} wrote it)"
+    numbers = version_of(version, cursor.source.path)
+    try:
+        outline = read_item(cursor, states_before(layout, numbers) if holds_states(layout) else layout, numbers)
+    except RecordFormatError as error:
+        if "layout" in str(error):
+            raise
+        raise RecordFormatError(f"{error}; or {of_another}") from error
+    if not cursor.at_end():
+        raise RecordFormatError(
+            f"{cursor.source.path}: bytes lie behind the record, at byte {cursor.position}; the file is damaged, or"
+            f" {of_another}"
+        )
+    return outline
+
+
+def _write(fill: LayoutFiller, layout: Layout, path: str, version: BurnVersion) -> Iterator[Segment]:
     if isinstance(layout, str):
-        yield from _leaf(fill, layout, path)
+        yield from _leaf(fill, layout, path, version)
         return
     tag, head, parts = fill.parts(layout, path)
     match tag:
@@ -105,10 +129,10 @@ def _write(fill: LayoutFiller, layout: Layout, path: str) -> Iterator[Segment]:
     for name, below, at in parts:
         if tag == "$map":
             yield _text(name)
-        yield from _write(fill, below, at)
+        yield from _write(fill, below, at, version)
 
 
-def _leaf(fill: LayoutFiller, leaf: str, path: str) -> Iterator[Segment]:
+def _leaf(fill: LayoutFiller, leaf: str, path: str, version: BurnVersion) -> Iterator[Segment]:
     if leaf in ("param", "tensor"):
         name = fill.tensor(path)
         if leaf == "param":
@@ -122,7 +146,8 @@ def _leaf(fill: LayoutFiller, leaf: str, path: str) -> Iterator[Segment]:
         entry = fill.outline.entries[name]
         yield encoded(entry.nbytes)
         yield Payload(name)
-        yield encoded(len(entry.shape)) + b"".join(map(encoded, entry.shape)) + dtype_bytes(entry.dtype, name)
+        shape = encoded(len(entry.shape)) + b"".join(map(encoded, entry.shape))
+        yield shape + dtype_bytes(entry.dtype, name, version)
     elif leaf == "constant":
         yield b"\0"
     elif leaf != "unit":

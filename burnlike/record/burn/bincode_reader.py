@@ -11,12 +11,12 @@ from typing import Any
 from ...errors import RecordError, RecordFormatError
 from ..bytes.budget import CONTAINER, MAX_DIMENSIONS, NUMBER, TEXT, TensorCost
 from ..bytes.source import Cursor
-from ..layout import Layout, holds_states, is_map, join, tag_of
+from ..layout import BurnVersion, Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline, StoredTensor
 from ..values import flat
 from .envelope import KEYS
 from .layout_filler import is_scalar
-from .state_layouts import is_id
+from .state_layouts import full_id, is_id
 from .tensor_collector import BOOL_STORES, TensorCollector, bool_has_store, numbered_dtypes, read_dtype
 
 _NUMBERS = {251: "<H", 252: "<I", 253: "<Q"}  # a first byte below these is the number
@@ -67,7 +67,7 @@ def take_text(cursor: Cursor, longest: int) -> str:
         raise RecordFormatError(f"{cursor.source.path}: the text at byte {start} is not UTF-8") from error
 
 
-def version_of(text: str, path: str) -> tuple[int, int]:
+def version_of(text: str, path: str) -> BurnVersion:
     """The first two numbers of a version of Burn."""
     try:
         major, minor = (int(number) for number in text.split(".")[:2])
@@ -75,20 +75,21 @@ def version_of(text: str, path: str) -> tuple[int, int]:
         raise RecordFormatError(f"{path}: expected a version of Burn such as 0.21.0, got {text!r:.40}") from error
     if (major, minor) < (0, 14):
         raise RecordFormatError(
-            f"{path}: Burn {text} wrote it, whose bincode has no types; convert the file with Burn 0.14 first"
+            f"{path}: Burn {text} wrote it, whose bincode has no types and can't be read; save the model as .mpk with"
+            f" that Burn, and that file again with Burn 0.14 and its feature record-backward-compat"
         )
     return major, minor
 
 
-def read_item(cursor: Cursor, layout: Layout, version: str) -> Outline:
-    """The record that begins at the cursor, behind the envelope; `version` is that of Burn, from there."""
-    reader = _Reader(cursor, version_of(version, cursor.source.path))
+def read_item(cursor: Cursor, layout: Layout, version: BurnVersion) -> Outline:
+    """The record that begins at the cursor, behind the envelope, as a version of Burn wrote it."""
+    reader = _Reader(cursor, version)
     known, values = reader.read(layout, "")
     found = reader.found
-    found.check_ties()
+    found.find_clones()
     if holds_states(layout):
         return Outline(found.entries, values={"states": flat(values) if values else {}, "paths": {}}, layout=known)
-    plain = {} if values is None else values if isinstance(values, dict) else {"": values}
+    plain = found.values({} if values is None else values if isinstance(values, dict) else {"": values})
     return Outline(found.entries, found.ids, found.aliases, plain, layout=known)
 
 
@@ -120,7 +121,7 @@ def take_tensor(cursor: Cursor, name: str, version: tuple[int, int], found: Tens
 
 
 class _Reader:
-    def __init__(self, cursor: Cursor, version: tuple[int, int]) -> None:
+    def __init__(self, cursor: Cursor, version: BurnVersion) -> None:
         self.cursor = cursor
         self.version = version
         self.found = TensorCollector(cursor.source.path, "the file is damaged, or the layout is that of another model")
@@ -201,6 +202,7 @@ class _Reader:
             if name in layouts or not name or "." in name or (states and not is_id(name)):
                 what = "comes twice" if name in layouts else "is no id" if states else "can't be part of a path"
                 raise self.found.wrong(path, f"the key {name!r:.60}, which {what}")
+            name = full_id(name) if states else name
             below = layout.get(name) if any_name is None else any_name
             if below is None:
                 raise self.found.wrong(path, f"the id {name}, which is not in the layout")

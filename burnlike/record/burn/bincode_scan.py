@@ -10,10 +10,11 @@ from ..bytes.budget import CONTAINER
 from ..bytes.source import Cursor, Source
 from ..outline import Outline, StoredTensor
 from .bincode_reader import take_envelope, take_tensor, take_text, version_of
+from .state_layouts import full_id
 from .tensor_collector import TensorCollector
 
-# An id with its length in front: 13 characters, or the 36 of a UUID in Burn's oldest files.
-_ID = re.compile(rb"\x0d[0-9a-v]{13}|\x24[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# An id with its length in front: 13 characters, 10 in Burn 0.14, or the 36 of a UUID in Burn's oldest files.
+_ID = re.compile(rb"\x0d[0-9a-v]{13}|\x0a[0-9a-v]{10}|\x24[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ID_BYTES = 37
 _GAP_BYTES = 64
 _FIRST_WINDOW, _LARGEST_WINDOW = 1 << 9, 1 << 18
@@ -43,7 +44,7 @@ class _Scanner:
         while (begin := self._next_id(position)) is not None:
             count = len(found.entries) + len(found.aliases)
             cursor = Cursor(self.source, begin, _FIRST_WINDOW)
-            label = take_text(cursor, _ID_BYTES)
+            label = full_id(take_text(cursor, _ID_BYTES))
             behind = cursor.position
             tensor = self._tensor(cursor, f"?{count}")
             position = behind

@@ -20,10 +20,18 @@ from .burnpack_optimizers import LEAVES, Pack, Scalar, has_tag, nested, scalar_o
 from .envelope import told_states
 from .record_tree import default_layout, item_of
 from .state_layouts import is_optimizer_record, leaves_of, normal
-from .tensor_collector import TensorCollector, same_place
+from .tensor_collector import TensorCollector, same_place, with_ids_of_clones
+
+_BARE_STATES = {"Linear", "Cosine", "Exponential", "Noam"}
 
 
 def pack_of(outline: Outline) -> Pack:
+    if _is_schedule_of_0_21(outline):
+        raise RecordError(
+            "Burn 0.22 reads the numbers of a learning rate schedule by names, which the record (of Burn 0.21 or older)"
+            " lacks: it would begin anew; load it into the schedule, by scheduler.load(path), and save that"
+        )
+    outline = with_ids_of_clones(outline)
     made_when_asked = isinstance(outline.layout, LayoutOf)
     if made_when_asked:
         outline = replace(outline, layout=known_layout(outline.layout) if outline.values else None)
@@ -42,6 +50,17 @@ def pack_of(outline: Outline) -> Pack:
     )
     texts = {**metadata.foreign(outline.metadata), **metadata.own_texts(rest, states=not told), **pack.metadata}
     return replace(pack, metadata=texts)
+
+
+def _is_schedule_of_0_21(outline: Outline) -> bool:
+    """True if the record is a bare number, or the states of a composed schedule, as Burn 0.21 writes them."""
+    values = outline.values
+    if outline.entries or len(values) != 1:
+        return False
+    states = values.get("schedulers")
+    if isinstance(states, list):
+        return all(isinstance(it, Mapping) and it.keys() <= _BARE_STATES for it in states)
+    return isinstance(values.get(""), int | float | list)
 
 
 def _pack_of(outline: Outline) -> tuple[Pack, Outline]:
@@ -134,7 +153,7 @@ def outline_of_pack(pack: Pack, source: Source) -> Outline:
             found.param(pack.ids[name], entry)
         else:
             found.tensor(entry)
-    found.check_ties()
+    found.find_clones()
     for alias, name in declared.items():
         first = found.entries.get(name)
         same_id = pack.ids.get(alias) == pack.ids.get(name)
@@ -151,10 +170,10 @@ def outline_of_pack(pack: Pack, source: Source) -> Outline:
         raise RecordFormatError(f"{path}: the name of the scalar '{error}' begins with that of another one") from error
     if twice := sorted(scalars.keys() & outline.values.keys()):
         raise RecordFormatError(f"{path}: the value '{twice[0]:.80}' is there as scalars and as text")
+    outline = replace(outline, values=found.values({**scalars, **outline.values}))
     return replace(
         outline,
         states=outline.states if metadata.STATES in pack.metadata else told_states(outline),
         aliases={**found.aliases, **outline.aliases},
-        values={**scalars, **outline.values},
         layout=_layout_of(replace(pack, tied=tied)) if outline.layout is None else outline.layout,
     )

@@ -19,7 +19,7 @@ from ..metadata import FORMAT_VERSION
 from ..outline import Outline, StoredTensor, TensorEntry, kind_of_name
 from ..values import from_json, to_json
 from .record_tree import Make, TensorLeaf, item_of, outline_of_item
-from .tensor_collector import burn_dtype, differing
+from .tensor_collector import burn_dtype, differing, with_ids_of_clones
 
 VERSION = "0.21.0"
 """Of burn-core, whose files these are."""
@@ -179,5 +179,7 @@ def told_states(outline: Outline) -> frozenset[str]:
     Only records that differ from this need to say which tensors are states.
     """
     return frozenset(
-        name for name in outline.ids if outline.entries[name].kind != "float" or name.rpartition(".")[2] in _RUNNING
+        name
+        for name in with_ids_of_clones(outline).ids
+        if outline.entries[name].kind != "float" or name.rpartition(".")[2] in _RUNNING
     )

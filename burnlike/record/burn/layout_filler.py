@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import RecordError
-from ..layout import Layout, holds_states, is_map, join, tag_of
+from ..layout import LAYOUTS, Layout, holds_states, is_map, join, tag_of
 from ..outline import Outline
 from ..values import flat, leaves
 from .state_layouts import is_optimizer_record
@@ -146,7 +146,9 @@ class LayoutFiller:
             layout = layout["$named"]
         has_place = self._states or self._tensors or holds_states(layout)
         if self._optimizer and has_place and self._values >= self._states.keys():
-            values = {key: it for key, it in values.items() if key != "states" and (it or key != "paths")}
+            values = {
+                key: it for key, it in values.items() if key != "states" and (it or key not in ("paths", LAYOUTS))
+            }
         if self._values and all(path in self._values or path in self._states for path in flat(values)):
             return {}
         return dict(values)

@@ -12,8 +12,8 @@ from ..layout import SCALARS, Layout, join, known_layout
 from ..outline import Outline, StoredTensor
 from ..values import flat
 from .layout_filler import LayoutFiller, is_scalar
-from .state_layouts import is_id, is_optimizer_record
-from .tensor_collector import TensorCollector, read_dtype
+from .state_layouts import full_id, is_id, is_optimizer_record
+from .tensor_collector import TensorCollector, read_dtype, with_ids_of_clones
 
 _MOST_PARTS = 100
 
@@ -39,6 +39,7 @@ def item_of(outline: Outline, finite: bool = False) -> tuple[Any, dict[str, Any]
 
     The tree has maps, lists, plain values, None and `TensorLeaf`s. In a `finite` format None stands for inf and nan.
     """
+    outline = with_ids_of_clones(outline)
     fill = LayoutFiller(outline, finite)
     layout = default_layout(outline) if outline.layout is None else known_layout(outline.layout)
     item = _build(fill, layout, "")
@@ -137,8 +138,8 @@ def outline_of_item(item: Any, source: Source, make: Make | None = None) -> Outl
             scalars |= {} if values is None else flat(values, text)
         return Outline(found.entries, values={"states": scalars, "paths": {}}, layout={"$named": layout})
     layout, values = reader.node(item, "")
-    found.check_ties()
-    plain = {} if values is None else values if isinstance(values, dict) else {"": values}
+    found.find_clones()
+    plain = found.values({} if values is None else values if isinstance(values, dict) else {"": values})
     return Outline(found.entries, found.ids, found.aliases, plain, layout={"$named": layout})
 
 
@@ -181,7 +182,11 @@ class _Reader:
 
     def _tensor(self, item: Mapping[str, Any], path: str) -> StoredTensor:
         if "value" in item and "bytes" not in item:
-            raise self.found.wrong(path, "numbers as Burn 0.13 wrote them; convert the file with Burn 0.14 first")
+            raise self.found.wrong(
+                path,
+                "numbers as Burn 0.13 wrote them; load and save the file with Burn 0.14 and its feature"
+                " record-backward-compat",
+            )
         blob, shape = item.get("bytes"), item.get("shape")
         if not isinstance(blob, Blob):
             raise self.found.wrong(path, "no bytes")
@@ -215,7 +220,7 @@ def _is_param(item: Mapping[str, Any]) -> bool:
 
 
 def states_of(item: Any) -> dict[str, tuple[int, Any]] | None:
-    """Id -> rank and state, if the tree is the record of an optimizer of v0.21; else None."""
+    """Id -> rank and state, if the tree is the record of an optimizer of v0.14 to v0.21; else None."""
     if not isinstance(item, Mapping) or not item:
         return None
     found = {}
@@ -225,7 +230,7 @@ def states_of(item: Any) -> dict[str, tuple[int, Any]] | None:
                 (rank, state), *_ = ranked.items()
             case _:
                 return None
-        if len(text) != 13 or not is_id(text) or len(rank) != 5 or rank[:4] != "Rank" or rank[4] not in "012345678":
+        if not is_id(text) or len(rank) != 5 or rank[:4] != "Rank" or rank[4] not in "012345678":
             return None
-        found[text] = (int(rank[4]), state)
-    return found
+        found[full_id(text)] = (int(rank[4]), state)
+    return found if len(found) == len(item) else None

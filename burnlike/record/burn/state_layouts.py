@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...module.identity.param_id import ParamId
-from ..layout import Layout, join, tag_of
+from ..layout import BurnVersion, Layout, join, tag_of
 from ..outline import Outline
 
 _MOMENTS = {"time": "usize", "moment_1": "tensor", "moment_2": "tensor"}
@@ -40,6 +40,16 @@ STATES: Mapping[str, Layout] = {
 
 The rules here have states of the same fields, but import torch: `tests/optim/rules/test_every_rule.py` compares them.
 """
+
+
+def states_before(layout: Layout, version: BurnVersion) -> Layout:
+    """The layout in files of an older Burn: Adam's and AdamW's states had no `max_moment_2` before 0.21."""
+    if version >= (0, 21) or not isinstance(layout, Mapping):
+        return layout
+    if layout.keys() == _ADAM["momentum"].keys():
+        return _MOMENTS
+    return {name: states_before(below, version) for name, below in layout.items()}
+
 
 _SAME = {"usize": "u64", "u32": "u64", "i32": "i64"}
 
@@ -117,6 +127,11 @@ def is_optimizer_record(outline: Outline) -> bool:
 
 def is_id(text: str) -> bool:
     return _parsed(text) is not None
+
+
+def full_id(text: str) -> str:
+    """An id as it is written now: Burn 0.14 wrote 10 characters, and UUIDs before."""
+    return str(ParamId.parse(text))
 
 
 def id_of(name: str) -> int | None:

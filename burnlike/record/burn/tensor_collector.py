@@ -1,7 +1,7 @@
 """The tensors of a file of Burn's: names and numbers of their dtypes, ids, and ties. Imports no torch."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -9,7 +9,8 @@ from typing import Any
 from ..._dtypes import DTYPES
 from ...errors import DTypeError, RecordFormatError
 from ...module.identity.param_id import ParamId
-from ..outline import StoredTensor, byte_count
+from ..outline import Outline, StoredTensor, byte_count
+from ..values import IDS, ids_of_clones
 
 _STEP_BYTES = 1 << 20
 
@@ -24,6 +25,7 @@ class TensorCollector:
         ids: ParamId of those that are parameters.
         aliases: path at which a tensor comes again -> where it came first.
         copies: tensors that come again with bytes of their own.
+        clones: path -> the id of a tensor of which another one, with other values, came first.
     """
 
     def __init__(self, source_path: str, reason: str = "it is damaged or no record of Burn's") -> None:
@@ -31,11 +33,13 @@ class TensorCollector:
         self.ids: dict[str, ParamId] = {}
         self.aliases: dict[str, str] = {}
         self._names: dict[ParamId, str] = {}
+        self._paths: dict[str, None] = {}
         self.copies: list[StoredTensor] = []
+        self.clones: dict[str, ParamId] = {}
         self._source_path, self._reason = source_path, reason
 
     def param(self, id_text: Any, tensor: StoredTensor) -> None:
-        """Note a parameter; one whose id came before is the same tensor again, which `check_ties` looks at."""
+        """Note a parameter; one whose id came before is the same tensor again, or a clone, as `find_clones` tells."""
         path = tensor.name
         self._check_path(path)
         try:
@@ -47,8 +51,6 @@ class TensorCollector:
             self.entries[path] = tensor
             self.ids[path] = param_id
             return
-        if not same_type(self.entries[first], tensor):
-            raise self.wrong(path, f"the ParamId of '{first}' ({param_id}), but another type or shape")
         self.aliases[path] = first
         if not same_place(self.entries[first], tensor):
             self.copies.append(tensor)
@@ -57,14 +59,27 @@ class TensorCollector:
         self._check_path(tensor.name)
         self.entries[tensor.name] = tensor
 
-    def check_ties(self) -> None:
-        """Check that tensors that came with the same id have the same values; called when all has been read."""
-        for first, again in differing([(self.entries[self.aliases[it.name]], it) for it in self.copies]):
-            raise self.wrong(again.name, f"the ParamId of '{first.name}' ({self.ids[first.name]}), but other values")
+    def find_clones(self) -> None:
+        """Make tensors of their own of those that came with the id of one with other values, when all has been read.
+
+        Clones of Burn's modules keep the ids: a target network, an average of weights.
+        """
+        clones = {it.name: it for _, it in differing([(self.entries[self.aliases[it.name]], it) for it in self.copies])}
+        if not clones:
+            return
+        self.clones = {path: self.ids[self.aliases.pop(path)] for path in clones}
+        self.copies = [it for it in self.copies if it.name not in clones]
+        every = {**self.entries, **clones}
+        self.entries = {path: every[path] for path in self._paths if path in every}
+
+    def values(self, plain: Mapping[str, Any]) -> dict[str, Any]:
+        """The plain values of the record, with the ids of clones."""
+        return {**plain, IDS: {path: str(it) for path, it in self.clones.items()}} if self.clones else dict(plain)
 
     def _check_path(self, path: str) -> None:
-        if path in self.entries or path in self.aliases:
+        if path in self._paths:
             raise self.wrong(path, "two tensors")
+        self._paths[path] = None
 
     def check_bytes(self, path: str, count: int, dtype: str, shape: list[int]) -> None:
         if prod(shape) > count or byte_count(dtype, shape) != count:
@@ -159,8 +174,19 @@ BOOL_STORES = tuple(_BOOL_STORES)
 """How Burn keeps bools, in the order of their numbers in bincode."""
 
 
-def dtype_bytes(dtype: str, name: str) -> bytes:
-    found = burn_dtype(dtype, name)
-    return bytes(
-        [_NUMBERED.index("Bool"), BOOL_STORES.index("Native")] if dtype == "BOOL" else [_NUMBERED.index(found)]
-    )
+def dtype_bytes(dtype: str, name: str, version: tuple[int, int]) -> bytes:
+    """The number of a dtype in bincode of a version of Burn."""
+    found = "Bool" if dtype == "BOOL" else burn_dtype(dtype, name)
+    numbered = numbered_dtypes(version)
+    if found not in numbered:
+        raise DTypeError(f"'{name}' is {dtype}, which bincode of Burn {version[0]}.{version[1]} has not")
+    store = [BOOL_STORES.index("Native")] if found == "Bool" and bool_has_store(version) else []
+    return bytes([numbered.index(found), *store])
+
+
+def with_ids_of_clones(outline: Outline) -> Outline:
+    """The outline with the ids of clones among its ids, as Burn's formats have them."""
+    if not (clones := ids_of_clones(outline.values)):
+        return outline
+    ids = {**outline.ids, **{name: it for name, it in clones.items() if name in outline.entries}}
+    return replace(outline, ids=ids, values={key: value for key, value in outline.values.items() if key != IDS})

@@ -128,6 +128,8 @@ def find_record(path: str | os.PathLike[str]) -> str:
     lacks = f"without {SINGLE_NAME} and {SINGLE_NAME}{INDEX_SUFFIX}"
     if any(name.endswith(".distcp") for name in os.listdir(text)):
         lacks = "of torch.distributed.checkpoint without .metadata, which is written last; take one that was finished"
+    elif packs := sorted(name for name in os.listdir(text) if name.endswith(".bpk")):
+        lacks = f"of {', '.join(packs[:3])}{', ...' if packs[3:] else ''}: name one of them"
     raise RecordIOError(f"{text}: expected a record's file, got a directory {lacks}")
 
 

@@ -17,6 +17,7 @@ from ..record import Record
 from ..state_dict.own_code import below, parts_with_records
 from ..state_dict.saved_forms import in_parts, tensor_part
 from ..stateful import load_undoably
+from ..values import ids_of_clones
 from . import fitting
 from .filling import fill
 from .load_options import LoadOptions, LoadReport, refuse
@@ -65,7 +66,7 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         wrong = [*fitting.mismatches(matching.matches, tensors, record.values)]
         if options.match == "path":
             wrong += fitting.untied(matching.matches, tensors, matching.names)
-        unfit = {it.path for it in wrong}
+        unfit, clones = {it.path for it in wrong}, ids_of_clones(record.values)
         matches = [it for it in matching.matches if it.param.path not in unfit]
         report = LoadReport(
             applied=[it.param.path for it in matches],
@@ -73,6 +74,7 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
             unexpected=matching.unexpected,
             mismatched=wrong,
             skipped=matching.skipped,
+            clones=[it.param.path for it in matches if it.name in clones],
             entries=[*entries, *parts_loaded],
         )
         refuse(report, record, module, options)

@@ -135,6 +135,8 @@ class LoadReport:
         retyped: (path, type in the record, which the parameter has now, type before), by `dtype="as_saved"`.
         renamed: name in the record -> path in the module, where the two differ.
         ids: id of a tensor in the record -> id that the parameter has now.
+        clones: paths of the module's tensors that kept their ids, since the record gives the id to another tensor with
+            other values, too: Burn's clones of a module (a target network) keep its ids.
         entries: names of what else the record has of the module's state (`get_extra_state`, entries that code of its
             own saves) that the module took.
         unset: paths of the module's tensors that are still on the meta device: no record has non-persistent buffers and
@@ -151,6 +153,7 @@ class LoadReport:
     retyped: Sequence[tuple[str, str, str]] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     ids: Mapping[ParamId, ParamId] = field(default_factory=dict)
+    clones: Sequence[str] = ()
     entries: Sequence[str] = ()
     unset: Sequence[str] = ()
 
@@ -167,6 +170,7 @@ class LoadReport:
                 *_listed("unexpected", self.unexpected, self.missing),
                 *_listed("mismatched", wrong),
                 *_listed("skipped", self.skipped),
+                *_listed("with an id of its own, as the record's is that of another tensor", self.clones),
                 *_listed("still on the meta device", self.unset),
             )
         )

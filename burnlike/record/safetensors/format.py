@@ -17,7 +17,7 @@ from ..bytes.budget import MAX_HEADER_BYTES
 from ..bytes.checksums import HEX_DIGITS
 from ..bytes.source import Source
 from ..formats import Format
-from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, TensorEntry
+from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
 from .header import LENGTH_BYTES, METADATA, checksums_start, read_header
 
 
@@ -50,17 +50,24 @@ def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tu
 
 
 class SafetensorsFormat(Format):
-    """See `burnlike.record.formats.Format`."""
+    """See `burnlike.record.formats.Format`; with `all_names` a tied tensor is written under each of its names."""
 
     name, extension, compressed = "safetensors", ".safetensors", False
 
+    def __init__(self, *, all_names: bool = False) -> None:
+        self._all_names = all_names
+
     def segments(self, outline: Outline) -> list[Segment]:
-        entries = outline.entries.values()
+        again = outline.aliases if self._all_names else {}
+        entries = [
+            *outline.entries.values(),
+            *(replace(outline.entries[name], name=alias) for alias, name in again.items()),
+        ]
         zeros = "0" * (HEX_DIGITS * (1 + len(entries)))  # those of the tensors are known when they are written
         texts = metadata.with_checksums(metadata.encode(outline), zeros)
         head, ordered = build_header(entries, texts)
         at = checksums_start(head)
-        payloads = [Payload(entry.name) for entry in ordered]
+        payloads = [Payload(again.get(entry.name, entry.name)) for entry in ordered]
         if at < 0:
             return [head, *payloads]
         own = b"%08x" % zlib.crc32(head[LENGTH_BYTES:])
@@ -69,9 +76,13 @@ class SafetensorsFormat(Format):
 
     def read(self, source: Source, layout: object = None) -> Outline:
         header = read_header(source)
-        outline = metadata.decode(header.metadata, header.tensors, source.path, source.budget)
+        declared = metadata.aliases_of(header.metadata, source.path, source.budget)
+        again = {alias: name for alias, name in declared.items() if alias in header.tensors}
+        entries = {name: it for name, it in header.tensors.items() if name not in again} if again else header.tensors
+        outline = metadata.decode(header.metadata, entries, source.path, source.budget)
         checksums = header.metadata.get(metadata.CHECKSUMS)
         if checksums is None:
+            _check_again(again, header.tensors, source.path)
             return outline
         try:  # that of the header, then those of the tensors in the order of their bytes
             own, *numbers = struct.unpack(f">{1 + len(header.tensors)}I", bytes.fromhex(checksums))
@@ -82,7 +93,20 @@ class SafetensorsFormat(Format):
             ) from error
         for entry, number in zip(header.tensors.values(), numbers, strict=True):
             entry.crc32 = number
+        _check_again(again, header.tensors, source.path)
         return outline if own == header.crc32 else replace(outline, changed=source.path)
 
 
+def _check_again(again: Mapping[str, str], tensors: Mapping[str, StoredTensor], path: str) -> None:
+    """Refuse tensors that are there again under names of ties, but for those of the same type and checksum."""
+    for alias, name in again.items():
+        one, other = tensors.get(name), tensors[alias]
+        same = one and (one.dtype, one.shape, one.crc32) == (other.dtype, other.shape, other.crc32)
+        if not same or other.crc32 is None:
+            raise RecordFormatError(
+                f"{path}: its metadata ties {alias!r:.80} to {name!r:.80}, which the tensors contradict"
+            )
+
+
 SAFETENSORS = SafetensorsFormat()
+SAFETENSORS_ALL_NAMES = SafetensorsFormat(all_names=True)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -18,7 +18,7 @@ from ..record import Record
 from ..recorder import FileRecorder, record_of, with_extension
 from ..saving.shard_set import replace_set
 from ..saving.writing import write_file
-from .format import SAFETENSORS
+from .format import SAFETENSORS, SAFETENSORS_ALL_NAMES
 
 
 class SafetensorsRecorder(FileRecorder):
@@ -32,9 +32,11 @@ class SafetensorsRecorder(FileRecorder):
             tensor is alone), with an index beside them as Hugging Face lays it out. Then `save` takes a directory
             (made if it is missing), in which it writes `model.safetensors` or `model.safetensors.index.json`, or the
             path of either; and it replaces what is there, single file or set of files, as a whole or not at all.
+        ties: how often a tied tensor is stored: "once", or under "all" its names, for readers that know no ties, as
+            Burn's SafetensorsStore. It is one tensor again when burnlike reads the file.
 
     Raises:
-        ArgumentError: shard_bytes is not a positive whole number.
+        ArgumentError: shard_bytes is not a positive whole number, or there is one with ties="all".
 
     Example:
         >>> import tempfile, torch
@@ -49,8 +51,17 @@ class SafetensorsRecorder(FileRecorder):
 
     format: Format = SAFETENSORS
 
-    def __init__(self, precision: PrecisionRule | None = None, shard_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        precision: PrecisionRule | None = None,
+        shard_bytes: int | None = None,
+        ties: Literal["once", "all"] = "once",
+    ) -> None:
         super().__init__(precision)
+        if ties not in ("once", "all") or (ties == "all" and shard_bytes is not None):
+            raise ArgumentError(f"ties: expected 'once', or without shard_bytes 'all', got {ties!r}")
+        if ties == "all":
+            self.format = SAFETENSORS_ALL_NAMES
         if shard_bytes is not None and (type(shard_bytes) is not int or shard_bytes < 1):
             raise ArgumentError(
                 f"shard_bytes: expected a positive whole number of bytes, as 5_000_000_000, got {shard_bytes!r}"

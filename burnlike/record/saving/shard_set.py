@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..._atomic import AtomicFile, remove_abandoned_files, sync_directory
+from ..._atomic import AtomicFile, make_directories, remove_abandoned_files, sync_directory
 from ..._regular_file import open_regular
 from ...errors import RecordError, RecordIOError
 from ..files.sharded import INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
@@ -29,7 +29,7 @@ def replace_set(single: str, shards: Sequence[Outline], write: Write) -> str:
     """Let a file for each shard take the place of what is there; the path of the `single` file or of the index."""
     directory = _Directory(single)
     try:
-        os.makedirs(directory.path, exist_ok=True)
+        make_directories(directory.path)
         with _locked(directory.path):
             directory.remove_stale()
             return directory.replace_by_one(shards[0], write) if len(shards) == 1 else directory.replace(shards, write)

@@ -19,7 +19,8 @@ from ...module.printing.values import shown_names
 from ...module.torch_objects.wrappers import container_of, own_class, parametrizations_of, reparameterization_of, unwrap
 from ...module.tree.traversal import field_names, slots_of
 from ...tensor.core.base import TensorBase
-from ..layout import Layout, LayoutOf
+from ..layout import WRITTEN, BurnVersion, Layout, LayoutOf
+from .older_layouts import OLD_ACTIVATIONS, changed_fields, constant_before
 
 Holds = Literal["", "tensor", "module", "list"]
 
@@ -75,7 +76,7 @@ def _hint(annotation: Any) -> FieldHint:
     return FieldHint(holds="module" if issubclass(origin, nn.Module) else "")
 
 
-def layout_of(module: nn.Module) -> Layout:
+def layout_of(module: nn.Module, version: BurnVersion = WRITTEN) -> Layout:
     """The layout of the record of `module`, for formats that nest or carry no names; see `burnlike.record.layout`.
 
     - Parameters and persistent buffers are `param`, other modules are structs, lists and tuples of them `$vec` and
@@ -86,12 +87,13 @@ def layout_of(module: nn.Module) -> Layout:
     - A field is an `$option` if the class annotates it so (`bias: Tensor | None`), or if it is None in place of a
       tensor. An empty list is a `$vec` if it is annotated as one of modules or tensors.
     - A class that defines `record_layout(self)` tells the layout of its part itself.
+    - Older versions of Burn, from 0.14 on, had other fields, and lists of constants: `version=(0, 16)` is for theirs.
     - A tied tensor is at each of its places; wrappers (DDP, `torch.compile`, ...) are looked through.
 
     RecordError refuses reparameterized tensors and names that begin with `$`, ModuleTreeError what holds itself.
     """
     slots_of(module)
-    return _LayoutMaker().of(module)
+    return _LayoutMaker(version).of(module)
 
 
 def deferred_layout(module: nn.Module) -> LayoutOf:
@@ -100,8 +102,9 @@ def deferred_layout(module: nn.Module) -> LayoutOf:
 
 
 class _LayoutMaker:
-    def __init__(self) -> None:
+    def __init__(self, version: BurnVersion) -> None:
         self._hints_of = cache(hints_of)
+        self._version = version
 
     def of(self, module: nn.Module) -> Layout:
         module = unwrap(module)
@@ -138,7 +141,8 @@ class _LayoutMaker:
             if slot.path.startswith("parametrizations."):  # a tensor that torch's parametrizations moved
                 *above, last = slot.path.split(".")
                 reduce(lambda tree, name: tree.setdefault(name, {}), above, found)[last] = "param"
-        return found
+        changed = changed_fields(cls, self._version)
+        return {name: changed.get(name, below) for name, below in found.items() if changed.get(name, below) is not None}
 
     def _items(self, module: nn.Module, names: list[str]) -> list[Layout]:
         return [self._field(module, name, FieldHint()) or "constant" for name in names]
@@ -167,11 +171,15 @@ class _LayoutMaker:
                 return {"$option": "constant", "some": False}
         elif hint.holds == "list" and isinstance(value := getattr(module, name), list) and not value:
             return {"$vec": []}
-        return "constant" if isinstance(module, Module) and not name.startswith("_") else None
+        if not isinstance(module, Module) or name.startswith("_"):
+            return None
+        return constant_before(self._version, getattr(module, name, None), optional=hint.optional)
 
     def _enum(self, module: ModuleEnum) -> Layout:
         own = self._field(module, module.variant, FieldHint()) or "constant"
         names = variants_of(own_class(module))
+        if self._version < WRITTEN and own_class(module).__qualname__ == "Activation":
+            names = [name for name in names if name in OLD_ACTIVATIONS]
         if module.variant not in names:  # it can't be known which number it has
             return {"$named": {"$enum": [[module.variant, own]], "is": module.variant}}
         return {

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..dtypes import file_dtype, kind_of
 from ..files.stored_tensors import LazyTensors, dtype_in, shape_in
+from ..layout import LAYOUTS
 from ..record import Record
 
 T = TypeVar("T")
@@ -197,6 +198,8 @@ def matched(one: Record, other: Record) -> tuple[Names, Names]:
     renamed = [{text: path for text, path in it.items() if path in common} for it in left]
     if any(len(set(it.values())) < len(it) for it in renamed):
         renamed = [{}, {}]
+    if not all(LAYOUTS in it.values for it in (one, other)):  # a format without a place for it says nothing of it
+        one, other = (replace(it, values={k: v for k, v in it.values.items() if k != LAYOUTS}) for it in (one, other))
     return _names(one, renamed[0]), _names(other, renamed[1])
 
 
@@ -220,5 +223,12 @@ def _names(record: Record, renamed: Mapping[str, str]) -> Names:
     values = dict(record.values)
     values["states"] = {new_name(name): value for name, value in record.values["states"].items()}
     values["paths"] = {renamed.get(text, text): path for text, path in _paths(record).items()}
+    if LAYOUTS in values:
+        values[LAYOUTS] = {
+            renamed.get(text, text): [(it.get("path"), it.get("transposed")) for it in note["parts"]]
+            if isinstance(note, Mapping)
+            else note
+            for text, note in values[LAYOUTS].items()
+        }
     tensors = {shown[name]: at for name, at in stored.items()}
     return Names(tensors, {name: shown[at] for name, at in tensors.items()}, ids, values)

@@ -1,13 +1,13 @@
 """Renames the tensors of records, or gives them ids; nothing is read or copied."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ...errors import RecordError
 from ...module.identity.param_id import ParamId
 from ..files.stored_tensors import renamed_tensors
-from ..layout import Layout, tag_of
+from ..layout import LAYOUTS, Layout, tag_of
 from ..loading.load_options import renamed
 from ..precision import check_pattern
 from ..record import Record
@@ -38,7 +38,10 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
     if is_optimizer_record(record):
         paths = record.values["paths"]
         names = new(paths.values())
-        return replace(record, values={**record.values, "paths": {key: names[it] for key, it in paths.items()}})
+        values = {**record.values, "paths": {key: names[it] for key, it in paths.items()}}
+        if isinstance(layouts := values.get(LAYOUTS), Mapping):
+            values[LAYOUTS] = {key: _renamed_parts(note, new) for key, note in layouts.items()}
+        return replace(record, values=values)
     entries = [name for name, it in record.values.items() if is_entry(it) and name not in record.tensors]
     names = new([*record.tensors, *record.aliases, *entries])
     if all(name == new_name for name, new_name in names.items()):
@@ -53,6 +56,14 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
         layout=None,
         metadata={**record.metadata, **renamed_versions(record, lambda name: new([f"{name}."])[f"{name}."][:-1])},
     )
+
+
+def _renamed_parts(note: Any, new: Callable[[Iterable[str]], Mapping[str, str]]) -> Any:
+    """How a parameter lies, with other paths of the tensors that it is made of."""
+    if not isinstance(note, Mapping):
+        return note
+    names = new([it["path"] for it in note["parts"]])
+    return {**note, "parts": [{**it, "path": names[it["path"]]} for it in note["parts"]]}
 
 
 def with_ids(record: Record) -> Record:

@@ -116,23 +116,26 @@ class LogicMethods(TensorBase[B, D, K]):
 
     def bitwise_left_shift(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x << y. `[..] -> [..]`, sizes equal or 1. Torch: `torch.bitwise_left_shift`.
-        Differs: equal ranks, no promotion.
+        Differs: equal ranks, no promotion; amounts are modulo the bits of the element type.
         """
         return mixed("bitwise_left_shift", self, other)
 
     def bitwise_left_shift_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
-        """x shifted left by a number of bits. `[..] -> [..]`. Torch: `torch.bitwise_left_shift(x, scalar)`."""
+        """x shifted left by a number of bits. `[..] -> [..]`. Torch: `torch.bitwise_left_shift(x, scalar)`.
+        Differs: the amount is modulo the bits of the element type.
+        """
         return with_scalar("bitwise_left_shift", self, scalar)
 
     def bitwise_right_shift(self: "Ints[B, D]", other: "IntOperand[B, D]") -> "Tensor[B, D, Int]":
         """x >> y, with its sign. `[..] -> [..]`, sizes equal or 1.
-        Torch: `torch.bitwise_right_shift`. Differs: equal ranks, no promotion.
+        Torch: `torch.bitwise_right_shift`.
+        Differs: equal ranks, no promotion; amounts are modulo the bits of the element type.
         """
         return mixed("bitwise_right_shift", self, other)
 
     def bitwise_right_shift_scalar(self: "Ints[B, D]", scalar: int) -> "Tensor[B, D, Int]":
         """x shifted right by a number of bits, with its sign. `[..] -> [..]`.
-        Torch: `torch.bitwise_right_shift(x, scalar)`.
+        Torch: `torch.bitwise_right_shift(x, scalar)`. Differs: the amount is modulo the bits of the element type.
         """
         return with_scalar("bitwise_right_shift", self, scalar)
 

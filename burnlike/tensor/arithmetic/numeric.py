@@ -204,7 +204,7 @@ class NumericMethods(TensorBase[B, D, K]):
 
     def clamp(self: "Numbers[X]", min: X, max: X) -> "Tensor[B, D, K]":
         """Elements above `max` become `max`, then those below `min` become `min`. `[..] -> [..]`. Torch: `torch.clamp`.
-        Differs: both bounds are required; where min > max the minimum wins.
+        Differs: both bounds are required; where min > max the minimum wins; a bound beyond the type is infinite.
         """
         spec = self.spec
         if type(min) is not float or type(max) is not float or spec.kind is not Float:

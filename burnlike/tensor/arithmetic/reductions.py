@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from ...errors import TensorValueError
-from ..core.arguments import along, axes_of, axis, each_dim, listed, whole
+from ..core.arguments import along, axis, each_dim, whole
 from ..core.base import B, D, K, Numeric, Tensor, TensorBase, like, wrap
 from ..core.kinds import D1, D2, D3, D4, Int
 from ..core.operands import computed, fail
@@ -60,7 +60,7 @@ class ReductionMethods(TensorBase[B, D, K]):
         Differs: at least one dimension stays; none given means none summed; Int keeps its dtype.
         """
         spec = self.spec
-        found = axes_of("Squeeze", listed("Squeeze", dims), spec.rank)
+        found = each_dim("Squeeze", dims, spec.rank)
         if len(found) == spec.rank:
             raise TensorValueError("Squeeze", f"dimensions {found} are all there are; keep one, or use sum()")
         return like(spec.ops.sum_dim(self.inner, found, False), spec.ranks[spec.rank - len(found)]) if found else self
@@ -159,26 +159,29 @@ class ReductionMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.cummax(self.inner, dim), spec)
 
     def argmax(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
-        """The index of the greatest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmax(x, dim, keepdim=True)`."""
+        """The index of the greatest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmax(x, dim, keepdim=True)`.
+        Differs: the indices are of the backend's int type.
+        """
         if keepdim is not None:
             raise along("argmax", dim)
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Argmax", dim, spec.rank)
-        places = spec.places
         try:
-            return wrap(spec.ops.argmax(self.inner, dim, places.dtype), places)
+            return wrap(spec.ops.argmax(self.inner, dim, spec.int.dtype), spec.int)
         except Exception as error:
             fail("argmax", error, self.inner)
 
     def argmin(self: "Numeric[B, D]", dim: int, keepdim: None = None) -> "Tensor[B, D, Int]":
-        """The index of the smallest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmin(x, dim, keepdim=True)`."""
+        """The index of the smallest along `dim`. `[.., n] -> [.., 1]`. Torch: `torch.argmin(x, dim, keepdim=True)`.
+        Differs: the indices are of the backend's int type.
+        """
         if keepdim is not None:
             raise along("argmin", dim)
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Argmin", dim, spec.rank)
-        return wrap(computed("argmin", spec.ops.argmin, self.inner, dim, spec.places.dtype), spec.places)
+        return wrap(computed("argmin", spec.ops.argmin, self.inner, dim, spec.int.dtype), spec.int)
 
     def max(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.max(x)`.
@@ -214,15 +217,15 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The greatest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
-        Torch: `torch.max(x, dim, keepdim=True)`.
+        Torch: `torch.max(x, dim, keepdim=True)`. Differs: the indices are of the backend's int type.
         """
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Max Dim", dim, spec.rank)
         values, indices = computed(
-            "max_dim_with_indices", spec.ops.max_dim_with_indices, self.inner, dim, spec.places.dtype
+            "max_dim_with_indices", spec.ops.max_dim_with_indices, self.inner, dim, spec.int.dtype
         )
-        return wrap(values, spec), wrap(indices, spec.places)
+        return wrap(values, spec), wrap(indices, spec.int)
 
     def min(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The smallest of all elements, of which there is at least one. `[..] -> [1]`. Torch: `torch.min(x)`.
@@ -258,15 +261,15 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def min_dim_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
         """The smallest along `dim`, and where it is. `[.., n] -> 2 of [.., 1]`.
-        Torch: `torch.min(x, dim, keepdim=True)`.
+        Torch: `torch.min(x, dim, keepdim=True)`. Differs: the indices are of the backend's int type.
         """
         spec = self.spec
         if type(dim) is not int or not 0 <= dim < spec.rank:
             dim = axis("Min Dim", dim, spec.rank)
         values, indices = computed(
-            "min_dim_with_indices", spec.ops.min_dim_with_indices, self.inner, dim, spec.places.dtype
+            "min_dim_with_indices", spec.ops.min_dim_with_indices, self.inner, dim, spec.int.dtype
         )
-        return wrap(values, spec), wrap(indices, spec.places)
+        return wrap(values, spec), wrap(indices, spec.int)
 
     def max_abs(self: "Numeric[B, D]", dim: None = None, keepdim: None = None) -> "Tensor[B, D1, K]":
         """The greatest magnitude of all elements, of which there is at least one. `[..] -> [1]`.
@@ -288,11 +291,13 @@ class ReductionMethods(TensorBase[B, D, K]):
 
     def max_abs_dims(self: "Numeric[B, D]", dims: Sequence[int]) -> "Tensor[B, D, K]":
         """The greatest magnitude over `dims`. `[.., n, ..] -> [.., 1, ..]`. Torch: `x.abs().amax(dims, keepdim=True)`.
-        Differs: none given means none reduced; of equal elements the first alone has a gradient.
+        Differs: none given gives the magnitude of each; of equal elements the first alone has a gradient.
         """
         spec = self.spec
         found = each_dim("Max Abs Dim", dims, spec.rank)
-        return wrap(computed("max_abs_dims", spec.ops.max_abs_dim, self.inner, found), spec) if found else self  # pyright: ignore[reportReturnType]
+        if not found:
+            return wrap(spec.ops.abs(self.inner), spec)
+        return wrap(computed("max_abs_dims", spec.ops.max_abs_dim, self.inner, found), spec)
 
 
 def _no_mean(operation: str) -> TensorValueError:

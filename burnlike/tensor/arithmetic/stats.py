@@ -128,32 +128,38 @@ class StatsMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.sort(self.inner, axis("Sort", dim, spec.rank), True), spec)
 
     def sort_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """The elements along `dim`, ascending, and where each was. `[..] -> 2 of [..]`. Torch: `torch.sort(x, dim)`."""
+        """The elements along `dim`, ascending, and where each was. `[..] -> 2 of [..]`. Torch: `torch.sort(x, dim)`.
+        Differs: the indices are of the backend's int type.
+        """
         spec = self.spec
         dim = axis("Sort With Indices", dim, spec.rank)
-        values, indices = spec.ops.sort_with_indices(self.inner, dim, False, spec.places.dtype)
-        return wrap(values, spec), wrap(indices, spec.places)
+        values, indices = spec.ops.sort_with_indices(self.inner, dim, False, spec.int.dtype)
+        return wrap(values, spec), wrap(indices, spec.int)
 
     def sort_descending_with_indices(self: "Numeric[B, D]", dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """`sort_descending`, and where each was. `[..] -> 2 of [..]`. Torch: `torch.sort(x, dim, descending=True)`."""
+        """`sort_descending`, and where each was. `[..] -> 2 of [..]`. Torch: `torch.sort(x, dim, descending=True)`.
+        Differs: the indices are of the backend's int type.
+        """
         spec = self.spec
         dim = axis("Sort With Indices", dim, spec.rank)
-        values, indices = spec.ops.sort_with_indices(self.inner, dim, True, spec.places.dtype)
-        return wrap(values, spec), wrap(indices, spec.places)
+        values, indices = spec.ops.sort_with_indices(self.inner, dim, True, spec.int.dtype)
+        return wrap(values, spec), wrap(indices, spec.int)
 
     def argsort(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
-        """The indices that sort along `dim`, ascending. `[..] -> [..]`. Torch: `torch.argsort(x, dim)`."""
-        spec = self.spec
-        dim = axis("Argsort", dim, spec.rank)
-        return wrap(spec.ops.argsort(self.inner, dim, False, spec.places.dtype), spec.places)
-
-    def argsort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
-        """The indices that sort along `dim`, descending. `[..] -> [..]`.
-        Torch: `torch.argsort(x, dim, descending=True)`.
+        """The indices that sort along `dim`, ascending. `[..] -> [..]`. Torch: `torch.argsort(x, dim)`.
+        Differs: indices are of the backend's int type.
         """
         spec = self.spec
         dim = axis("Argsort", dim, spec.rank)
-        return wrap(spec.ops.argsort(self.inner, dim, True, spec.places.dtype), spec.places)
+        return wrap(spec.ops.argsort(self.inner, dim, False, spec.int.dtype), spec.int)
+
+    def argsort_descending(self: "Numeric[B, D]", dim: int) -> "Tensor[B, D, Int]":
+        """The indices that sort along `dim`, descending. `[..] -> [..]`.
+        Torch: `torch.argsort(x, dim, descending=True)`. Differs: indices are of the backend's int type.
+        """
+        spec = self.spec
+        dim = axis("Argsort", dim, spec.rank)
+        return wrap(spec.ops.argsort(self.inner, dim, True, spec.int.dtype), spec.int)
 
     def topk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, K]":
         """The `k` greatest along `dim`, descending. `[.., n] -> [.., k]`. Torch: `torch.topk(x, k, dim).values`."""
@@ -165,23 +171,26 @@ class StatsMethods(TensorBase[B, D, K]):
             _refuse(error, self.inner, k, dim)
 
     def topk_with_indices(self: "Numeric[B, D]", k: int, dim: int) -> "tuple[Tensor[B, D, K], Tensor[B, D, Int]]":
-        """`topk`, and where each is. `[.., n] -> 2 of [.., k]`. Torch: `torch.topk(x, k, dim)`."""
-        spec = self.spec
-        dim = axis("Top K", dim, spec.rank)
-        try:
-            values, indices = spec.ops.topk_with_indices(self.inner, k, dim, spec.places.dtype)
-        except Exception as error:
-            _refuse(error, self.inner, k, dim)
-        return wrap(values, spec), wrap(indices, spec.places)
-
-    def argtopk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, Int]":
-        """The indices of the `k` greatest elements along `dim`, the greatest first. `[.., n, ..] -> [.., k, ..]`.
-        Torch: `torch.topk(x, k, dim).indices`. Differs: of equal elements the first ones, in their order.
+        """`topk`, and where each is. `[.., n] -> 2 of [.., k]`. Torch: `torch.topk(x, k, dim)`.
+        Differs: the indices are of the backend's int type.
         """
         spec = self.spec
         dim = axis("Top K", dim, spec.rank)
         try:
-            return wrap(spec.ops.argtopk(self.inner, k, dim, spec.places.dtype), spec.places)
+            values, indices = spec.ops.topk_with_indices(self.inner, k, dim, spec.int.dtype)
+        except Exception as error:
+            _refuse(error, self.inner, k, dim)
+        return wrap(values, spec), wrap(indices, spec.int)
+
+    def argtopk(self: "Numeric[B, D]", k: int, dim: int) -> "Tensor[B, D, Int]":
+        """The indices of the `k` greatest elements along `dim`, the greatest first. `[.., n, ..] -> [.., k, ..]`.
+        Torch: `torch.topk(x, k, dim).indices`.
+        Differs: of equal elements the first ones, in their order; indices are of the backend's int type.
+        """
+        spec = self.spec
+        dim = axis("Top K", dim, spec.rank)
+        try:
+            return wrap(spec.ops.argtopk(self.inner, k, dim, spec.int.dtype), spec.int)
         except Exception as error:
             _refuse(error, self.inner, k, dim)
 

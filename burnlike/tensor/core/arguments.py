@@ -24,14 +24,6 @@ def axis(operation: str, dim: Any, rank: int) -> int:
     )
 
 
-def axes_of(operation: str, dims: Iterable[Any], rank: int) -> list[int]:
-    """Each of `dims` as 0 .. rank-1. One that is outside, or named twice, is refused."""
-    found = [axis(operation, dim, rank) for dim in dims]
-    if len(set(found)) != len(found):
-        raise TensorValueError(operation, f"dimensions {list(dims)} name one dimension twice")
-    return found
-
-
 def _index(operation: str, dim: Any) -> int:
     try:
         return dim.__index__()

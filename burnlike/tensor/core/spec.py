@@ -23,7 +23,7 @@ class Spec:
 
     __slots__ = (
         *("activation", "backend", "bool", "dtype", "family", "float", "index", "int", "kind", "module", "ops"),
-        *("places", "rank", "ranks", "tensor", "torchs", "tracks"),
+        *("rank", "ranks", "tensor", "torchs", "tracks"),
     )
 
     backend: Backend  # where and with which functions its operations run
@@ -40,7 +40,6 @@ class Spec:
     family: "dict[torch.dtype, tuple[Any, ...]]"  # element type -> `ranks`, all of one backend
     float: "Spec"  # of this rank in the backend's float type
     int: "Spec"  # of this rank in the backend's int type
-    places: "Spec"  # of this rank of what `argmax` gives: this one if it is of Int, else `int`
     index: "Spec"  # of this rank in int64, as torch's indices are
     bool: "Spec"  # of this rank of Bool
 
@@ -132,7 +131,6 @@ def _build(backend: Backend) -> Family:
             spec.module, spec.activation, spec.torchs = module, activation, torchs
             spec.float = family[backend.float_dtype][spec.rank]
             spec.int = family[backend.int_dtype][spec.rank]
-            spec.places = spec if spec.kind is Int else spec.int
             spec.index = family[torch.int64][spec.rank]
             spec.bool = family[torch.bool][spec.rank]
     return family

@@ -29,8 +29,10 @@ class ConversionMethods(TensorBase[B, D, K]):
         """The same values in another element type; the tensor itself where it has it. `[..] -> [..]`.
 
         `FloatDType` gives a Float tensor, `IntDType` an Int tensor, `DType` stays in the kind; a torch dtype or a name
-        such as `"bf16"` gives the kind that has it.
-        Torch: `x.to(dtype)`. Differs: not to Bool: `bool()` is the only way.
+        such as `"bf16"` gives the kind that has it. Floats lose what follows the point; those beyond an Int type
+        become its smallest or largest number, and NaN becomes 0.
+        Torch: `x.to(dtype)`.
+        Differs: not to Bool: `bool()` is the only way; floats beyond an Int type have a defined result.
         Raises TensorTypeError: Bool, a `DType` of another kind, or an element type that has no kind.
         """
         spec = self.spec
@@ -52,8 +54,8 @@ class ConversionMethods(TensorBase[B, D, K]):
         return wrap(spec.ops.cast(self.inner, wanted), target)
 
     def int(self: "ConversionMethods[B, D, Float] | ConversionMethods[B, D, Bool]") -> "Tensor[B, D, Int]":
-        """Whole parts of Float, 0 and 1 of Bool, in the backend's int type. `[..] -> [..]`. Torch: `x.long()`.
-        Differs: the backend's int type, whatever it is.
+        """Whole parts of Float as `cast` takes them, 0 and 1 of Bool, in the backend's int type. `[..] -> [..]`.
+        Torch: `x.long()`. Differs: the backend's int type, whatever it is; floats beyond it become its ends, NaN 0.
         """
         return _convert(self, Int)
 

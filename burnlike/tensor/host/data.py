@@ -20,19 +20,25 @@ _Bytes = bytes  # inside the class, the name is the attribute's
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """x and y are near if x == y, both are NaN, or |x - y| < max(absolute, relative * max(|x|, |y|)).
+    """x and y are near if x == y, or |x - y| < max(atol, rtol * max(|x|, |y|)).
 
     Attributes:
-        relative: of the larger of the two, 0 or above.
-        absolute: 0 or above.
+        rtol: of the larger of the two, 0 to 1.
+        atol: 0 or above.
 
     Example:
-        >>> Tolerance.rel_abs(0.01, 1e-6).near(100.0, 100.9)
+        >>> Tolerance.relative(0.01).approx_eq(100.0, 100.9)
         True
     """
 
-    relative: float = 0.005
-    absolute: float = 1e-5
+    rtol: float = 0.005
+    atol: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rtol <= 1 or not self.atol >= 0:
+            raise TensorValueError(
+                "Tolerance", f"expected rtol of 0 to 1 and atol of 0 or above, got {self.rtol} and {self.atol}"
+            )
 
     @staticmethod
     def default() -> "Tolerance":
@@ -56,19 +62,36 @@ class Tolerance:
 
     @staticmethod
     def rel_abs(relative: float, absolute: float) -> "Tolerance":
+        """Either of the two."""
         return Tolerance(relative, absolute)
 
-    def set_relative(self, relative: float) -> "Tolerance":
-        return dataclasses.replace(self, relative=relative)
+    @staticmethod
+    def relative(tolerance: float) -> "Tolerance":
+        """A part of the larger number, and none near 0."""
+        return Tolerance(tolerance, 0.0)
 
-    def set_absolute(self, absolute: float) -> "Tolerance":
-        return dataclasses.replace(self, absolute=absolute)
+    @staticmethod
+    def absolute(tolerance: float) -> "Tolerance":
+        """The same for numbers of every size."""
+        return Tolerance(0.0, tolerance)
 
-    def near(self, x: float, y: float) -> bool:
-        """Whether the two numbers count as the same."""
-        if x == y or (math.isnan(x) and math.isnan(y)):
-            return True
-        return abs(x - y) < max(self.absolute, self.relative * max(abs(x), abs(y)))
+    def set_relative(self, tolerance: float) -> "Tolerance":
+        """This one with another `rtol`."""
+        return dataclasses.replace(self, rtol=tolerance)
+
+    def set_absolute(self, tolerance: float) -> "Tolerance":
+        """This one with another `atol`."""
+        return dataclasses.replace(self, atol=tolerance)
+
+    def approx_eq(self, x: float, y: float, dtype: torch.dtype = torch.float64) -> bool:
+        """True if the two are near, calculated in `dtype`. NaN is near to nothing."""
+        return bool(self.near(torch.tensor(x, dtype=dtype), torch.tensor(y, dtype=dtype)))
+
+    def near(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """`approx_eq` of each element, calculated in the tensors' type."""
+        relative, absolute = (torch.tensor(it, dtype=left.dtype) for it in (self.rtol, self.atol))
+        largest = torch.fmax(left.abs(), right.abs())
+        return (left == right) | ((left - right).abs() < torch.maximum(absolute, relative * largest))
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -210,21 +233,29 @@ class TensorData:
         return self.convert(dtype)
 
     def assert_eq(self, other: "TensorData", strict: bool = True) -> None:
-        """Check that shapes and elements are the same; with `strict`, dtypes too.
+        """Check that shapes and elements are the same; with `strict`, dtypes too. NaN is not the same as NaN.
 
         Raises AssertionError: they are not; the message shows the first differences.
         """
         if strict and self.dtype is not other.dtype:
             raise AssertionError(f"dtypes differ: {self.dtype} and {other.dtype}")
         right = other if other.dtype is self.dtype else other.convert(self.dtype)
-        self._compare(right, lambda x, y: x == y or (x != x and y != y))
+        self._check_shape(other)
+        left, right = self.to_vec(), right.to_vec()
+        self._check([(x, y, x == y) for x, y in zip(left, right, strict=True)])
 
     def assert_approx_eq(self, other: "TensorData", tolerance: Tolerance | None = None) -> None:
         """Check that shapes are the same and elements near, by `Tolerance.default()` unless one is given.
 
+        It is calculated in this one's type of floats. NaN is near to NaN.
+
         Raises AssertionError: they are not; the message shows the first differences.
         """
-        self._compare(other, (tolerance or Tolerance()).near)
+        self._check_shape(other)
+        dtype = next((it.dtype for it in (self, other) if it.dtype.is_floating_point), torch.float64)
+        left, right = (torch.tensor(it.to_vec(), dtype=torch.float64).to(dtype) for it in (self, other))
+        near = (tolerance or Tolerance()).near(left, right) | (left.isnan() & right.isnan())
+        self._check(list(zip(self.to_vec(), other.to_vec(), near.tolist(), strict=True)))
 
     def assert_within_range(self, low: float, high: float) -> None:
         """Check that each element is at least `low` and below `high`. Raises AssertionError: one is not."""
@@ -261,11 +292,13 @@ class TensorData:
         values = self.to_vec() if self.num_elements() <= 16 else f"{self.num_elements()} elements"
         return f"TensorData({values}, shape={list(self.shape)}, dtype={dtype_name(self.dtype)})"
 
-    def _compare(self, other: "TensorData", same: Callable[[Any, Any], bool]) -> None:
+    def _check_shape(self, other: "TensorData") -> None:
         if self.shape != other.shape:
             raise AssertionError(f"shapes differ: {list(self.shape)} and {list(other.shape)}")
-        pairs = enumerate(zip(self.to_vec(), other.to_vec(), strict=True))
-        wrong = [f"element {index}: {x} and {y}" for index, (x, y) in pairs if not same(x, y)]
+
+    def _check(self, pairs: Sequence[tuple[Any, Any, bool]]) -> None:
+        """Raise for pairs of elements that are not the same, by what the third of each says."""
+        wrong = [f"element {index}: {x} and {y}" for index, (x, y, same) in enumerate(pairs) if not same]
         if wrong:
             shown = "\n".join(wrong[:_SHOWN_DIFFERENCES])
             raise AssertionError(f"{len(wrong)} of {self.num_elements()} elements differ:\n{shown}")

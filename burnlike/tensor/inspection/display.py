@@ -1,6 +1,7 @@
 """A tensor as text. Only the elements that are shown are read."""
 
 import dataclasses
+import decimal
 import math
 from array import array
 from collections.abc import Callable
@@ -117,11 +118,11 @@ def _writer(spec: Any, precision: int | None) -> Callable[[Any], str]:
 
 def _shortest_single(value: float) -> str:
     """The shortest text that is read back as the same float32; halves are shown as the float32 that they are."""
-    for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if not math.isfinite(value) or array("f", [float(text)])[0] == value:
-            break
-    return _number(repr(float(text)))  # pyright: ignore[reportPossiblyUnboundVariable]
+    for digits in range(1, 10) if math.isfinite(value) else ():
+        nearest = float(decimal.Context(digits, decimal.ROUND_HALF_UP).create_decimal_from_float(value))
+        if array("f", [nearest])[0] == value:
+            return _number(repr(nearest))
+    return _number(repr(value))
 
 
 def _number(text: str) -> str:

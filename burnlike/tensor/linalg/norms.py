@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import torch
 
 from ...errors import TensorTypeError, TensorValueError, nearest
-from ..core.arguments import axes_of, axis
+from ..core.arguments import axis, each_dim
 from ..core.base import B2, E, FloatLike, Tensor, like
 from ..core.kinds import Float, N
 from ..core.operands import computed, float_spec, numeric_spec, tensor_operand
@@ -157,7 +157,5 @@ def cosine_similarity(
 
 def _norm(name: str, x: Any, exponent: float, dims: Iterable[int], *, of_int: bool = False) -> Any:
     spec = numeric_spec(name, x) if of_int else float_spec(name, x)
-    places = axes_of(title(name), dims, spec.rank)
-    if exponent != exponent:
-        raise TensorValueError(title(name), "the exponent of a norm can't be NaN")
+    places = each_dim(title(name), dims, spec.rank)
     return like(computed(name, spec.module.vector_norm, x.inner, exponent, places), spec)

@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 from typing_extensions import TypeVar
 
 from ...errors import TensorValueError
-from ..core.arguments import axes_of, axis, check_rank
+from ..core.arguments import axis, check_rank, each_dim
 from ..core.base import B2, K2, Above, B, Below, D, E, K, Tensor, TensorBase, wrap
 from ..core.kinds import MAX_RANK
 from ..core.operands import computed, fail
@@ -21,17 +21,14 @@ class DimensionMethods(TensorBase[B, D, K]):
     __slots__ = ()
 
     def transpose(self) -> "Tensor[B, D, K]":
-        """The last two dimensions swapped. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`.
+        """The last two dimensions swapped; rank 1 as it is. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`.
         Differs: `swap_dims` takes dimensions.
         """
         spec = self.spec
-        try:
-            return wrap(spec.ops.swap_dims(self.inner, -2, -1), spec)
-        except Exception as error:
-            fail("swap_dims", error, self.inner)
+        return self if spec.rank == 1 else wrap(spec.ops.swap_dims(self.inner, -2, -1), spec)  # pyright: ignore[reportReturnType]
 
     def t(self) -> "Tensor[B, D, K]":
-        """The same as `transpose`. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`. Differs: any rank of 2 or more."""
+        """The same as `transpose`. `[.., a, b] -> [.., b, a]`. Torch: `x.mT`. Differs: any rank."""
         return self.transpose()
 
     @property
@@ -107,7 +104,7 @@ class DimensionMethods(TensorBase[B, D, K]):
         """
         if not dims:
             return self.squeeze(rank)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        return _squeezed(self, axes_of("Squeeze", dims, self.spec.rank), rank)
+        return _squeezed(self, each_dim("Squeeze", dims, self.spec.rank), rank)
 
     def unsqueeze(self, rank: R) -> "Tensor[B, R, K]":
         """With dimensions of size 1 in front, up to `rank`. `[a, b] -> [1, .., 1, a, b]`. Torch: `x[(None,) * n]`.

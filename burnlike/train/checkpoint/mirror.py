@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..._atomic import AtomicDirectory, replace_file
+from ..._atomic import AtomicDirectory, make_directories, replace_file
 from ..._regular_file import digest_of, read_regular
 from ...errors import CheckpointError
 from ..runs.run_dir import LOCK_NAME, RunDir, numbered
@@ -186,7 +186,7 @@ class Mirror:
         """Note in the run's directory whose mirror this is, and what came from it; None: as it says already."""
         known = _known(self._run)
         content = {**(known if owner is None else owner), "fetched": fetched or known.get("fetched", {})}
-        self._run.mkdir(parents=True, exist_ok=True)
+        make_directories(self._run)
         replace_file(self._run / _OWNER, json.dumps(content).encode(), within=self._run)
 
     def update(self, present: Callable[[], Sequence[Whole]], *, has_result: bool = False) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..._atomic import AtomicFile, sync_directory
+from ..._atomic import AtomicFile, make_directories, sync_directory
 from ..._regular_file import check_within, open_regular
 from ...errors import CheckpointError, ConfigError
 
@@ -107,7 +107,7 @@ class MirrorFiles:
         for file, facts in files.items():
             if (own := target(file, facts)) is not None:
                 check_within(own, within)
-                own.parent.mkdir(parents=True, exist_ok=True)
+                make_directories(own.parent)
                 self._download(f"{name}/{file}", own, facts, within)
 
     def remove(self, name: str) -> None:

@@ -50,8 +50,8 @@ class KeepLastNCheckpoints:
 
 
 class MetricCheckpointingStrategy:
-    """Keeps the one with the best value of a metric, and never one with NaN; of equal values that with the lowest loss
-    of the same split, and else the first.
+    """Keeps the one with the best value of a metric, and never one with NaN or the worst infinity; of equal values that
+    with the lowest loss of the same split, and else the first.
     """
 
     def __init__(self, metric: str, direction: Literal["lowest", "highest"] | None = None) -> None:
@@ -79,7 +79,7 @@ class MetricCheckpointingStrategy:
     def is_better(self, values: Mapping[str, float]) -> bool:
         """Whether the values have the best one of the metric so far."""
         value = values.get(self.metric)
-        if value is None or math.isnan(value):
+        if value is None or math.isnan(value) or value == (math.inf if self.direction == "lowest" else -math.inf):
             return False
         if value == self.best:
             loss = values.get(self._loss_name)

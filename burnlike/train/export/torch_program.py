@@ -1,13 +1,15 @@
 """Models as programs of `torch.export`, which run without burnlike: in Python, by AOTInductor and ExecuTorch."""
 
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor
 
+from ..._atomic import AtomicFile
 from ..._outputs import Output
 from ...errors import ConfigError
 from ...ops._function import references
@@ -16,6 +18,7 @@ from .proof import metadata_of, proof, quiet, reason_of
 from .source import Source
 
 METADATA = "burnlike.json"
+_BUFFER_BYTES = 1 << 20
 
 
 def write_program(
@@ -45,7 +48,13 @@ def write_program(
         output = Output.of(out, "export")
         with output.files() as folder:
             made = folder / output.path.name
-            torch.export.save(exported, made, extra_files={METADATA: json.dumps(metadata_of(source, program))})
+            with AtomicFile(made) as file, open(file.descriptor, "wb", _BUFFER_BYTES, closefd=False) as sink:
+                archive: Any = _Archive(sink)
+                torch.export.save(exported, archive, extra_files={METADATA: json.dumps(metadata_of(source, program))})
+                if archive.error is not None:
+                    raise archive.error
+                sink.flush()
+                file.commit()
             loaded = torch.export.load(made)
             lines = [f"pt2       {out}, call it with {', '.join(program.input_names)}"]
             return lines + proof(
@@ -56,6 +65,36 @@ def write_program(
                 "torch.export.load",
                 coarse=reference is not None,
             )
+
+
+class _Archive(io.RawIOBase):
+    """The file of a program, whose writes never fail: where one does, torch's writer ends the process.
+
+    Attributes:
+        error: the first error of a write.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+        self.error: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return 0  # `torch.export.save` goes back to the begin at its end, when all is written
+
+    def write(self, data: Any) -> int:
+        try:
+            if self.error is None:
+                self._file.write(data)
+        except OSError as error:
+            self.error = error
+        return len(data)
 
 
 def _varying(loaded: Any, example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:

@@ -66,7 +66,8 @@ class InitFromConfig(Config):
     Patterns are regular expressions of Python's `re`, found anywhere in a path unless they are anchored by `^` and `$`.
 
     Attributes:
-        path: of the record: a file, a checkpoint, the directory of a run (its result), or one of weights.
+        path: of the record: a file, a checkpoint, the directory of a run (its result; of Burn's Learner its last
+            checkpoint), or one of weights.
         strict: whether it is an error if the record lacks a parameter of the model, or has one more. Parameters that it
             lacks keep what their initializers drew.
         rename: pattern in a name of the record -> what stands for it in the model's path, one after the other; `\\1` is

@@ -1,4 +1,5 @@
-"""Where the weights lie that `init_from` names: a record, a checkpoint, a run, or a directory of transformers.
+"""Where the weights lie that `init_from` names: a record, a checkpoint, a run (of Burn's too), or a directory of
+transformers.
 
 Imports no torch.
 """
@@ -8,14 +9,15 @@ from pathlib import Path
 
 from ...errors import RecordIOError
 from ...models.by_path.directory import adapters_in, weights_of, weights_problem
+from ..runs.burn_checkpoints import burn_checkpoint, burn_file
 from ..runs.run_dir import CONFIG_NAME, LOCK_NAME
 
 _MODEL, _CHECKPOINTS = "model", "checkpoints"
 
 
 def record_at(text: str) -> str:
-    """The record to read for a path: a file is it itself; of a checkpoint that of its model; of a run its result; of
-    another directory the weights in it, one file or several.
+    """The record to read for a path: a file is it itself; of a checkpoint that of its model; of a run its result, of
+    one of Burn's Learner its last checkpoint's model; of another directory the weights in it, one file or several.
 
     Raises:
         RecordIOError: the directory has none; the message says what it is.
@@ -36,6 +38,8 @@ def record_at(text: str) -> str:
         steps = sorted((path / _CHECKPOINTS).glob("step-*"))
         remedy = f"; its last checkpoint is {steps[-1]}" if steps else ", and no checkpoint"
         raise RecordIOError(f"{text}: this run has no {file.name} yet, which it writes at its end{remedy}")
+    if (found := burn_checkpoint(path)) is not None:
+        return str(burn_file(found[0], _MODEL, found[1]))
     if not any(path.iterdir()):
         raise RecordIOError(f"{text}: expected a record, a checkpoint, a run or a directory of weights; it is empty")
     return weights_of(path)

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..._atomic import make_directories
 from ..._terminal import one_line, table
 from ...config.file_paths import missing_files
 from ...config.hiding import values_hidden
@@ -170,7 +171,7 @@ def sweep_folder(runs_root: Path, name: str, given: str | None, resumed: str | N
         return next_directory(runs_root, f"{name}-sweep")
     folder = Path(given)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_directories(folder)
         occupied = any(folder.iterdir())
     except OSError as error:
         raise RunDirError(f"the directory {folder} can't be made: {error.strerror}; choose another") from error

@@ -255,6 +255,8 @@ class FitLoop:
         if saving.is_due(values, epochs=train.epoch, is_over=is_over, is_end=is_end):
             self._tell_saved(wait=True)
             with self.learner.parallel.all_or_none():
+                if self.metrics_log is not None and self.learner.parallel.is_main:
+                    self.metrics_log.sync()
                 saving.save(train, values, background=self.training.background_checkpoints and not is_end)
         self._tell_saved(wait=is_end)
 

@@ -1,5 +1,6 @@
 """When a training ends before its last epoch: the metric gets no better, or a signal came."""
 
+import math
 import signal
 import threading
 from collections.abc import Mapping
@@ -12,7 +13,8 @@ from .configs import EarlyStoppingConfig
 class MetricEarlyStoppingStrategy:
     """Says after each epoch whether to stop: the metric has had no better value for some epochs.
 
-    Only a value that is better by more than `min_delta` counts; NaN never does (Burn's MetricEarlyStoppingStrategy).
+    Only a value that is better by more than `min_delta` counts; NaN and the worst infinity never do (Burn's
+    MetricEarlyStoppingStrategy). The first epoch counts as the best one until there is such a value.
 
     Example:
         >>> stopping = MetricEarlyStoppingStrategy(EarlyStoppingConfig(n_epochs=2))
@@ -24,12 +26,12 @@ class MetricEarlyStoppingStrategy:
         """Make a strategy that has seen no value; a ConfigError if no direction is said of another metric than loss."""
         self.config = config.directed()
         self.best_value: float | None = None
-        self.best_epoch = 0
+        self.best_epoch = 1
 
     def should_stop(self, epoch: int, value: float) -> bool:
         """Whether to stop after an epoch, the first of which is 1, with the metric's value of the whole epoch."""
         best, sign = self.best_value, 1 if self.config.direction == "highest" else -1
-        if value == value if best is None else sign * (value - best) > self.config.min_delta:
+        if sign * value > -math.inf if best is None else sign * (value - best) > self.config.min_delta:
             self.best_value, self.best_epoch = value, epoch
             return False
         return epoch > self.config.warmup_epochs and epoch - self.best_epoch >= self.config.n_epochs

@@ -10,6 +10,7 @@ import torchmetrics
 from torch import Tensor
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from ...backend.torch_ops.reductions import TorchSortOps
 from ...config import MetricConfig
 from ...data.configs import NO_TARGET
 from ...errors import DTypeError, RecordMismatchError, ShapeError, nearest
@@ -49,6 +50,16 @@ def scores_and_classes(
     scores = _scores(metric, predictions, targets, class_dim, 1 if logits else least, may_be_one_hot=False)
     expect(metric, "integers", targets=targets)
     return with_both_classes(scores) if logits else scores, targets.flatten()
+
+
+def best_classes(scores: Tensor, k: int) -> Tensor:
+    """The classes with the k highest of `[n, classes]` scores, `[n, k]`, NaN before all; of equal ones the first.
+
+    `torch.topk` takes any of equal ones, so that its choice of tied scores may be another on each device.
+    """
+    if k == 1:
+        return scores.max(dim=1, keepdim=True).indices
+    return TorchSortOps.argtopk(scores, k, 1, torch.int64)
 
 
 class Truth(NamedTuple):

@@ -10,7 +10,7 @@ from torchmetrics.functional.classification import binary_auroc, binary_average_
 
 from ...errors import ShapeError
 from . import configs
-from .base import ConfiguredMetric, expect, number_text, scores_and_truth
+from .base import ConfiguredMetric, best_classes, expect, number_text, scores_and_truth
 from .logits import as_probabilities
 
 Counted = TypeVar("Counted", bound="configs.HammingConfig | configs._ClassReductionConfig[Any]")
@@ -56,7 +56,7 @@ class ClassCounts(ConfiguredMetric[Counted]):
         if k is not None:
             if classes < k:
                 raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (top_k), got {classes}")
-            predicted = best(scores, k)
+            predicted = torch.zeros_like(scores, dtype=torch.bool).scatter(1, best_classes(scores, k), True)
         else:
             probabilities = as_probabilities(scores, truth.is_exclusive) if logits else scores
             predicted = probabilities > (0.5 if threshold is None else threshold)
@@ -72,12 +72,6 @@ class ClassCounts(ConfiguredMetric[Counted]):
         if len(sizes - {1}) > 1:
             raise ShapeError(f"{type(self).__name__}: expected the same classes on all ranks, got {sorted(sizes)}")
         self.counts = self.counts.expand(4, max(sizes))
-
-
-def best(scores: Tensor, k: int) -> Tensor:
-    """Which of `[n, classes]` scores are the k highest of an item: `[n, classes]` bool."""
-    places = scores.max(dim=1, keepdim=True).indices if k == 1 else scores.topk(k, dim=1).indices
-    return torch.zeros_like(scores, dtype=torch.bool).scatter(1, places, True)
 
 
 Decision = TypeVar("Decision", bound=configs._DecisionConfig[Any])

@@ -8,7 +8,7 @@ from torch import Tensor
 from ...data.configs import NO_TARGET
 from ...errors import ShapeError
 from ...ops import cross_entropy
-from .base import MeanMetric, scores_and_classes
+from .base import MeanMetric, best_classes, scores_and_classes
 from .configs import (
     AccuracyConfig,
     LearningRateConfig,
@@ -67,17 +67,17 @@ class _ShareOfTargets(MeanMetric[Ranked]):
     ) -> None:
         class_dim = self.config.class_dim or class_dim
         scores, classes = scores_and_classes(self, predictions, targets, class_dim, logits=logits)
-        k = self.config.k if isinstance(self.config, TopKAccuracyConfig) else None
-        if k is not None and scores.shape[1] < k:
+        k = self.config.k if isinstance(self.config, TopKAccuracyConfig) else 1
+        if scores.shape[1] < k:
             raise ShapeError(f"{type(self).__name__}: expected at least {k} classes (k), got {scores.shape[1]}")
         self.follow(predictions)
-        # The highest scores, of which one is NaN if any score is.
-        best = scores.max(dim=1, keepdim=True) if k is None else scores.topk(k, dim=1)
-        is_right = (best.indices == classes.unsqueeze(1)).any(dim=1)
+        best = best_classes(scores, k)
+        is_right = (best == classes.unsqueeze(1)).any(dim=1)
         pad = self.config.pad_token
         counts = classes != NO_TARGET if pad is None else (classes != pad) & (classes != NO_TARGET)
         right = (is_right & counts).sum(dtype=torch.float64)
-        self.add(torch.where(best.values.isnan().any(), torch.nan, right), counts.sum(dtype=torch.float64))
+        # One of the highest scores is NaN if any score is.
+        self.add(torch.where(scores.gather(1, best).isnan().any(), torch.nan, right), counts.sum(dtype=torch.float64))
 
     def compute(self) -> Tensor:
         return 100 * self.total / self.weight

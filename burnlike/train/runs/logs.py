@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..._atomic import replace_file
+from ..._atomic import make_directories, replace_file, sync_directory
 from ..._regular_file import appended_regular, read_regular
 from ..._terminal import harmless
 from ...errors import RunDirError
@@ -102,11 +102,21 @@ class MetricsLog:
 
     def append(self, line: dict[str, Any]) -> None:
         """Write one line; it is in the file when this returns, or a RunDirError."""
-        text = json.dumps(finite(line)) + "\n"
+        self._write(json.dumps(finite(line)) + "\n")
+
+    def sync(self) -> None:
+        """Make the lines durable, as a checkpoint of their step is about to be."""
+        if self.path.exists():
+            self._write("", is_synced=True)
+
+    def _write(self, text: str, *, is_synced: bool = False) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_directories(self.path.parent)
             with appended_regular(self.path) as file:
                 file.write(text)
+                if is_synced:
+                    os.fsync(file.fileno())
+                    sync_directory(self.path.parent)
         except OSError as error:
             raise RunDirError(
                 f"{self.path} can't be written: {error.strerror}; the last checkpoint is whole"
@@ -139,7 +149,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write a file of a run for readers of JSON; it is replaced whole or not at all."""
     text = json.dumps(finite(values), indent=2, default=str, ensure_ascii=False)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(path.parent)
         replace_file(path, text.encode("utf-8", "backslashreplace") + b"\n")
     except OSError as error:
         raise RunDirError(f"{path} can't be written: {error.strerror or error}") from error

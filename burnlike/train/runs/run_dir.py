@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import IO, Self
 
+from ..._atomic import make_directories, sync_directory
 from ..._regular_file import check_links, writable_regular
 from ...errors import CheckpointError, RunDirError
 
@@ -38,7 +39,7 @@ class RunDir:
         """Make the directory of a new run; a RunDirError if it can't be made or is there already, and not empty."""
         path = Path(path)
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_directories(path)
             occupied = any(path.iterdir())
         except OSError as error:
             raise RunDirError(f"the run directory {path} can't be made: {error.strerror}; choose another") from error
@@ -69,7 +70,7 @@ class RunDir:
         path = Path(path)
         if may_lack:
             with contextlib.suppress(OSError):  # the lock tells it
-                path.mkdir(parents=True, exist_ok=True)
+                make_directories(path)
         if not path.is_dir():
             raise CheckpointError(f"there is no run at {path}; leave out --resume to start one, or check the path")
         if any(path.iterdir()) and not (path / LOCK_NAME).exists():
@@ -133,11 +134,12 @@ def next_directory(root: Path, name: str) -> Path:
     path = root
     number = max((number for number, _ in _runs(root, name)), default=0) + 1
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_directories(root)
         while True:
             path = root / (name if number == 1 else f"{name}-{number}")
             with contextlib.suppress(FileExistsError):  # another process was faster, or a file has this name
                 path.mkdir()
+                sync_directory(root)
                 return path
             number += 1
     except OSError as error:

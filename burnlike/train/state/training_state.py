@@ -14,7 +14,7 @@ from torch import nn
 from ...errors import ArgumentError, CheckpointError, RecordError, RecordFormatError, RecordMismatchError, nearest
 from ...module import ParamId, params
 from ...module.torch_objects.wrappers import elsewhere
-from ...optim import Lbfgs, OptimizerAdaptor, torch_record
+from ...optim import AnyLrScheduler, Lbfgs, OptimizerAdaptor, torch_record
 from ...optim.states.matching import StateOwner
 from ...optim.states.torch_records import read_torch_record, trained_by
 from ...record import EXTENSIONS, LoadReport, Record, open_record, save as save_record, verify
@@ -26,12 +26,14 @@ from ...record.state_dict.own_code import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from ...record.stateful import Handling, load_undoably, put_state
 from ..checkpoint.checkpointer import Checkpoint, is_divided, write_records, write_together
+from ..runs.burn_checkpoints import burn_checkpoint, burn_file
 from . import frozen_base
 from .small_parts import handling_of, is_large, random_state, restore_random
 
 SMALL = "training"
 """Name of the record of all parts but modules and optimizers."""
 _RANDOM = "random"
+_OPTIMIZERS = OptimizerAdaptor | Lbfgs | torch.optim.Optimizer
 _VERSION = 1
 """Of the record `training`; one of another version is refused."""
 
@@ -167,7 +169,9 @@ class TrainingState:
     def load(self, directory: str | os.PathLike[str], remap: Mapping[str, Remap] | None = None) -> None:
         """Put every part back from what `save` or a Checkpointer wrote, a directory or a single file.
 
-        As `load_records`, with `remap` such as `{"model": [("^old", "new")]}`; a RecordIOError if a file is missing.
+        Of a directory of Burn's Learner (`model-N.bpk`, `optim-N.bpk`, `scheduler-N.bpk`) the last epoch is taken; what
+        the Learner does not keep stays as it is. As `load_records`, with `remap` such as
+        `{"model": [("^old", "new")]}`; a RecordIOError if a file is missing.
         """
         if os.path.isdir(directory):
             self.load_records(self._files(directory), remap)
@@ -180,7 +184,43 @@ class TrainingState:
             return _verified(open_record(path))
         return replace(Record.of(self._files(path)), source=os.fspath(path))
 
+    def save_for_burn(self, directory: str | os.PathLike[str], epoch: int) -> Path:
+        """Write the files with which Burn's Learner goes on after an epoch, into the directory of its checkpoints.
+
+        The module, the optimizer and the schedule are written, the module last; the Learner has no place for the rest.
+        A RecordMismatchError says of which there is not one.
+        """
+        names, folder = self._burn_names(), Path(directory)
+        records = self.to_records()
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind, name in reversed(names.items()):
+            save_record(records.get(name, self.parts[name]), burn_file(folder, kind, epoch))
+        return folder
+
+    def _burn_names(self) -> dict[str, str]:
+        """Kind of a file of Burn's Learner -> the part that it holds."""
+        kinds: dict[str, Any] = {"model": nn.Module, "optim": _OPTIMIZERS, "scheduler": AnyLrScheduler}
+        names = {kind: [name for name, it in self.parts.items() if isinstance(it, of)] for kind, of in kinds.items()}
+        if wrong := next((kind for kind, parts in names.items() if len(parts) > 1), None):
+            raise RecordMismatchError(f"Burn's Learner has one {wrong}, got {', '.join(names[wrong])}")
+        if not names["model"]:
+            raise RecordMismatchError(f"Burn's Learner has a model, got {', '.join(self.parts) or 'nothing'}")
+        return {kind: parts[0] for kind, parts in names.items() if parts}
+
+    def _burn_records(self, folder: Path, epoch: int) -> dict[str, Record]:
+        """The records of an epoch of Burn's Learner; of parts that it does not keep what they are."""
+        records = {name: open_record(burn_file(folder, kind, epoch)) for kind, name in self._burn_names().items()}
+        tensors: dict[str, torch.Tensor] = {}
+        states = {
+            name: encode_tree(dict(records[name].values) if name in records else it.take(), name, tensors)
+            for name, it in self._small.items()
+        }
+        small = Record(tensors, {"version": _VERSION, "parts": states}, source=f"epoch {epoch} of {folder}")
+        return {**self.to_records(), **records, SMALL: small}
+
     def _files(self, directory: str | os.PathLike[str]) -> dict[str, Record]:
+        if (found := burn_checkpoint(directory)) is not None:
+            return self._burn_records(*found)
         saved = Checkpoint(0, Path(directory))
         return {name: _verified(saved.opened(name)) for name in (SMALL, *self._names())}
 
@@ -189,10 +229,9 @@ class TrainingState:
 
     def _loading_themselves(self) -> Iterator[str]:
         """The parts with a `load_record` of their own that nothing is known of."""
-        known = OptimizerAdaptor | Lbfgs | torch.optim.Optimizer
         for name in self._names():
             part = self.parts[name]
-            if overrides(part, "load_record") if name in self._modules else not isinstance(part, known):
+            if overrides(part, "load_record") if name in self._modules else not isinstance(part, _OPTIMIZERS):
                 yield name
 
     def _decoded(self, record: Record) -> dict[str, Any]:
@@ -233,14 +272,18 @@ class TrainingState:
         prune = any(map(elsewhere, self._modules.values()))  # states of what other processes have
         for name, part in self.parts.items():
             if isinstance(part, OptimizerAdaptor):
-                states = part.read_states(records[name], everywhere or None, report=report, prune_orphans=prune)
+                modules = [*self._modules.values()]
+                states = part.read_states(
+                    records[name], everywhere or None, modules, report=report, prune_orphans=prune
+                )
                 yield partial(part.take_states, states)
             elif isinstance(part, Lbfgs):
                 yield partial(part.take_state, part.read_state(records[name]))
             elif isinstance(part, torch.optim.Optimizer):
-                own = trained_by(part, [*self._modules.values()])
+                modules = [*self._modules.values()]
+                own = trained_by(part, modules)
                 targets = [StateOwner(it.param, ids.get(id(it.param.tensor), it.id)) for it in own]
-                yield partial(read_torch_record(part, records[name], targets, report, prune).apply, part)
+                yield partial(read_torch_record(part, records[name], targets, modules, report, prune).apply, part)
 
     @contextmanager
     def _undone_on_error(self) -> Iterator[None]:

@@ -68,3 +68,5 @@ pub fn value_of(data: &TensorData) -> Value {
     let bytes: String = data.as_bytes().iter().map(|it| format!("{it:02x}")).collect();
     json!({ "dtype": dtype, "shape": data.shape().to_vec(), "bytes": bytes })
 }
+
+pub mod modules;

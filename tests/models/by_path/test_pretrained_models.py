@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from burnlike.errors import ConfigError
+from burnlike.errors import ConfigError, RecordIOError
 from burnlike.models import BertClassifier, DecoderLm, PretrainedConfig, load_pretrained, save_for_transformers
 from burnlike.models.by_path.catalog import catalog
 
@@ -255,3 +256,27 @@ def test_what_is_saved_is_read_by_transformers(places: dict[str, Path], tmp_path
     assert not causal.config.use_cache
     with pytest.raises(ConfigError, match="expected a model of transformers, got Linear"):
         save_for_transformers(torch.nn.Linear(2, 2), tmp_path / "other")
+
+
+def test_an_earlier_save_stays_whole_where_weights_cannot_be_written(
+    places: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = built(places["llama"])
+    save_for_transformers(model, tmp_path)
+    before = {it.name: it.read_bytes() for it in tmp_path.iterdir()}
+    model.config.vocab_size += 1
+    failure = safetensors.SafetensorError("I/O error: No space left on device (os error 28)")
+    monkeypatch.setattr(transformers.modeling_utils, "safe_save_file", lambda *_, **__: (_ for _ in ()).throw(failure))
+    with pytest.raises(RecordIOError, match="the model can't be written: I/O error: No space left"):
+        save_for_transformers(model, tmp_path)
+    assert {it.name: it.read_bytes() for it in tmp_path.iterdir()} == before
+
+
+def test_weights_of_an_earlier_save_go(places: dict[str, Path], tmp_path: Path) -> None:
+    stale = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json")
+    stay = ("model.safetensors.md", "notes.txt")
+    for name in (*stale, *stay):
+        (tmp_path / name).write_text("{}")
+    save_for_transformers(built(places["llama"]), tmp_path)
+    names = {it.name for it in tmp_path.iterdir()}
+    assert names == {"config.json", "generation_config.json", "model.safetensors", *stay}

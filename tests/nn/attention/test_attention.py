@@ -149,6 +149,11 @@ def test_a_context_is_computed_once() -> None:
         torch.testing.assert_close(found, layer(x, context, mask))
 
 
+def test_the_scale_of_cross_attention_is_burns_to_the_last_digit() -> None:
+    config = nn.CrossAttentionConfig(d_model=1, d_context=1, n_heads=1, n_heads_kv=1, d_head=2)
+    assert "  scale: 0.7071067811865475\n" in str(config.init())
+
+
 def test_half_precision_does_not_overflow() -> None:
     layer = made().half()
     x = draw(2, 4, 8).half()

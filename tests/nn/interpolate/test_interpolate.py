@@ -26,6 +26,8 @@ def test_display_is_burns() -> None:
     assert display(sized) == "Interpolate2d {mode: Nearest, output_size: Some([20, 20]), scale_factor: None}"
     scaled = nn.Interpolate1dConfig(scale_factor=2, mode="Linear").init()
     assert display(scaled) == "Interpolate1d {mode: Linear, output_size: None, scale_factor: 2}"
+    both = nn.Interpolate2dConfig(scale_factor=(1.5, 2.0)).init()
+    assert display(both) == "Interpolate2d {mode: Nearest, output_size: None, scale_factor: [0..2] {0: 1.5, 1: 2}}"
 
 
 @pytest.mark.parametrize("mode", ["Nearest", "NearestExact", "Linear", "Cubic"])

@@ -195,3 +195,5 @@ def test_an_empty_lattice_is_refused() -> None:
     lengths = torch.ones(1, dtype=torch.int64)
     with pytest.raises(ShapeError, match="above 0"):
         nn.RNNTLossConfig().init()(torch.zeros(1, 0, 2, 3), torch.zeros(1, 1, dtype=torch.int64), lengths, lengths)
+    with pytest.raises(ShapeError, match="expected a time above 0"):
+        nn.CTCLossConfig().init()(torch.zeros(0, 1, 3), torch.zeros(1, 1, dtype=torch.int64), lengths, lengths)

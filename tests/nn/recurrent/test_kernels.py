@@ -131,6 +131,16 @@ def test_gate_product_is_the_gate_before_its_activation() -> None:
     torch.testing.assert_close(step, outputs[:, 1], rtol=1e-12, atol=1e-12)
 
 
+def test_a_gate_alone_is_displayed_on_several_lines() -> None:
+    assert str(nn.GateController(1, 2, False, nn.Zeros())).splitlines() == [
+        "GateController {",
+        "  input_transform: Linear {d_input: 1, d_output: 2, bias: false, params: 2}",
+        "  hidden_transform: Linear {d_input: 2, d_output: 2, bias: false, params: 4}",
+        "  params: 6",
+        "}",
+    ]
+
+
 GRUS = [nn.GruConfig(**SIZES), nn.GruConfig(d_input=3, d_hidden=4, bias=False), nn.BiGruConfig(**SIZES)]
 
 

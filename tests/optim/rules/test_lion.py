@@ -1,5 +1,6 @@
 """Lion against its formula in float64."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -25,6 +26,19 @@ def test_a_run_is_the_formula_in_float64() -> None:
     torch.testing.assert_close(model[0].detach(), p, rtol=1e-12, atol=1e-14)
     (moment,) = optimizer.to_record().tensors.values()
     torch.testing.assert_close(moment, m, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("size", [3, 40])
+def test_a_nan_in_a_gradient_is_seen_in_its_value(dtype: torch.dtype, size: int) -> None:
+    model = nn.ParameterList([torch.ones(size, dtype=dtype)])
+    optimizer = LionConfig().init()
+    for _ in range(2):
+        model[0].grad = torch.ones(size, dtype=dtype)
+        model[0].grad[1] = torch.nan
+        optimizer.step(0.125, model, GradientsParams.from_module(model))
+    assert model[0].isnan().nonzero().flatten().tolist() == [1]
+    assert model[0][0].item() == 0.75
 
 
 def test_the_state_of_half_parameters_is_float32() -> None:

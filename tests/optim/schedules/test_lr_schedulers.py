@@ -172,7 +172,8 @@ def test_records_of_every_form_continue_bit_for_bit(config: LrSchedulerConfig, s
         forms.append(scheduler.into_record("0.21"))
     recorders = (SafetensorsRecorder, NamedMpkFileRecorder, JsonGzFileRecorder, BinFileRecorder, BurnpackRecorder)
     for form in forms[1:]:
-        for recorder in recorders:
+        without_names = form is not forms[1]
+        for recorder in recorders[:-1] if without_names else recorders:
             path = recorder().save(form, tmp_path / "state")
             forms.append(recorder().load(path, form.layout))
             assert forms[-1].values == form.values

@@ -11,6 +11,16 @@ from random import Random
 from typing import NamedTuple
 
 
+class NothingMore(Random):
+    """Draws by which a loss of power takes all that was not synced."""
+
+    def random(self) -> float:
+        return 1.0
+
+    def randint(self, a: int, b: int) -> int:
+        return a
+
+
 class Change(NamedTuple):
     """A line of the journal, see `shim.c`."""
 
@@ -102,6 +112,10 @@ class Disk:
             case "R":
                 self._name(number, change.target, node)
                 self._name(number, change.path, None)
+            case "X":
+                other = self._node(change.target)
+                self._name(number, change.target, node)
+                self._name(number, change.path, other)
             case "L":
                 self._name(number, change.target, node)
             case "S" if node is not None:

@@ -3,7 +3,7 @@
  * Python and native code are seen alike. The test arms it through `shim_arm` and reads the log file that the
  * environment names in SHIM_LOG; SHIM_FOLDER is the folder. A failure hits the call of a given number, counted from
  * the arming on: FULL and EIO return an error, and so does EINTR of calls that may be interrupted; SHORT writes half of
- * what was asked for, KILL ends the process. Armed at JOURNAL, all that is changed is written to the file SHIM_JOURNAL, with the data,
+ * what was asked for, KILL ends the process. FILLED is a disk that stays full: what takes space fails from that call on. Armed at JOURNAL, all that is changed is written to the file SHIM_JOURNAL, with the data,
  * for `replay.py`: a line `OPERATION INODE PLACE BYTES LENGTH LENGTH`, and behind it two paths of these lengths and the bytes.
  */
 #define _GNU_SOURCE
@@ -22,7 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { NONE, FULL, EIO_ERROR, SHORT, KILL, INTERRUPTED };
+enum { NONE, FULL, EIO_ERROR, SHORT, KILL, INTERRUPTED, FILLED };
 enum { GO_ON, FAIL, HALF };
 enum { JOURNAL = -2 };
 
@@ -41,6 +41,10 @@ static int watched(const char *path) {
     return folder && strncmp(path, folder, strlen(folder)) == 0;
 }
 
+static int takes_space(const char *call) {
+    return !strcmp(call, "write") || !strcmp(call, "create") || !strcmp(call, "mkdir") || !strcmp(call, "allocate");
+}
+
 /* Count and log one call; say what becomes of it. */
 static int enter(const char *call, const char *path, size_t bytes) {
     int number = counter++;
@@ -53,6 +57,10 @@ static int enter(const char *call, const char *path, size_t bytes) {
             (void)!syscall(SYS_write, file, line, (size_t)length);
             syscall(SYS_close, file);
         }
+    }
+    if (kind == FILLED && armed_at >= 0 && number >= armed_at && takes_space(call)) {
+        errno = ENOSPC;
+        return FAIL;
     }
     if (number != armed_at) return GO_ON;
     switch (kind) {
@@ -195,7 +203,7 @@ static const char *below(int directory, const char *path, char *whole) {
     }
 ON_PATH("rename", rename, (const char *old, const char *new), (old, new), 'R', old, new)
 ON_PATH("rename", renameat, (int in, const char *old, int at, const char *new), (in, old, at, new), 'R', below(in, old, one), below(at, new, other))
-ON_PATH("rename", renameat2, (int in, const char *old, int at, const char *new, unsigned flags), (in, old, at, new, flags), 'R', below(in, old, one), below(at, new, other))
+ON_PATH("rename", renameat2, (int in, const char *old, int at, const char *new, unsigned flags), (in, old, at, new, flags), flags & RENAME_EXCHANGE ? 'X' : 'R', below(in, old, one), below(at, new, other))
 ON_PATH("link", link, (const char *old, const char *new), (old, new), 'L', old, new)
 ON_PATH("unlink", unlink, (const char *path), (path), 'U', path, NULL)
 ON_PATH("unlink", unlinkat, (int in, const char *path, int flags), (in, path, flags), 'U', below(in, path, one), NULL)

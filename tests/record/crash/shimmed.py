@@ -11,7 +11,7 @@ from typing import Any
 
 from ...processes import HANGS_S
 
-FULL, EIO, SHORT, KILL, EINTR = 1, 2, 3, 4, 5
+FULL, EIO, SHORT, KILL, EINTR, FILLED = 1, 2, 3, 4, 5, 6
 JOURNAL = -2
 
 

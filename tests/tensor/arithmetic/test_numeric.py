@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from burnlike import Autodiff, Cpu, Cuda, Int, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
+from burnlike.tensor import linalg
 
 from ..made import bools, floats, ints
 
@@ -305,3 +307,34 @@ def test_arithmetic_compiles_without_breaks() -> None:
     x, y = floats([1.0, 2.0]), floats([3.0, 0.5])
     compiled = torch.compile(step, fullgraph=True, backend="eager")
     assert torch.equal(compiled(x, y).inner, step(x, y).inner)
+
+
+BEYOND: dict[str, Callable[[Any, float], Any]] = {
+    "clamp": lambda x, big: x.clamp(-big, big),
+    "clamp_min": lambda x, big: x.clamp_min(big),
+    "clamp_max": lambda x, big: x.clamp_max(big),
+    "full": lambda x, big: Tensor.full((2,), -big, x.backend, dtype=x.dtype),
+    "full_like": lambda x, big: x.full_like(big),
+    "pad": lambda x, big: x.pad([(1, 0)], -big),
+    "mask_fill": lambda x, big: x.mask_fill(x.greater_scalar(1.5), -big),
+    "slice_fill": lambda x, big: x.slice_fill([slice(0, 1)], big),
+    "one_hot_fill": lambda x, big: x.sub_scalar(1.0).one_hot_fill(2, big, -big, -1),
+    "powf_scalar": lambda x, big: x.powf_scalar(big),
+    "powi_scalar": lambda x, big: x.powi_scalar(big),
+    "vector_normalize": lambda x, big: linalg.vector_normalize(x, 2.0, 0, big),
+    "cosine_similarity": lambda x, big: linalg.cosine_similarity(x, x, 0, big),
+    "add": lambda x, big: x + big,
+    "lower": lambda x, big: x.lower_scalar(big),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+@pytest.mark.parametrize(
+    ("dtype", "big"), [(torch.float16, 1e9), (torch.float16, 65519.0), (torch.bfloat16, 1e39), (torch.float32, 1e39)]
+)
+def test_numbers_beyond_the_element_type_are_infinite(name: str, dtype: torch.dtype, big: float) -> None:
+    rounded = torch.tensor(big, dtype=torch.float64).to(dtype).item()
+    x = Tensor(torch.tensor([1.0, 2.0], dtype=dtype), Cpu())
+    wanted = BEYOND[name](Tensor(x.inner.double(), Cpu()), rounded).inner
+    found = BEYOND[name](x, big).inner
+    assert torch.equal(found, wanted.to(found.dtype))

@@ -32,7 +32,7 @@ def test_extremes_follow_torch(name: str, x: torch.Tensor) -> None:
         assert torch.equal(getattr(typed(x), f"{name}_dim")(dim).inner, amax(x, name, dim))
     for dims in ([0], [0, 1], [-1, 0], [1, -1]):
         assert torch.equal(getattr(typed(x), f"{name}_dims")(dims).inner, amax(x, name, tuple({it % 2 for it in dims})))
-    assert getattr(typed(x), f"{name}_dims")([]).inner is x
+    assert torch.equal(getattr(typed(x), f"{name}_dims")([]).inner, reference(x, name))
 
 
 @pytest.mark.parametrize("name", EXTREMES)
@@ -56,13 +56,39 @@ def test_indices_keep_the_dimension_and_name_the_first(x: torch.Tensor, kind: st
     assert not getattr(typed(ties), f"arg{kind}")(1).inner.any()
 
 
-def test_indices_have_the_backend_s_dtype_for_float_and_the_tensor_s_for_int() -> None:
-    narrow = Cpu(int=torch.int32)
-    for name, arguments in (("argmax", (0,)), ("argmin", (0,)), ("argsort", (1,)), ("argtopk", (2, 1))):
-        assert getattr(typed(FLOAT, narrow), name)(*arguments).dtype is torch.int32
-        assert getattr(typed(INT, narrow), name)(*arguments).dtype is torch.int16
-    for name, arguments in (("max_dim_with_indices", (0,)), ("sort_with_indices", (0,)), ("topk_with_indices", (1, 0))):
-        assert getattr(typed(FLOAT, narrow), name)(*arguments)[1].dtype is torch.int32
+ONE = [("argmax", 0), ("argmin", 0), ("argsort", 0), ("argsort_descending", 0), ("argtopk", 640, 0)]
+TWO = [
+    *[("max_dim_with_indices", 0), ("min_dim_with_indices", 0), ("topk_with_indices", 640, 0)],
+    *[("sort_with_indices", 0), ("sort_descending_with_indices", 0)],
+]
+
+
+@pytest.mark.parametrize("call", [*ONE, *TWO])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.float32])
+def test_indices_have_the_backend_s_dtype_whatever_that_of_the_elements(
+    call: tuple[Any, ...], dtype: torch.dtype
+) -> None:
+    row = torch.zeros(640, dtype=dtype)
+    row[600], row[601] = 100, -100 if dtype.is_signed else 0
+    for backend in (Cpu(), Cpu(int=torch.int32), Cpu(int=torch.int16)):
+        found = getattr(typed(row, backend), call[0])(*call[1:])
+        values, indices = found if isinstance(found, tuple) else (None, found)
+        assert indices.dtype is backend.int_dtype
+        taken = row[indices.inner.long()]
+        wanted = getattr(typed(row.double(), Cpu()), call[0])(*call[1:])
+        assert torch.equal(taken.double(), row.double()[(wanted[1] if values is not None else wanted).inner])
+        assert values is None or torch.equal(taken, values.inner)
+
+
+@pytest.mark.parametrize("call", [*ONE, *TWO])
+def test_an_int_type_that_cannot_hold_the_indices_is_refused(call: tuple[Any, ...]) -> None:
+    name, *arguments = call
+    short = [2 if it == 640 else it for it in arguments]
+    getattr(typed(torch.zeros(128), Cpu(int=torch.int8)), name)(*short)
+    with pytest.raises(TensorValueError, match=r"torch\.int8.* 129 elements"):
+        getattr(typed(torch.zeros(129), Cpu(int=torch.int8)), name)(*short)
+    with pytest.raises(TensorValueError, match=r"torch\.int8.* 300 elements"):
+        typed(torch.ones(300, dtype=torch.bool), Cpu(int=torch.int8)).nonzero()
 
 
 @pytest.mark.parametrize("call", [("max",), ("min_dim", 0), ("max_dims", [0]), ("max_abs",), ("max_abs_dims", [0, 1])])

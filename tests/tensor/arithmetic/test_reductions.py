@@ -7,6 +7,7 @@ import torch
 
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
+from burnlike.tensor import linalg
 
 from ..made import typed
 
@@ -112,8 +113,20 @@ def test_dimensions_out_of_range_are_refused(call: tuple[str, Any]) -> None:
 def test_squeezing_keeps_one_dimension() -> None:
     with pytest.raises(TensorValueError, match="keep one"):
         typed(FLOAT).sum_dims_squeeze((0, 1))
-    with pytest.raises(TensorValueError, match="twice"):
-        typed(FLOAT).sum_dims_squeeze((0, -2))
+
+
+def test_a_dimension_named_twice_counts_once_everywhere() -> None:
+    for dims in ((0, 0), (0, -2), (-2, 0, -2)):
+        assert torch.equal(typed(FLOAT).sum_dims_squeeze(dims).inner, FLOAT.sum(0))
+        for name in ("sum", "mean", "prod", "max", "min", "max_abs"):
+            twice, once = (getattr(typed(FLOAT), f"{name}_dims")(it).inner for it in (dims, [0]))
+            assert torch.equal(twice, once)
+        for name in ("l0", "l1", "l2", "max_abs", "min_abs"):
+            norm = getattr(linalg, f"{name}_norm_dims")
+            assert torch.equal(norm(typed(FLOAT), dims).inner, norm(typed(FLOAT), [0]).inner)
+    ones = typed(torch.ones(1, 2, 1))
+    assert ones.squeeze_dims([0, 0]).dims() == (2, 1)
+    assert ones.squeeze_dims([0, -3, 2]).dims() == (2,)
 
 
 def test_one_dimension_is_no_sequence() -> None:

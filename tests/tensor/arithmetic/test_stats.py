@@ -7,6 +7,7 @@ import torch
 
 from burnlike import Autodiff, Cpu, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
+from burnlike.tensor import module
 
 from ..made import typed
 
@@ -158,3 +159,22 @@ def test_nothing_has_no_median(name: str) -> None:
 def test_integers_have_no_statistics(name: str) -> None:
     with pytest.raises(TensorTypeError, match="not defined for Int"):
         getattr(typed(torch.tensor([1, 2])), name)(0)
+
+
+@pytest.mark.parametrize("suffix", ["", "_bias"])
+def test_the_mean_beside_an_infinity_is_infinite(suffix: str) -> None:
+    x = typed(torch.tensor([[float("inf"), 1.0, 2.0], [-float("inf"), 1.0, 2.0], [1.0, 2.0, 3.0]]))
+    variance, mean = getattr(x, f"var_mean{suffix}")(1)
+    assert mean.inner.flatten().tolist() == x.mean_dim(1).inner.flatten().tolist() == [float("inf"), -float("inf"), 2.0]
+    assert variance.inner.isnan().flatten().tolist() == [True, True, False]
+    images = x.reshape((1, 3, 3))
+    _, means, variances = module.batch_norm_train(images, typed(torch.ones(3)), typed(torch.zeros(3)), 1e-5)
+    assert means.inner.tolist() == [float("inf"), -float("inf"), 2.0]
+    assert variances.inner.isnan().tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["var", "var_bias", "var_mean", "var_mean_bias"])
+def test_no_rows_have_no_variances_and_no_warning(name: str) -> None:
+    found = getattr(typed(torch.zeros(0, 3)), name)(1)
+    for part in found if isinstance(found, tuple) else (found,):
+        assert part.dims() == (0, 1)

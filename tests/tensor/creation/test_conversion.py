@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from burnlike import Autodiff, Bool, Cpu, Float, Int, Tensor
 from burnlike.errors import TensorTypeError, TensorValueError
+from burnlike.tensor import Distribution
 from burnlike.tensor.core.dtypes import DType, FloatDType, IntDType
 
 HALF = Cpu(float=torch.bfloat16, int=torch.int32)
@@ -107,3 +109,47 @@ def test_the_truth_of_a_tensor_is_that_of_its_only_element() -> None:
     assert bool(tensor([True]))
     with pytest.raises(TensorValueError, match=r"shape \[2\] has no single truth"):
         bool(tensor([True, False]))
+
+
+BEYOND = [-1.5, 300.0, math.nan, math.inf, -math.inf, 3e9, -3e9, 1e19, 1.9e19, -1e19, 2.0**63, 254.9, -0.9, 127.5, 7.0]
+
+
+def saturated(values: list[float], dtype: torch.dtype) -> list[int]:
+    info = torch.iinfo(dtype)
+    return [0 if x != x else info.max if x > info.max else info.min if x < info.min else int(x) for x in values]
+
+
+@pytest.mark.parametrize("source", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("target", [member.value for member in IntDType])
+def test_floats_beyond_an_int_type_become_its_ends_and_nan_0(source: torch.dtype, target: torch.dtype) -> None:
+    x = torch.tensor(BEYOND, dtype=torch.float64).to(source)
+    wanted = saturated(x.tolist(), target)
+    assert Tensor(x, Cpu()).cast(target).inner.tolist() == wanted
+    assert Tensor(x[:1], Cpu()).cast(target).inner.tolist() == wanted[:1]
+    assert Tensor(x[:0], Cpu()).cast(target).inner.tolist() == []
+    inside = torch.tensor([0.0, 1.7, 100.5]).to(source)
+    assert Tensor(inside, Cpu()).cast(target).inner.tolist() == [0, 1, 100]
+
+
+def test_all_ways_to_an_int_tensor_saturate() -> None:
+    x = torch.tensor(BEYOND)
+    wanted = saturated(x.tolist(), torch.int64)
+    assert Tensor(x, Cpu()).int().inner.tolist() == wanted
+    assert Tensor(x, Cpu(int=torch.int8)).int().inner.tolist() == saturated(x.tolist(), torch.int8)
+    assert Tensor.from_data(x, Cpu(), kind=Int).inner.tolist() == wanted
+    drawn = Tensor.random((1000,), Distribution.Uniform(-400.0, 400.0), Cpu(), kind=Int, dtype=torch.uint8).inner
+    assert drawn.min() == 0
+    assert (drawn == 255).sum() > 100
+
+
+def test_a_cast_is_the_same_in_a_graph_and_under_vmap() -> None:
+    x = torch.tensor(BEYOND)
+    wanted = saturated(x.tolist(), torch.uint8)
+
+    def narrow(values: torch.Tensor) -> torch.Tensor:
+        return Tensor(values, Cpu()).cast(torch.uint8).inner
+
+    assert torch.compile(narrow, backend="eager", fullgraph=True)(x).tolist() == wanted
+    assert torch.func.vmap(narrow)(x.reshape(-1, 1)).flatten().tolist() == wanted
+    with FakeTensorMode():
+        assert narrow(torch.empty(3)).shape == (3,)

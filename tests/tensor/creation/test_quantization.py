@@ -93,3 +93,13 @@ def test_what_does_not_fit_is_refused() -> None:
         Block(0)
     with pytest.raises(TensorValueError, match="has no range"):
         floats([]).quantize_dynamic(Q8S)
+
+
+def test_ties_are_rounded_away_from_zero() -> None:
+    x = floats([-3.0, 1.0, 2.0, 0.1]).quantize_dynamic(QuantScheme())
+    assert x.dequantize().inner.tolist() == pytest.approx([-3.0117648, 1.0117648, 2.0, 0.0941176])
+    halves = [0.5, -0.5, 1.5, -1.5, 2.5, 0.49999997, 126.5, 200.0, -200.0, float("inf"), float("nan")]
+    wanted = [1, -1, 2, -2, 3, 0, 127, 127, -127, 127, 0]
+    assert floats(halves).quantize(Q8S, floats([1.0])).values.inner.tolist() == wanted
+    blocks = QuantScheme(value="Q8S", level=Block(1))
+    assert floats(halves).quantize(blocks, floats([1.0] * len(halves))).values.inner.tolist() == wanted

@@ -145,3 +145,43 @@ def test_celu_refuses_to_divide_by_zero() -> None:
 @pytest.mark.parametrize(("lambd", "wanted"), [(math.inf, [0.0, 0.0]), (1e39, [0.0, 0.0]), (-1.0, [2.0, -3.0])])
 def test_soft_shrink_takes_any_lambda(lambd: float, wanted: list[float]) -> None:
     assert activation.soft_shrink(Tensor(torch.tensor([1.0, -2.0]), Cpu()), lambd).inner.tolist() == wanted
+
+
+def test_shrink_keeps_nan() -> None:
+    x = Tensor(torch.tensor([math.nan, -2.0, 0.2, 0.5]), Cpu())
+    for found in (
+        activation.shrink(x, 0.5, 0.1),
+        activation.soft_shrink(x, -0.5),
+        activation.soft_shrink(x, 1e5),
+        activation.hard_shrink(x, 0.5),
+    ):
+        assert found.inner.isnan().tolist() == [True, False, False, False]
+    assert activation.shrink(x, 0.5, 0.1).inner.tolist()[1:] == pytest.approx([-1.9, 0.0, 0.0])
+
+
+def test_hardtanh_takes_the_smaller_bound_where_the_bounds_cross() -> None:
+    x = Tensor(torch.tensor([-3.0, 0.0, 3.0]), Cpu())
+    assert activation.hardtanh(x, 1.0, -1.0).inner.tolist() == x.clamp(1.0, -1.0).inner.tolist() == [1.0, 1.0, 1.0]
+
+
+OF_NUMBERS: dict[str, Callable[[Any, float], Any]] = {
+    "hardtanh": lambda x, big: activation.hardtanh(x, -big, big),
+    "threshold": lambda x, big: activation.threshold(x, 1.5, big),
+    "thresholded_relu": activation.thresholded_relu,
+    "hard_shrink": activation.hard_shrink,
+    "leaky_relu": activation.leaky_relu,
+    "elu": activation.elu,
+    "celu": activation.celu,
+    "softplus": activation.softplus,
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+@pytest.mark.parametrize(
+    ("dtype", "big"), [(torch.float16, 1e9), (torch.float16, 65519.0), (torch.bfloat16, 1e39), (torch.float32, 1e39)]
+)
+def test_numbers_beyond_the_element_type_are_infinite(name: str, dtype: torch.dtype, big: float) -> None:
+    x = Tensor(torch.tensor([1.0, 2.0], dtype=dtype), Cpu())
+    rounded = torch.tensor(big, dtype=torch.float64).to(dtype).item()
+    wide = Tensor(x.inner.double(), Cpu())
+    assert OF_NUMBERS[name](x, big).inner.tolist() == OF_NUMBERS[name](wide, rounded).inner.tolist()

@@ -67,6 +67,12 @@ def test_affine_grid_of_one_element_is_at_the_center() -> None:
     assert grid.affine_grid_2d(typed(identity), [1, 1, 1, 2]).inner.tolist() == [[[[-1.0, 0.0], [1.0, 0.0]]]]
 
 
+def test_one_batch_of_images_takes_several_transformations() -> None:
+    transforms = torch.arange(12.0).reshape(2, 2, 3)
+    found = grid.affine_grid_2d(typed(transforms), [1, 5, 2, 3]).inner
+    assert torch.equal(found, grid.affine_grid_2d(typed(transforms), [2, 5, 2, 3]).inner)
+
+
 def test_affine_grid_refuses_other_shapes() -> None:
     transform = typed(torch.zeros(2, 2, 3))
     with pytest.raises(TensorValueError, match=r"expected transformations \[3, 2, 3\]"):

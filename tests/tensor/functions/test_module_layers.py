@@ -99,9 +99,11 @@ def test_ctc_loss_is_torchs_for_each_sample() -> None:
 
 
 def test_ctc_loss_of_an_impossible_target_is_infinite() -> None:
-    log_probs: Any = Tensor(numbers(2, 1, 3).log_softmax(2), Cpu())
-    out = module.ctc_loss(log_probs, torch.tensor([[1, 1]]), torch.tensor([2]), torch.tensor([2]), 0)
+    log_probs = numbers(2, 1, 3).log_softmax(2).requires_grad_()
+    tracked: Any = Tensor(log_probs, Autodiff(Cpu()))
+    out = module.ctc_loss(tracked, torch.tensor([[1, 1]]), torch.tensor([2]), torch.tensor([2]), 0)
     assert out.inner.tolist() == [math.inf]
+    assert torch.autograd.grad(out.inner.sum(), log_probs)[0].eq(0).all()
 
 
 def test_ctc_loss_refuses_what_does_not_fit() -> None:

@@ -87,8 +87,13 @@ def test_json_of_other_stores_is_read() -> None:
 
 
 def test_equality_is_strict_about_the_type_unless_told() -> None:
-    x = TensorData.new([1.0, math.nan], [2])
+    x = TensorData.new([1.0, math.inf], [2])
     x.assert_eq(x)
+    nan = TensorData.new([1.0, math.nan], [2])
+    assert nan == TensorData.new([1.0, math.nan], [2])
+    for strict in (True, False):
+        with pytest.raises(AssertionError, match="1 of 2 elements differ:\nelement 1: nan and nan"):
+            nan.assert_eq(nan, strict=strict)
     with pytest.raises(AssertionError, match="dtypes"):
         x.assert_eq(x.convert("f64"))
     x.assert_eq(x.convert("f64"), strict=False)
@@ -97,6 +102,36 @@ def test_equality_is_strict_about_the_type_unless_told() -> None:
     with pytest.raises(AssertionError, match="7 of 7 elements") as caught:
         TensorData.zeros([7]).assert_eq(TensorData.ones([7]))
     assert len(str(caught.value).splitlines()) == 6
+
+
+def test_a_tolerance_is_calculated_in_the_data_s_type() -> None:
+    zero, small = TensorData.new([0.0], [1]), TensorData.new([1e-5], [1])  # 1e-5 in float32 is below 1e-5
+    with pytest.raises(AssertionError, match="1 of 1 elements differ"):
+        zero.assert_approx_eq(small)
+    zero.convert("f64").assert_approx_eq(small.convert("f64"))
+    TensorData.new([100], [1]).assert_approx_eq(TensorData.new([100.4], [1]))
+    with pytest.raises(AssertionError):
+        TensorData.new([1.0], [1], "f16").assert_approx_eq(TensorData.new([1.01], [1], "f16"))
+
+
+def test_tolerances_by_one_number() -> None:
+    relative, absolute = Tolerance.relative(0.01), Tolerance.absolute(0.01)
+    assert (relative, absolute) == (Tolerance.rel_abs(0.01, 0), Tolerance.rel_abs(0, 0.01))
+    assert relative.approx_eq(1000.0, 1009.0)
+    assert not absolute.approx_eq(1000.0, 1009.0)
+    assert absolute.approx_eq(0.0, 0.009)
+    assert not relative.approx_eq(0.0, 1e-9)
+    assert absolute.approx_eq(math.inf, math.inf)
+    assert not absolute.approx_eq(math.nan, math.nan)
+    for wrong in (
+        lambda: Tolerance.rel_abs(1.5, 0),
+        lambda: Tolerance.rel_abs(0.1, -1),
+        lambda: Tolerance.relative(math.nan),
+        lambda: absolute.set_relative(1.5),
+        lambda: absolute.set_absolute(-1),
+    ):
+        with pytest.raises(TensorValueError, match="rtol of 0 to 1"):
+            wrong()
 
 
 def test_near_is_relative_or_absolute() -> None:

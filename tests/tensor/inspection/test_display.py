@@ -68,6 +68,7 @@ def test_a_form_says_the_digits() -> None:
         (1 / 3, torch.float64, "0.3333333333333333"),
         (0.1, torch.float16, "0.099975586"),
         (0.1, torch.bfloat16, "0.100097656"),
+        (2.67578125, torch.float16, "2.6757813"),
         (1e-4, torch.float32, "0.0001"),
         (1e-5, torch.float32, "1e-5"),
         (1e15, torch.float32, "1000000000000000.0"),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,18 @@ def test_the_best_and_the_last_ones_stay() -> None:
         strategy.checkpointing(step, {} if loss is None else {"valid.loss": loss})
         kept.append(strategy.kept)
     assert kept == [[1], [1, 2], [2, 3], [2, 3, 4], [2, 4, 5], [2, 5, 6], [6, 7]]
+
+
+@pytest.mark.parametrize("direction", ["lowest", "highest"])
+def test_an_infinite_value_is_no_best_one(direction: Any) -> None:
+    strategy = MetricCheckpointingStrategy("valid.loss", direction)
+    worst = math.inf if direction == "lowest" else -math.inf
+    assert [strategy.checkpointing(step, {"valid.loss": it}) for step, it in enumerate([worst, worst, 0.5, worst])] == [
+        [],
+        [],
+        [Save()],
+        [],
+    ]
 
 
 def test_highest_and_a_saved_state() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,21 @@ def test_highest_min_delta_nan_and_a_saved_state() -> None:
     other.load_state_dict(json.loads(json.dumps(strategy.state_dict())))
     assert other.should_stop(4, 0.6)
     assert not strategy.should_stop(4, 0.61)
+
+
+@pytest.mark.parametrize(
+    ("values", "n_epochs", "stops"),
+    [
+        ([math.nan, 0.5, 0.4], 1, [False, False, False]),
+        ([math.nan, math.nan, 0.9, 1.0, 1.0], 2, [False, False, False, False, True]),
+        ([math.nan] * 4, 2, [False, False, True, True]),
+        ([0.5, math.nan, math.nan], 2, [False, False, True]),
+        ([math.inf, math.inf, 0.5], 1, [False, True, False]),
+    ],
+)
+def test_epochs_without_a_number_count_from_the_first(values: list[float], n_epochs: int, stops: list[bool]) -> None:
+    strategy = MetricEarlyStoppingStrategy(EarlyStoppingConfig(n_epochs=n_epochs))
+    assert [strategy.should_stop(epoch, value) for epoch, value in enumerate(values, start=1)] == stops
 
 
 def fit(directory: Path, losses: list[float], epochs: int | None = None, **stopping: Any) -> LearningResult:

@@ -296,3 +296,28 @@ def test_confusion_stats_of_classes(generator: torch.Generator) -> None:
         ("true_negative", 0, 0), ("false_positive", 0, 1), ("false_negative", 1, 0), ("true_positive", 1, 1),
     ):  # fmt: skip
         assert found[name].tolist() == matrices[:, row, column].tolist()
+
+
+@pytest.mark.parametrize("classes", [4, 10, 300])
+def test_of_tied_scores_the_lower_classes_are_the_best(classes: int) -> None:
+    scores, first = torch.zeros(6, classes), torch.zeros(6, dtype=torch.int64)
+    for k in (1, 2, 3):
+        shares = [value(m.TopKAccuracyConfig(k=k), (scores, first + target)) for target in range(classes)]
+        assert shares == [100.0] * k + [0.0] * (classes - k)
+        stats = fed(m.ConfusionStatsConfig(top_k=k), [(scores, first)]).compute()
+        assert stats["predicted_positive"].tolist() == [6.0] * k + [0.0] * (classes - k)
+        assert value(m.PrecisionConfig(top_k=k, class_reduction="Micro"), (scores, first)) == pytest.approx(100 / k)
+    assert value(m.AccuracyConfig(), (scores, first)) == 100
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_tied_scores_among_others(dtype: torch.dtype, generator: torch.Generator) -> None:
+    scores = (torch.randn(40, 7, generator=generator) * 2).round().to(dtype)
+    targets = torch.randint(7, (40,), generator=generator)
+    for k in (2, 3, 7):
+        best = [sorted(range(7), key=lambda it: -row[it])[:k] for row in scores.tolist()]
+        right = sum(target in row for target, row in zip(targets.tolist(), best, strict=True))
+        assert value(m.TopKAccuracyConfig(k=k), (scores, targets)) == pytest.approx(100 * right / 40)
+        assert value(m.RecallConfig(top_k=k, class_reduction="Micro"), (scores, targets)) == pytest.approx(
+            100 * right / 40
+        )

@@ -1,0 +1,259 @@
+"""Configs as Burn's `Config::save` and `load` have them in JSON (burn-core 0.22.1, config.rs). Imports no torch.
+
+A config that another one chooses (`type: Relu` here) is a variant there: `"Relu"`, `{"KaimingUniform": {"gain": 1.0}}`.
+Sizes are arrays, paddings `"Valid"` or `{"Explicit": [1, 1]}`, options names in camel case. What Burn does not have is
+written as in YAML, but for options of Burn's own configs, which Burn would pass over: these are refused.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import msgspec.inspect as mi
+
+from burnlike.errors import ConfigError, Problem
+
+from .node import Entries, Location, MappingEntry, Node, Tree
+from .plain import string_options
+from .registry import TAG_FIELD, ConfigType, default_of, fields_of, is_role, lookup, members_of, tag_of
+
+SUFFIX = ".json"
+
+_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "HardShrinkConfig": {"lambd": "lambda"},
+    "SoftShrinkConfig": {"lambd": "lambda"},
+    "ShrinkConfig": {"lambd": "lambda"},
+    "SgdConfig": {"grad_clipping": "gradient_clipping"},
+    "ModuleLrSchedulerConfig": {"groups": "scheduler_groups"},
+}
+"""Class -> the name here -> Burn's, of fields that are called otherwise."""
+ONLY_HERE: Mapping[str, tuple[str, ...]] = {
+    "ModuleOptimizerConfig": ("groups", "maximize", "skip_non_finite", "stochastic_rounding"),
+    "AdaptiveMomentumConfig": ("moment_1", "moment_2"),
+    "LionConfig": ("moment",),
+    "SgdConfig": ("velocity",),
+    "MuonConfig": ("grad_clipping", "ns_dtype"),
+    "RotaryEncodingConfig": ("interleaved", "rotary_dim", "scaling"),
+    "CosineAnnealingConfig": ("warmup_steps", "restart"),
+    "ModuleLrSchedulerConfig": ("groups",),
+}
+"""Class, or one above it -> fields that Burn's config lacks, or that have another form there."""
+_ALWAYS: Mapping[str, Mapping[str, Any]] = {
+    "SwiGluConfig": {"layout": "Row"},
+    "ModuleLrSchedulerConfig": {"scheduler_groups": []},
+}
+"""Class -> what Burn's config has beside, with the one value that it may have."""
+_PENALTIES = ("AdaGradConfig", "AdamConfig", "MuonConfig", "RmsPropConfig", "SgdConfig")
+"""Classes whose weight_decay is `null` or `{"penalty": 0.1}` in Burn."""
+_VARIANTS: Mapping[str, Mapping[str, str]] = {
+    "ActivationConfig": {},
+    "Initializer": {},
+    "NormalizationConfig": {
+        **{f"{name}Norm": name for name in ("Batch", "Group", "Instance", "Layer")},
+        "RmsNorm": "Rms",
+    },
+    "GradientClipping": {"ClipByNorm": "Norm", "ClipByValue": "Value"},
+    "LrSchedulerConfig": {
+        **{
+            f"{name}Lr": name
+            for name in ("Constant", "Linear", "Exponential", "Noam", "Step", "Composed", "Sequential")
+        },
+        "CosineAnnealing": "Cosine",
+    },
+}
+"""Role that is an enum in Burn -> the tag here -> the variant there, where it has another name."""
+_OF_ONE_VALUE = ("ClipByNorm", "ClipByValue", "ConstantLr")
+"""Tags of variants that have the value of their only field: `{"Norm": 1.0}`."""
+_PADDINGS = {"Valid", "Same"}
+_SIZES = ("kernel_size", "stride", "strides", "dilation", "output_size", "scale_factor", "padding", "padding_out")
+"""Fields of layers for several dimensions that are arrays in Burn."""
+
+
+def to_burn_json(config: msgspec.Struct) -> str:
+    """The config as Burn writes it.
+
+    Raises:
+        ConfigError: it has an option that Burn's config of this name lacks, or a number that JSON can't hold.
+    """
+    return json.dumps(_written(config, type(config).__name__), indent=2, ensure_ascii=False) + "\n"
+
+
+def from_burn(tree: Tree, cls: ConfigType) -> Tree:
+    """The tree of a JSON file as YAML would have it, for a config of `cls`; what is in YAML's form already stays."""
+    is_enum = is_role(cls) and cls.__name__ in _VARIANTS
+    return Tree(_variant(tree.root, cls) if is_enum else _struct(tree.root, cls), tree.problems)
+
+
+def _written(config: msgspec.Struct, path: str) -> Any:
+    cls = type(config)
+    dims, renamed = _dimensions(cls), _FIELDS.get(cls.__name__, {})
+    missing = {name for base in cls.__mro__ for name in ONLY_HERE.get(base.__name__, ())}
+    found: dict[str, Any] = {}
+    for key, field in fields_of(cls).items():
+        value, here = getattr(config, field.name), f"{path}.{key}"
+        if key in missing:
+            if value != default_of(field):
+                raise _refusal(here, f"Burn's {cls.__name__} has no such option, and would pass over it")
+            continue
+        if key in ("stride", "strides") and value is None:
+            value = config.kernel_size  # pyright: ignore[reportAttributeAccessIssue] - of pools, whose default it is
+        if key == "num_iters" and value is None:
+            raise _refusal(here, "Burn's needs the number of steps")
+        if key == "weight_decay" and cls.__name__ in _PENALTIES:
+            value = {"penalty": value} if value else None
+        elif key == "line_search_fn":
+            value = value or "None"
+        elif dims and _is_padding(field.type) and value not in _PADDINGS:
+            # Both ends in one dimension, all four in two, one for each in three.
+            value = {"Explicit": [value] * (3 if dims == 3 else 2 * dims) if isinstance(value, int) else value}
+        elif dims > 1 and key in _SIZES and isinstance(value, int | float):
+            value = [value] * dims
+        found[renamed.get(key, key)] = _value(value, field.type, here)
+    return found | {key: it for key, it in _ALWAYS.get(cls.__name__, {}).items() if key not in found}
+
+
+def _dimensions(cls: ConfigType) -> int:
+    """How many dimensions the sizes of a layer have, by the name of its config; 0 for other configs."""
+    found = re.search(r"(\d)dConfig$", cls.__name__)
+    return 0 if found is None else {"4": 2}.get(found[1], int(found[1]))  # Fold4d has images, of two
+
+
+def _value(value: Any, wanted: mi.Type | None, path: str) -> Any:
+    role = None if wanted is None else _role_of(wanted)
+    match value:
+        case msgspec.Struct():
+            return _chosen(value, role, path) if role is not None else _written(value, path)
+        case dict():
+            return {key: _value(it, wanted, f"{path}.{key}") for key, it in value.items()}
+        case list() | tuple():
+            return [_value(it, wanted, f"{path}.{place}") for place, it in enumerate(value)]
+        case float() if not math.isfinite(value):
+            raise _refusal(path, f"JSON has no {value}")
+        case str() if wanted is not None and value in string_options(wanted):
+            return _camel(value)
+    return value
+
+
+def _chosen(config: msgspec.Struct, role: ConfigType, path: str) -> Any:
+    """A config where any of its role may stand: a variant, or with its `type` where Burn has no such enum."""
+    tag = tag_of(type(config))
+    fields = _written(config, path)
+    if tag is None or role.__name__ not in _VARIANTS:
+        return fields if tag is None else {TAG_FIELD: tag, **fields}
+    name = _VARIANTS[role.__name__].get(tag, tag)
+    if tag == "Gelu":
+        return "GeluApproximate" if fields["approximate"] else "Gelu"
+    if tag in _OF_ONE_VALUE:
+        return {name: next(iter(fields.values()))}
+    return {name: fields} if fields else name
+
+
+def _refusal(path: str, message: str) -> ConfigError:
+    problem = Problem(
+        f"{message}; save the config as .yaml", path=path.partition(".")[2], source=path.partition(".")[0]
+    )
+    return ConfigError.of([problem])
+
+
+def _camel(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def _struct(node: Node, cls: ConfigType) -> Node:
+    """A mapping of Burn's as one of YAML, for a config of the class, or of the one that its `type` names."""
+    if not node.is_map:
+        return node
+    tag = node.value.get(TAG_FIELD)
+    if tag is not None and isinstance(tag.value.value, str):
+        cls = lookup(cls, tag.value.value) or cls
+    ours = {theirs: key for key, theirs in _FIELDS.get(cls.__name__, {}).items()}
+    always = _ALWAYS.get(cls.__name__, {})
+    fields = fields_of(cls)
+    entries = Entries()
+    for key, entry in node.value.items():
+        name = str(ours.get(key, key))
+        if key in always and entry.value.plain() == always[key]:
+            continue
+        value = entry.value
+        if (field := fields.get(name)) is not None:
+            value = _field(value, field, cls, name)
+        entries[name] = _entry(entry, value)
+    return node.with_value(entries)
+
+
+def _entry(entry: MappingEntry, value: Node) -> MappingEntry:
+    return MappingEntry(entry.place, value, entry.from_option, entry.written_for)
+
+
+def _field(node: Node, field: mi.Field, cls: ConfigType, name: str) -> Node:
+    if name == "weight_decay" and cls.__name__ in _PENALTIES:
+        if node.value is None:
+            return node.with_value(0.0)
+        return node.value["penalty"].value if node.is_map and [*node.value] == ["penalty"] else node
+    if name == "line_search_fn" and node.value == "None":
+        return node.with_value(None)
+    if node.is_map and [*node.value] == ["Explicit"] and _is_padding(field.type):
+        return node.value["Explicit"].value
+    return _read(node, field.type)
+
+
+def _read(node: Node, wanted: mi.Type) -> Node:
+    if node.is_list:
+        return node.with_value([_read(it, wanted) for it in node.value])
+    role = _role_of(wanted)
+    if role is not None:
+        return _variant(node, role)
+    if isinstance(node.value, str):
+        options = {_camel(it): it for it in string_options(wanted)}
+        return Node(options.get(node.value, node.value), node.place)
+    structs = [it.cls for it in _members(wanted) if isinstance(it, mi.StructType)]
+    if node.is_map and len(structs) == 1:
+        return _struct(node, structs[0])
+    return node
+
+
+def _variant(node: Node, role: ConfigType) -> Node:
+    """A variant of an enum as a mapping with its `type`."""
+    given = [*node.value] if node.is_map else [node.value]
+    name = given[0] if len(given) == 1 and isinstance(given[0], str) else None
+    if name is None or name == TAG_FIELD or role.__name__ not in _VARIANTS:
+        return _struct(node, role)
+    below = node.value[name].value if node.is_map else node.with_value(Entries())
+    if name == "GeluApproximate" and not node.is_map:
+        return _tagged("Gelu", node.place, {"approximate": MappingEntry(node.place, Node(True, node.place))})
+    tag = {variant: tag for tag, variant in _VARIANTS[role.__name__].items()}.get(name, name)
+    cls = lookup(role, tag)
+    if cls is None:
+        return node if not node.is_map else _struct(node, role)
+    if tag in _OF_ONE_VALUE and not below.is_map:
+        (field,) = (it for it in fields_of(cls) if fields_of(cls)[it].required)
+        return _tagged(tag, node.place, {field: MappingEntry(below.place, below)})
+    read = _struct(below, cls)
+    return _tagged(tag, node.place, read.value) if read.is_map else node
+
+
+def _tagged(tag: str, place: Location, fields: Mapping[str, MappingEntry]) -> Node:
+    return Node(Entries({TAG_FIELD: MappingEntry(place, Node(tag, place)), **fields}), place)
+
+
+def _members(wanted: mi.Type) -> list[mi.Type]:
+    """The types of a union, and those of the items of lists in it."""
+    if isinstance(wanted, mi.Metadata):
+        return _members(wanted.type)
+    if isinstance(wanted, mi.VarTupleType | mi.ListType):
+        return _members(wanted.item_type)
+    if isinstance(wanted, mi.UnionType):
+        return [it for member in members_of(wanted) for it in _members(member)]
+    return [wanted]
+
+
+def _role_of(wanted: mi.Type) -> ConfigType | None:
+    """The role of which a field takes any config; None for another field."""
+    return next((it.cls for it in _members(wanted) if isinstance(it, mi.StructType) and is_role(it.cls)), None)
+
+
+def _is_padding(wanted: mi.Type) -> bool:
+    return {*string_options(wanted)} == _PADDINGS
