@@ -153,7 +153,14 @@ def write_crate(
     Raises:
         NoCounterpartError: Burn has not what the model does; nothing is written then.
     """
-    written = Written(program, example)
+    return write_written(Written(program, example), out, about=about, classes=classes, name=name)
+
+
+def write_written(
+    written: Written, out: Path | Output, *, about: str, classes: Sequence[str] | None = None, name: str = "model"
+) -> list[str]:
+    """Write the crate of what is written already, see `write_crate`."""
+    program, example = written.program, written.example
     record = written.record()
     checks = checks_of(program, example)
     code = written.code(about, classes)
@@ -279,6 +286,7 @@ fn compare<const D: usize>(result: Tensor<D>, expected: Tensor<D>, largest: &mut
     assert_eq!(result.dims(), expected.dims(), "the shape of a result");
     let scale: f32 = expected.clone().abs().max().into_scalar();
     let difference: f32 = (result - expected).abs().max().into_scalar();
+    assert!(!difference.is_nan(), "a result is not a number");
     *largest = largest.max(difference / scale.max(1.0));
 }}
 
