@@ -40,6 +40,7 @@ class Output:
     Attributes:
         path: the place, with links followed; `str` gives it as the user wrote it.
         inputs: files and directories that the command reads.
+        kept: names in an earlier output that its own programs have made, and that the next one gets.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Output:
         """
         self._shown, self._command, self._option = os.fspath(path), command, option
         self.inputs, self._force, self._mark = [*inputs], force, mark
+        self.kept: tuple[str, ...] = ()
         if not self._shown:
             raise ArgumentError(f"{option}: expected a path, got an empty text")
         self.path = Path(os.path.realpath(path))
@@ -191,6 +193,9 @@ class Output:
             self.check_directory()
             if self.path.is_dir() and any(self.path.iterdir()):
                 _swap(new.path, self.path)  # the earlier one is at `new.path` then, and removed with it
+                for name in self.kept:
+                    if os.path.lexists(new.path / name):
+                        os.rename(new.path / name, self.path / name)
                 sync_directory(self.path.parent)
             else:
                 new.commit()
@@ -219,7 +224,8 @@ class Output:
             facts = None if marker is None else json.loads(read_regular(marker, _MARKER_BYTES, self.path))
         written: Any = {}
         if isinstance(facts, dict) and facts.get("command") == self._command and isinstance(facts.get("files"), dict):
-            present, written = dict(_files(self.path)), {**facts["files"], MARKER: _fingerprint(self.path / MARKER)}
+            present = {name: it for name, it in _files(self.path) if name.partition("/")[0] not in self.kept}
+            written = {**facts["files"], MARKER: _fingerprint(self.path / MARKER)}
         for name, file in sorted(present.items()):
             if name not in written:
                 return f"holds {name}, which `burnlike {self._command}` has not written"

@@ -15,7 +15,10 @@ EXTENSION = "x-"
 """How the names of keys begin that a config may have for anchors alone."""
 INPUTS = "inputs"
 
-_FORM = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>\w+):)?(?P<shape>(?:\d{1,10}(?:,\s*\d{1,10})*)?)")
+_FORM = re.compile(
+    r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>\w+)(?::|(?P<bracket>\[)))?"
+    r"(?P<shape>(?:\d{1,10}(?:,\s*\d{1,10})*)?)(?(bracket)\])"
+)
 DTYPE_NAMES = [it.torch for it in DTYPES if it.torch]
 _EXPECTED = "expected sizes, [8, 3, 32, 32], or a text such as 'int64:8,128'; a list or a mapping of such for several"
 
@@ -36,7 +39,7 @@ def parsed_input(text: str) -> Input | str:
     """The input that a text such as `tokens=int64:8,128` describes, or what is wrong with it."""
     found = _FORM.fullmatch(text.strip())
     if not found:
-        return f"expected [NAME=][DTYPE:]SIZES, such as tokens=int64:8,128, got {show_text(text)!r}"
+        return f"expected [NAME=][DTYPE:]SIZES, such as tokens=int64:8,128 or int64[8,128], got {show_text(text)!r}"
     dtype = found["dtype"] or "float32"
     dtype = dtype if dtype in DTYPE_NAMES else other_name(dtype) or ""
     if dtype not in DTYPE_NAMES:

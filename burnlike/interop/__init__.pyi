@@ -13,6 +13,7 @@ from .tensor_parallel import (
     RowwiseParallel as RowwiseParallel,
     SummedGradients as SummedGradients,
 )
+from .rust_crate import to_burn as to_burn
 from .torch_module_optimizer import TorchLbfgs as TorchLbfgs, TorchModuleOptimizer as TorchModuleOptimizer
 from .torch_names import record_from_torch as record_from_torch, record_to_torch as record_to_torch
 from .torch_optimizer import TorchOptimizer as TorchOptimizer

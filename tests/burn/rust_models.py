@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from burnlike.errors import NoCounterpartError
 from burnlike.record import open_record
 from burnlike.train.export.program import program_of
-from burnlike.train.export.rust.crate import Written, checks_of, write_written
+from burnlike.train.export.rust.crate import Written, write_written
+from burnlike.train.export.rust.stacks import stacks_apart
 from burnlike.train.export.rust.tracing import leaves_of
 
 from .running import HERE, TARGET
@@ -114,14 +115,17 @@ def _export(name: str) -> Result:
         if case.learns:
             _without_chance(model)
         program = program_of(model, example)
-        crate = Written(program, example)
-        write_written(crate, folder / name, about=name)
+        with stacks_apart(program):
+            crate = Written(program, example)
+            record = crate.record()
+        write_written(crate, record, folder / name, about=name)
         shutil.copytree(folder / name / "src", folder / "src" / name)
         _as_module(folder / "src" / name / "main.rs", name, case.learns and steps > 0)
         if case.learns and steps:
-            _learn(crate, steps)
+            with stacks_apart(program):
+                _learn(crate, steps)
+                learned = crate.record().tensors
             theirs = any(isinstance(it, nn.modules.batchnorm._BatchNorm) for it in model.modules())
-            learned = crate.record().tensors
             # torch's own running variances are unbiased in training, Burn's and burnlike's are not.
             torch.save({it: learned[it] for it in learned if not (theirs and it.endswith("running_var"))}, folder / name / "learned.pt")
     except NoCounterpartError as error:
@@ -141,12 +145,10 @@ def _without_chance(model: nn.Module) -> None:
 def _learn(crate: Written, steps: int) -> None:
     """Train the model of a crate, whose `record` has the weights after that."""
     program, model = crate.program.train(), crate.program.model
-    inputs = checks_of(program.eval(), crate.example)[0][0]
-    program.train()
     optimizer = torch.optim.SGD([*model.parameters()], lr=RATE)
     for _ in range(steps):
         optimizer.zero_grad()
-        loss = sum((it - WANTED).square().mean() for it in program(**inputs) if it.is_floating_point())
+        loss = sum((it - WANTED).square().mean() for it in program(**crate.example) if it.is_floating_point())
         if isinstance(loss, Tensor) and loss.requires_grad:
             loss.backward()
             optimizer.step()

@@ -1,10 +1,14 @@
 """`burnlike export RUN --to onnx`: the model of a run for other programs."""
 
 import argparse
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import burnlike.config.registry as registry
 from burnlike._outputs import Output
+from burnlike.config.shipped import config_file
 from burnlike.errors import ArgumentError
 
 from ..config_options import add_input_option, read_model
@@ -17,13 +21,15 @@ if TYPE_CHECKING:
 
 _TARGETS = ("onnx", "pt2", "hf", "burn")
 _CONFIGS = (".yaml", ".yml")
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+"""A function of a Python module that gives the model: `my_package.nets:make_net`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     text = (
-        "onnx: for onnxruntime; pt2: a program of torch.export; hf: a directory that transformers loads; burn: a record"
-        " for Burn with the Rust of its struct"
+        "onnx: for onnxruntime; pt2: a program of torch.export; hf: a directory that transformers loads; burn: a crate"
+        " of Rust for Burn"
     )
     parser.add_argument("--to", required=True, choices=_TARGETS, help=text)
     text = (
@@ -42,20 +48,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    source = _of_config(args) if args.place.endswith(_CONFIGS) else _of_run(args)
+    source = _source(args)
     from burnlike.train.export.exporting import MARKS, NAMES, export
 
     if source.run is None:
-        config, folder, read = source.config, Path(args.place).parent, [args.place, args.record]
+        is_file = os.path.isfile(args.place)
+        folder = Path(args.place).parent if is_file else Path()
+        config, read = source.config, [it for it in (args.place, args.record) if it is not None and is_file]
     else:
         config, folder, read = source.run.config, source.run.path, [source.run.path]
     path = folder / "exports" / NAMES[args.to] if args.out is None else args.out
-    read += paths_in(config.to_dict())
+    read += [] if config is None else paths_in(config.to_dict())
     out = Output(path, "export", inputs=read, force=args.force, mark=MARKS.get(args.to))
     options = {"dtype": args.dtype, "quantize": args.quantize, "normalize": args.with_normalize, "inputs": args.inputs}
     for line in export(source, args.to, out, **options):
         say(line)
     return 0
+
+
+def _source(args: argparse.Namespace) -> "Source":
+    if _FUNCTION.fullmatch(args.place):
+        registry.import_modules([*args.imports, args.place.partition(":")[0]])
+        from burnlike.train.export.source import source_of_function
+
+        return source_of_function(args.place)
+    is_config = args.place.endswith(_CONFIGS)
+    if not is_config and args.to == "burn" and not place_of(args.place).is_dir() and config_file(args.place) != args.place:
+        args.out = args.out or Path("exports", "burn")
+        args.place, is_config = config_file(args.place), True
+    return _of_config(args) if is_config else _of_run(args)
 
 
 def _of_run(args: argparse.Namespace) -> "Source":
@@ -70,7 +91,7 @@ def _of_run(args: argparse.Namespace) -> "Source":
 
 
 def _of_config(args: argparse.Namespace) -> "Source":
-    if args.record is None:
+    if args.record is None and args.to != "burn":
         raise ArgumentError(f"{args.place}: give the weights of this model by --record FILE, or name a run")
     found = read_model(args.place, args.imports, args.overrides)
     args.inputs = args.inputs or found.inputs

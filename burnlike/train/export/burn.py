@@ -1,125 +1,80 @@
-"""Models for Burn 0.22: a burnpack, and the Rust that reads it."""
+"""Models for Burn 0.22: a crate of Rust with the model's struct, its weights, and a program that checks it."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import inspect
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..._atomic import replace_file
 from ..._outputs import Output
 from ...config.root_keys import Input
-from ...errors import BurnlikeError
-from ...record import BurnpackRecorder, Precision, Record
-from .rust.operations import IMPORTS
-from .rust.parts import Flow, Kind, Struct
-from .rust.structs import Writer
-from .source import Source, example_of
-
-RECORD, CODE = "model.bpk", "model.rs"
+from ...errors import ArgumentError, ConfigError
+from ..tasks.generative import Networks
+from .program import program_of
+from .rust.crate import write_crate
+from .source import Source, called_parts, example_of
 
 
-def write_burn(source: Source, out: Path | Output, inputs: Sequence[Input] = ()) -> list[str]:
-    """Write `model.bpk` and `model.rs`: the structs with `new`, `load`, and `forward` where the inputs are known.
-
-    Names of tensors are those of the fields in Rust. Initial values are those of the config, where Burn has them.
+def write_burn(
+    source: Source, out: Path | Output, inputs: Sequence[Input] = (), dtype: torch.dtype | None = None
+) -> list[str]:
+    """Write the crate of a model, and say what came of it; `dtype` is that of the weights in its file.
 
     Raises:
-        NoCounterpartError: Burn has no such layer or option; it is named, and nothing is written.
+        NoCounterpartError: Burn has not something that the model does; it is named, and nothing is written.
     """
+    if dtype is not None:
+        source.model.to(dtype).float()  # Rust computes with the rounded weights in its own dtype
+    if isinstance(source.model, Networks):
+        example, said = called_parts(source), "items of the validation data, of each network its own"
+        model: nn.Module = _Parts(source.model)
+    else:
+        (example, said), model = example_of(source, inputs), source.model
+    origin = ", ".join(f"{name} {os.path.basename(str(it))}" for name, it in source.about.items() if name in ("run", "step", "record"))
+    about = f"{type(source.model).__name__}, written by burnlike{f' ({origin})' if origin else ''}"
+    program = program_of(model, example)
+    return [f"example   {said}", *write_crate(program, example, out, about=about, classes=source.classes, dtype=dtype)]
+
+
+class _Parts(nn.Module):
+    """Networks that are called one by one, as a module that calls each with the input of its name."""
+
+    def __init__(self, networks: nn.Module) -> None:
+        super().__init__()
+        for name, network in networks.named_children():
+            self.add_module(name, network)
+
+    def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
+        return {name: self.get_submodule(name)(it) for name, it in inputs.items()}
+
+
+def write_module(
+    module: nn.Module, example: Tensor | Sequence[Tensor] | Mapping[str, Tensor], out: str | os.PathLike[str]
+) -> Path:
+    """Write the crate of any module: `interop.to_burn`."""
+    values = (example,) if isinstance(example, Tensor) else example
     try:
-        flows, said = _flows(source, inputs), ""
-    except BurnlikeError as error:
-        flows, said = None, f"forward   left out: {' '.join(str(error).split())}"
-    writer = Writer(flows)
-    writer.model(source.config, "Model")
-    record = Record.of(source.model)
-    names = {name: writer.renamed(name) for name in record.tensors}
-    renamed = replace(
-        record,
-        tensors={names[name]: it for name, it in record.tensors.items()},
-        ids={names[name]: it for name, it in record.ids.items()},
-        aliases={writer.renamed(name): names[it] for name, it in record.aliases.items()},
-        states={names[name] for name in record.states},
-        layout=None,
-    )
-    with Output.of(out, "export").directory() as made:
-        BurnpackRecorder(Precision(None)).save(renamed, made / RECORD)
-        replace_file(made / CODE, rust_of(writer, source).encode())
-    lines = [f"burn      {out}: {RECORD}, {CODE}", f"tensors   {len(names)}, as Burn 0.22 reads them"]
-    return [*lines, said] if said else lines
-
-
-def _flows(source: Source, inputs: Sequence[Input]) -> dict[str, Flow]:
-    """What each module is called with and what it gives, seen in a forward pass."""
-    example, found = example_of(source, inputs), dict[str, Flow]()
-
-    def note(path: str) -> Any:
-        def hook(_: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:
-            tensors = [it for it in (*arguments, *keywords.values()) if isinstance(it, Tensor)]
-            found[path] = Flow([_kind(it) for it in tensors], _kinds(output))
-
-        return hook
-
-    modules = [*source.model.named_modules(remove_duplicate=False)]
-    handles = [it.register_forward_hook(note(path), with_kwargs=True) for path, it in modules]
+        signature = inspect.signature(module.forward)
+        bound = signature.bind(**values) if isinstance(values, Mapping) else signature.bind(*values)
+    except TypeError as error:
+        raise ArgumentError(f"to_burn: {type(module).__name__} can't be called with the example: {error}") from error
+    inputs: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        is_open = signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+        inputs |= value if is_open else {name: value}
+    wrong = [f"{name} is a {type(it).__name__}" for name, it in inputs.items() if not isinstance(it, Tensor)]
+    if wrong:
+        raise ArgumentError(f"to_burn: expected tensors as the example, {', '.join(wrong)}; wrap the module in one that takes tensors")
+    if all(it.dim() and it.shape[0] == 1 for it in inputs.values()):  # of one item, torch would take the number for fixed
+        inputs = {name: torch.cat((it, it)) for name, it in inputs.items()}
+    modes = {it: it.training for it in module.modules()}
     try:
-        with torch.no_grad():
-            source.model(**example.inputs)
+        program = program_of(module.eval(), inputs)
+        write_crate(program, inputs, Path(out), about=f"{type(module).__name__}, written by burnlike")
     finally:
-        for handle in handles:
-            handle.remove()
-    return found
-
-
-def _kind(tensor: Tensor) -> Kind:
-    return Kind(tensor.dim(), not tensor.is_floating_point())
-
-
-def _kinds(output: Any) -> Kind | tuple[Kind, ...] | None:
-    if isinstance(output, Tensor):
-        return _kind(output)
-    if isinstance(output, tuple) and output and all(isinstance(it, Tensor) for it in output):
-        return tuple(map(_kind, output))
-    return None
-
-
-def rust_of(writer: Writer, source: Source) -> str:
-    """The file of Rust."""
-    body = "\n\n".join(_struct(it, is_whole=it is writer.structs[-1]) for it in writer.structs)
-    imports = {"burn::module::Module", "burn::store::ModuleRecord", "burn::tensor::Device", *writer.imports}
-    imports |= {path for name, path in IMPORTS.items() if name in body}
-    imports |= {f"burn::tensor::{name}" for name in ("Tensor", "Int") if name in body.replace("Into", "")}
-    about = ", ".join(f"{name} {it}" for name, it in source.about.items() if name in ("run", "step", "record"))
-    classes = "" if source.classes is None else _classes(source.classes)
-    head = f"//! {type(source.model).__name__}, written by burnlike ({about}), for Burn 0.22."
-    return "\n".join([head, "", *(f"use {it};" for it in sorted(imports)), "", classes + body, ""])
-
-
-def _classes(names: Sequence[str]) -> str:
-    quoted = ", ".join('"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"' for name in names)
-    return f"/// The names of the classes, by number.\npub const CLASSES: [&str; {len(names)}] = [{quoted}];\n\n"
-
-
-_LOAD = """
-    /// The model with the weights of a file, such as `model.bpk`.
-    pub fn load(path: &str, device: &Device) -> Self {
-        let record = ModuleRecord::load(path).expect("the record is there");
-        Self::new(device).load_record(record)
-    }
-"""
-
-
-def _struct(struct: Struct, *, is_whole: bool) -> str:
-    fields = "".join(f"    {name}: {part.type},\n" for name, part in struct.fields)
-    made = "".join(f"            {name}: {part.init},\n" for name, part in struct.fields)
-    device = "device" if "device" in made else "_device"
-    load = _LOAD if is_whole else ""
-    forward = "".join(f"    {line}\n" for line in struct.forward)
-    return (
-        f"#[derive(Module, Debug)]\npub struct {struct.name} {{\n{fields}}}\n\nimpl {struct.name} {{\n"
-        f"    /// The model with initial weights.\n    pub fn new({device}: &Device) -> Self {{\n"
-        f"        Self {{\n{made}        }}\n    }}\n{load}" + (f"\n{forward}" if forward else "") + "}"
-    )
+        for part, training in modes.items():
+            part.training = training
+    return Path(out)

@@ -12,6 +12,7 @@ from ..._outputs import Output
 from ...config.root_keys import Input
 from ...errors import ArgumentError
 from .program import program_of
+from .rust import CARGO
 from .source import Source, example_of
 
 Target = Literal["onnx", "pt2", "hf", "burn"]
@@ -38,8 +39,8 @@ def export(
     """Write a model for other programs, and say what came of it.
 
     Args:
-        to: `onnx`; `pt2`, a program of `torch.export`; `hf`, a directory that transformers loads; `burn`, a record and
-            the Rust of its struct.
+        to: `onnx`; `pt2`, a program of `torch.export`; `hf`, a directory that transformers loads; `burn`, a crate of
+            Rust.
         out: the file of `onnx` and `pt2`, the directory of others. It replaces nothing but an earlier export.
         dtype: of the parameters, and of floats that go in and out; None leaves it.
         quantize: round weights of matrix products to 8 bits.
@@ -62,17 +63,18 @@ def export(
     if normalize and not source.normalize:
         raise ArgumentError("--with-normalize: the run's transforms have no Normalize; leave it out")
     out = Output.of(out, "export", MARKS.get(to))
+    out.kept = CARGO if to == "burn" else ()
     out.check_file() if has_program else out.check_directory()
+    if to == "burn":
+        from .burn import write_burn
+
+        return write_burn(source, out, inputs, None if dtype is None else getattr(torch, dtype))
     if dtype is not None:
         source.model.to(getattr(torch, dtype))
     if to == "hf":
         from .hugging_face import write_directory
 
         return write_directory(source, out, inputs)
-    if to == "burn":
-        from .burn import write_burn
-
-        return write_burn(source, out, inputs)
     return _program(source, to, out, quantize, normalize, inputs)
 
 

@@ -1,6 +1,7 @@
 """The model that is exported, and an example of what it is called with."""
 
 import inspect
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ class Source(NamedTuple):
     """A model, in evaluation mode on the CPU, and what is known of it.
 
     Attributes:
-        config: of the model, completed by its task and the classes.
+        config: of the model, completed by its task and the classes; None for one that Python code has made.
         classes: their names, by number.
         normalize: the mean and the std of each `Normalize` that its inputs have gone through, in order.
         about: plain values that say where it is from.
@@ -44,7 +45,7 @@ class Source(NamedTuple):
     """
 
     model: nn.Module
-    config: ModuleConfig
+    config: ModuleConfig | None
     classes: Sequence[str] | None
     normalize: Sequence[tuple[Sequence[float], Sequence[float]]]
     about: Mapping[str, Any]
@@ -80,11 +81,28 @@ def source_of_run(run: LoadedRun) -> Source:
     return Source(model, base, run.classes, normalize, about, run)
 
 
-def source_of_config(config: ModuleConfig, record: Path) -> Source:
-    """The model of a config with the values of a record."""
+def source_of_config(config: ModuleConfig, record: Path | None) -> Source:
+    """The model of a config with the values of a record, or with initial values."""
     model = config.init("cpu")
-    load(model, record)
-    return Source(model.eval(), config, None, (), {"record": str(record)})
+    if record is not None:
+        load(model, record)
+    return Source(model.eval(), config, None, (), {} if record is None else {"record": str(record)})
+
+
+def source_of_function(place: str) -> Source:
+    """The model that a function gives: `my_package.nets:make_net`, of a module that has been imported.
+
+    Raises:
+        ArgumentError: there is no such function, or it gives no module.
+    """
+    module, _, name = place.partition(":")
+    function = getattr(sys.modules[module], name, None)
+    if not callable(function):
+        raise ArgumentError(f"{place}: the module {module} has no function {name}")
+    model = function()
+    if not isinstance(model, nn.Module):
+        raise ArgumentError(f"{place}: expected a function that gives an nn.Module, got {type(model).__name__}")
+    return Source(model.eval(), None, None, (), {})
 
 
 def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
@@ -100,6 +118,8 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
         except (BurnlikeError, OSError) as error:  # the data may be gone
             reason = f", as the data of the run can't be read ({' '.join(str(error).split())})"
     config: Any = source.config if source.run is None else source.run.config
+    if config is None and not inputs:
+        raise ConfigError("say by --input what the model is called with, such as --input float32[1,3,224,224]")
     found = inputs or implied_inputs(config, source.config)
     torch.manual_seed(0)
     return Example(_named(source, [_random(it) for it in found]), f"random values{reason}")
@@ -148,6 +168,29 @@ def _called_with(source: Source, batch: Any) -> dict[str, Tensor]:
         )
         for name, it in tensors.items()
     }
+
+
+def called_parts(source: Source) -> dict[str, Tensor]:
+    """The first tensor that each network of a model is called with by its task, for items of the validation data.
+
+    Raises:
+        ConfigError: the model is of no run, or the task calls a network with no tensor.
+    """
+    if source.run is None or source.task is None:
+        raise ConfigError("networks that a task calls one by one: export a run, whose data say what each is called with")
+    found: dict[str, Tensor] = {}
+
+    def note(name: str) -> Any:
+        return lambda _, arguments: found.setdefault(name, arguments[0].detach().clone())
+
+    handles = [it.register_forward_pre_hook(note(name)) for name, it in source.model.named_children()]
+    try:
+        with torch.no_grad():
+            source.task.valid_step(source.model, _batch(source.run))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
 
 
 def _bound(source: Source, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:

@@ -1,1 +1,4 @@
 """Models as crates of Rust for Burn."""
+
+CARGO = ("Cargo.lock", "target")
+"""What cargo makes in a crate."""

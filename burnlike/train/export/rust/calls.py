@@ -86,11 +86,16 @@ def _state(writer: Any, name: str, values: list[Expr]) -> str:
     return f"Some({name}State::new({', '.join(it.text for it in values)}))"
 
 
+def _users(writer: Any) -> set[int]:
+    """Which of the tensors that the call gives are used."""
+    return {it.args[1] for it in writer.node.users if it in writer.all.live}
+
+
 def _outputs(writer: Any, call: str, name: str, is_pair: bool) -> list[Expr]:
     """What a recurrent layer gives: the outputs, and the tensors of the state."""
     if not is_pair:
         return [Expr(call)]
-    users = {it.args[1] for it in writer.node.users}
+    users = _users(writer)
     if users <= {0}:
         return [Expr(f"{call}.0"), *[Expr("")] * len(_STATES[name])]
     output, state = writer.value("output"), writer.value("state", is_parts=name != "Gru")
@@ -135,9 +140,13 @@ def _theirs(name: str, *, both: bool) -> Callable[..., list[Expr]]:
         places = [] if given is None else [given] if isinstance(given, Place) else [*given]
         values = [writer.argument(taken.tensors[it]) for it in places]
         if not both:
-            values = [it.dot("squeeze_dim::<2>(0)") for it in values]
+            added = ".unsqueeze_dim::<3>(0)"
+            values = [
+                Expr(it.text.removesuffix(added)) if it.text.endswith(added) else it.dot("squeeze_dim::<2>(0)")
+                for it in values
+            ]
         text = f"{call}({writer.argument(node).text}, {_state(writer, name, values[::-1])})"
-        users = {it.args[1] for it in writer.node.users}
+        users = _users(writer)
         if name == "Gru" and not both:
             output = writer.let(Expr(text), "output")
             at = int(layer.batch_first)
@@ -161,13 +170,15 @@ def _attention(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
     for name in ("mask_pad", "mask_attn"):
         if (mask := taken.optional(name)) is not None:
             made += f".{name}({mask.text})"
-    taken.plain("need_weights", True)
+    has_weights = taken.plain("need_weights", True)
     writer.function.needs.add("burn::nn::attention::MhaInput")
+    if not has_weights:
+        return [Expr(f"{call}({made}).context")]
     return _of_attention(writer, Expr(f"{call}({made})"), ("weights", "context"))
 
 
 def _of_attention(writer: Any, call: Expr, order: tuple[str, ...]) -> list[Expr]:
-    users = {it.args[1] for it in writer.node.users}
+    users = _users(writer)
     if len(users) < 2:
         return [call.dot(name) for name in order]
     output = writer.value("output", is_parts=True)

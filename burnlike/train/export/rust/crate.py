@@ -14,9 +14,11 @@ from ...._outputs import Output
 from ....errors import NoCounterpartError
 from ....record import BurnpackRecorder, Precision, Record
 from ..program import Program, others_of
+from . import CARGO
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
-from .printing import identifier
+from .printing import identifier, statement
+from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
 from .tracing import Trace, dims_of, traced
 
@@ -65,6 +67,13 @@ class Written:
         if classes is not None:
             lines += [*_classes(classes), ""]
         return "\n".join(lines) + "\n" + body
+
+    def call(self) -> str:
+        """A line of Rust that calls the model."""
+        results = len(self.function.outputs)
+        names = ", ".join(f"output_{at}" for at in range(results)) if results > 1 else "output"
+        inputs = ", ".join(identifier(node.name) for _, node in self.function.inputs)
+        return f"let {f'({names})' if results > 1 else names} = model.forward({inputs});"
 
     def record(self) -> Record:
         """The model's tensors under the names that the structs have."""
@@ -115,27 +124,29 @@ def _imports(paths: set[str]) -> list[str]:
         module, _, name = path.rpartition("::")
         modules.setdefault(module, []).append(name)
     lines: list[str] = []
-    for module in modules:
-        names = sorted(modules[module])
-        inside = names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
+    for module, names in modules.items():
+        inside = names[0] if len(names) == 1 else f"{{{', '.join(sorted(names))}}}"
         line = f"use {module}::{inside};"
-        if len(line) <= 100:
-            lines.append(line)
-            continue
-        rows, row = list[str](), "   "
-        for name in names:
-            if len(row) + len(name) + 2 > 99:
-                rows.append(row)
-                row = "   "
-            row += f" {name},"
-        lines.append("\n".join([f"use {module}::{{", *rows, row, "};"]))
+        lines.append(line if len(line) <= 98 else "\n".join([f"use {module}::{{", *_rows(sorted(names)), "};"]))
     return sorted(lines)
+
+
+def _rows(items: Sequence[str]) -> list[str]:
+    """The items, as many on a line as rustfmt has."""
+    rows, row = list[str](), "   "
+    for item in items:
+        if len(row) + len(item) + 2 > 99 + (item == items[-1]):
+            rows.append(row)
+            row = "   "
+        row += f" {item},"
+    return [*rows, row]
 
 
 def _classes(names: Sequence[str]) -> list[str]:
     quoted = [json.dumps(it, ensure_ascii=False) for it in names]
     line = f"pub const CLASSES: [&str; {len(names)}] = [{', '.join(quoted)}];"
-    rows = [line] if len(line) <= 60 else [line.partition(" = [")[0] + " = [", *(f"    {it}," for it in quoted), "];"]
+    rows = _rows(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
+    rows = [line] if len(", ".join(quoted)) <= 60 else [line.partition(" = [")[0] + " = [", *rows, "];"]
     return ["/// The names of the classes, by number.", *rows]
 
 
@@ -146,34 +157,47 @@ def write_crate(
     *,
     about: str,
     classes: Sequence[str] | None = None,
-    name: str = "model",
+    dtype: torch.dtype | None = None,
 ) -> list[str]:
     """Write the crate: `Cargo.toml`, `src/model.rs`, `src/main.rs`, `model.bpk`, `check.bpk`, `README.md`.
 
     Raises:
         NoCounterpartError: Burn has not what the model does; nothing is written then.
     """
-    return write_written(Written(program, example), out, about=about, classes=classes, name=name)
+    with stacks_apart(program):
+        written = Written(program, example)
+        record = written.record()
+    return write_written(written, record, out, about=about, classes=classes, dtype=dtype)
 
 
 def write_written(
-    written: Written, out: Path | Output, *, about: str, classes: Sequence[str] | None = None, name: str = "model"
+    written: Written,
+    record: Record,
+    out: Path | Output,
+    *,
+    about: str,
+    classes: Sequence[str] | None = None,
+    dtype: torch.dtype | None = None,
 ) -> list[str]:
     """Write the crate of what is written already, see `write_crate`."""
-    program, example = written.program, written.example
-    record = written.record()
-    checks = checks_of(program, example)
+    program = written.program
+    if dtype is not None:
+        cast = {name: it.to(dtype) if it.is_floating_point() else it for name, it in record.tensors.items()}
+        record = replace(record, tensors=cast)
+    checks = checks_of(program, written.example, written.trace.varying())
     code = written.code(about, classes)
     lines = code.count("\n")
-    with Output.of(out, "export").directory() as made:
+    output = Output.of(out, "export")
+    output.kept = CARGO
+    with output.directory() as made:
         (made / "src").mkdir()
         BurnpackRecorder(Precision(None)).save(record, made / RECORD)
         BurnpackRecorder(Precision(None)).save(Record({k: v for k, v in check_tensors(checks).items()}), made / CHECK)
         files = {
-            "Cargo.toml": cargo_toml(name),
+            "Cargo.toml": _CARGO,
             "src/model.rs": code,
             "src/main.rs": main_rs(program, checks, written),
-            "README.md": _README,
+            "README.md": _README.format(about=about, call=written.call()),
             ".gitignore": "/target\n",
         }
         for path, text in files.items():
@@ -184,14 +208,19 @@ def write_written(
 Checks = list[tuple[dict[str, Tensor], list[Tensor]]]
 
 
-def checks_of(program: Program, example: Mapping[str, Tensor]) -> Checks:
+def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[str, Mapping[int, Any]]) -> Checks:
     """Three inputs, of which the second has other sizes as far as they may vary, and the model's results."""
     found: Checks = []
-    others = others_of(example, dims_of(example))
-    third = {name: it.flip(0) if it.dim() else it for name, it in example.items()}
-    for inputs in (dict(example), others, third):
-        with torch.no_grad():
-            found.append((inputs, [*program(**inputs)]))
+    turned = {name: it.flip(0) if it.dim() else it for name, it in example.items()}
+    batches = {name: {0: None} if 0 in dims else {} for name, dims in varying.items()}
+    for tries in ([example], [others_of(example, it) for it in (varying, batches)] + [example], [turned]):
+        for inputs in tries:
+            try:
+                with torch.no_grad():
+                    found.append((dict(inputs), [*program(**inputs)]))
+                break
+            except (RuntimeError, IndexError, ValueError):  # the model wants sizes that fit each other
+                continue
     return found
 
 
@@ -208,9 +237,8 @@ def _plain(tensor: Tensor) -> Tensor:
     return found.reshape(1) if found.dim() == 0 else found
 
 
-def cargo_toml(name: str) -> str:
-    return f"""[package]
-name = "{name}"
+_CARGO = f"""[package]
+name = "model"
 version = "0.1.0"
 edition = "2024"
 
@@ -218,9 +246,6 @@ edition = "2024"
 burn = {{ version = "={BURN}", default-features = false, features = ["std", "store", "flex"] }}
 
 # Without optimization Burn's kernels are a hundred times slower.
-[profile.dev]
-opt-level = 1
-
 [profile.dev.package."*"]
 opt-level = 3
 """
@@ -242,7 +267,8 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
             shape = f"[{', '.join(map(str, tensor.shape)) or '1'}]"
             zeros = f"Tensor::<{rank_of(tensor)}, Int>::zeros({shape}, &device).bool()"
             zeros = zeros if kind == "Bool" else f"Tensor::zeros({shape}, &device)"
-            made += f"{' ' * 16}{name}: Param::initialized(ParamId::new(), {zeros}),\n"
+            lines = statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
+            made += "".join(f"{it}\n" for it in lines)
         made += " " * 12 + "},\n"
     given = [f"check.{identifier(it.name)}.val()" for _, it in [(0, node) for _, node in written.function.inputs]]
     results = "result" if len(outputs) == 1 else f"({', '.join(f'result_{at}' for at in range(len(outputs)))})"
@@ -250,7 +276,9 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
     for at, tensor in enumerate(outputs):
         value = "result" if len(outputs) == 1 else f"result_{at}"
         convert = "" if tensor.is_floating_point() else ".float()"
-        compares += f"    compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest);\n"
+        call = f"compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest)"
+        compares += "".join(f"{it}\n" for it in statement("", call, ";", 4))
+    kinds |= {"Int"} if "Bool" in kinds else set()
     use = ", ".join(sorted(["Device", "Tensor", *kinds]))
     return _MAIN.format(rows=rows, made=made, given=", ".join(given), results=results, compares=compares, use=use)
 
@@ -304,5 +332,17 @@ fn main() -> Result<(), RecordError> {{
     Ok(())
 }}
 """
-_README = """# An exported model
+_README = """# {about}
+
+`cargo run` loads `model.bpk`, runs the model on three saved inputs, and prints the largest difference from the results
+that it had in Python, relative to the largest value.
+
+```rust
+let device = Device::default();
+let model = Model::load("model.bpk", &device)?;
+{call}
+```
+
+`Model::new` draws initial weights as Burn's layers do. Other backends are features of `burn` in `Cargo.toml`, such as
+`wgpu` or `cuda`; a model on `device.autodiff()` can be trained.
 """

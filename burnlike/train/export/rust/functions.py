@@ -15,7 +15,7 @@ from .calls import call_of
 from .expressions import CLOSE, OPEN, PART_CLOSE, PART_OPEN, Expr, Statement, Value, numbers_in, part
 from .operations import OPERATIONS, Several
 from .printing import WIDTH, identifier
-from .tracing import MODEL, Trace, is_item
+from .tracing import MODEL, Trace, is_item, size_of
 
 KINDS = {torch.bool: "Bool"} | dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), "Int")
 _LIBRARIES = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
@@ -288,8 +288,8 @@ class Writer:
         nodes += [it for it in self.group.nodes() if isinstance(it.meta.get("val"), Tensor)]
         for node in nodes:
             for at, size in enumerate(node.meta["val"].shape):
-                if isinstance(size, torch.SymInt):
-                    self.sources.setdefault(size.node.expr, (node, at))
+                if not isinstance(expression := size_of(size), int):
+                    self.sources.setdefault(expression, (node, at))
         for node, _ in self.sources.values():
             if node in self.inside:
                 self.uses[node] = self.uses.get(node, 0)
@@ -299,7 +299,8 @@ class Writer:
         if isinstance(value, fx.Node):
             value = value.meta["val"]
         if isinstance(value, torch.SymInt):
-            return self._written(value.node.expr, 2)
+            value = size_of(value)
+            return str(value) if isinstance(value, int) else self._written(value, 2)
         return str(value)
 
     def _written(self, size: Any, level: int) -> str:
@@ -369,10 +370,12 @@ class Writer:
         device = "device()" if any(".device" in it.text or "&device" in it.text for it in statements) else ""
         firsts: list[Statement] = []
         if device:
-            floats = [value for value, _ in self.function.inputs]
-            if not floats:
-                raise self.refused("a tensor on the device of no input")
-            firsts.append(Statement([], floats[0].expr.dot("device()").text, True, "let device = "))
+            held = [value.expr for value, _ in self.function.inputs] + [
+                self._own(it) for it in self.uses if self._is_own(it) and self.all.trace.values[it.name][1].dim()
+            ]
+            if not held:
+                raise self.refused("a tensor on the device of no other")
+            firsts.append(Statement([], held[0].dot("device()").text, True, "let device = "))
         done: list[Statement] = []
         known = {node: value for value, node in self.function.inputs}
         for node, sizes in self.reads.items():

@@ -396,6 +396,12 @@ def _linear(w: Any, x: Any, weight: Any, bias: Any = None) -> Expr:
     return Expr(f"linear({w.argument(x).text}, {matrix.text}, {given})")
 
 
+@_operation("outer", "ger")
+def _outer(w: Any, a: Any, b: Any) -> Expr:
+    left, right = w.argument(a).dot("unsqueeze_dim::<2>(1)"), w.argument(b).dot("unsqueeze::<2>()")
+    return Expr(f"{left.text} * {right.text}", 1)
+
+
 @_operation("einsum")
 def _einsum(w: Any, equation: str, tensors: Sequence[Any], path: Any = None) -> Expr:
     inputs, _, output = equation.replace(" ", "").partition("->")
@@ -833,7 +839,7 @@ def _any(w: Any, x: Any, dim: Any = None, keepdim: bool = False) -> Expr:
 def _with_indices(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
     name = str(w.node.target).removeprefix("aten.").partition(".")[0]
     found, rank = w.argument(x), _rank(x)
-    users = {it.args[1] for it in w.node.users}
+    users = {it.args[1] for it in w.node.users if it in w.all.live}
     if name in ("topk", "sort"):
         if name == "topk":
             k, rest = arguments[0], arguments[1:]

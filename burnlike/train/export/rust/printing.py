@@ -68,9 +68,15 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     """Lines of `head value end`, such as `let x = `, an expression and `;`, at an indent."""
     space = " " * indent
     flat = f"{space}{head}{value}{end}"
-    if len(flat) <= _LINE and _is_short(value):
+    if len(flat) <= _LINE and " {" not in value and _is_short(value):
         return [flat]
+    literal = re.match(r"([\w:]+) \{ (.*?) \}", value)
+    if literal is not None:
+        rows = [f"{space}{head}{literal[1]} {{", *(f"{space}    {it}," for it in parts_of(literal[2])), f"{space}}}"]
+        return [*rows, f"{space}{value[literal.end() :]}{end}"]
     root, calls = chain_of(value)
+    if not head and calls and len(root) <= 4 and len(calls) > 1:
+        root, calls = root + calls[0], calls[1:]
     if calls and _is_short(calls[-1]) and len(space) + 4 + len(calls[-1]) <= _LINE:
         rows = statement(head, root, "", indent)
         for call in calls:
@@ -81,8 +87,12 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     opening = re.match(r"[.\w:!]*(?:::<[^(]*>)?[(\[]", call)
     if opening is None or call[-1] not in ")]":
         return [flat]
-    rows = [f"{space}{head}{prefix if calls else ''}{opening[0]}"]
-    for part in parts_of(call[opening.end() : -1]):
+    start = f"{head}{prefix if calls else ''}{opening[0]}"
+    parts = parts_of(call[opening.end() : -1])
+    if len(parts) == 1 and re.match(r"[\w:!]+[(\[]", parts[0]) and not chain_of(parts[0])[1]:
+        return statement(start, parts[0], f"{call[-1]}{end}", indent)  # the last call alone is divided
+    rows = [f"{space}{start}"]
+    for part in parts:
         rows += statement("", part, ",", indent + 4)
     return [*rows, f"{space}{call[-1]}{end}"]
 
@@ -115,7 +125,7 @@ def chain_of(value: str) -> tuple[str, list[str]]:
         if depth == 0 and character == "[" and (before.isalnum() or before in ")]_"):
             cuts.clear()
         depth += (character in "([{") - (character in ")]}")
-        if depth == 0 and character == "." and at and after.isalpha() and before != ".":
+        if depth == 0 and character == "." and at and before != "." and (after.isalpha() or before in ")]"):
             cuts.append(at)
         if depth == 0 and character == " ":
             return value, []

@@ -1,17 +1,16 @@
 """Structs of Rust from the functions of a model: their fields, what makes them, and which modules share one."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 
 from .expressions import PART_CLOSE, PART_OPEN, lines_of, named, rolled
 from .functions import Function, Functions, kind_of, rank_of, type_of
 from .layers import Field, Init, fields_of, text_of
 from .printing import camel, identifier, number, snake, statement, unique
-from .tracing import Trace
+from .tracing import Trace, size_of
 
 _RESERVED = {"Tensor", "Param", "ParamId", "Module", "Device", "Int", "Bool", "Initializer", "Vec", "Self", "Option", "String", "Box", "Result"}
 
@@ -23,7 +22,7 @@ class Struct:
     Attributes:
         made_of: name of the class in Python.
         fields: names, and what makes each, for each of the modules.
-        functions: the texts of its functions.
+        functions: the texts of its functions, and `docs` the shapes of each, for each of the modules.
         arguments: of `new`: place of a field among all, and its name.
     """
 
@@ -31,7 +30,7 @@ class Struct:
     made_of: str
     fields: list[list[tuple[str, Init]]]
     functions: list[str]
-    docs: str = ""
+    docs: list[list[str]]
     arguments: dict[int, str] = field(default_factory=dict)
 
     def values(self, instance: int) -> list[Field]:
@@ -86,14 +85,15 @@ class Structs:
                 self.paths[name] = f"{rust}{own}"
         for name, init in self._parts(path, rust, "", "", taken, lengths, names):
             fields[name] = init
-        texts = self._texts(path, names, lengths)
+        texts, docs = self._texts(path, names, lengths)
         key = (type(module).__name__, tuple((name, init.type, _shape(init)) for name, init in fields.items()), tuple(texts))
         if key not in self.structs:
             wanted = "Model" if not path else self._wanted(type(module).__name__, path)
             title = "Model" if not path else unique(wanted, self._names)
-            self.structs[key] = Struct(title, type(module).__name__, [], texts)
+            self.structs[key] = Struct(title, type(module).__name__, [], texts, [])
         struct = self.structs[key]
         struct.fields.append([*fields.items()])
+        struct.docs.append(docs)
         return Init(struct.name, f"{struct.name}::new", (Field("", "", str(len(struct.fields) - 1)),), takes_device=True)
 
     def _wanted(self, kind: str, path: str) -> str:
@@ -181,7 +181,7 @@ class Structs:
             self.needs.add("burn::nn::Initializer")
             values = tensor.detach().float()
             if bool((values == values.reshape(-1)[0]).all()) if values.numel() else True:
-                first = float(values.reshape(-1)[0]) if values.numel() else 0.0
+                first = float(f"{float(values.reshape(-1)[0]):.7g}") if values.numel() else 0.0
                 name = {0.0: "Initializer::Zeros", 1.0: "Initializer::Ones"}.get(first)
                 made = name or f"Initializer::Constant {{ value: {number(first)} }}"
             else:
@@ -196,18 +196,19 @@ class Structs:
         head, _, rest = call.partition("({}")
         return Init(kind_text, f"Param::initialized(ParamId::new(), {head}", (sizes,), (), rest.replace(", device)", "") + tail, takes_device=True)
 
-    def _texts(self, path: str, names: dict[str, str], lengths: dict[str, int]) -> list[str]:
-        """The functions of a module, each text once; calls of the same text have the same name."""
-        found: list[str] = []
+    def _texts(self, path: str, names: dict[str, str], lengths: dict[str, int]) -> tuple[list[str], list[str]]:
+        """The functions of a module and their shapes, each text once; calls of the same text have the same name."""
+        found, docs = list[str](), list[str]()
         for function in self._functions.by_path.get(path, []):
-            text = self._text(function, names, lengths)
+            text, doc = self._text(function, names, lengths)
             if text not in found:
                 found.append(text)
+                docs.append(doc)
             at = found.index(text)
             self._method_names[id(function)] = "forward" if at == 0 else f"forward_{at + 1}"
-        return [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(found)]
+        return [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(found)], docs
 
-    def _text(self, function: Function, names: dict[str, str], lengths: dict[str, int]) -> str:
+    def _text(self, function: Function, names: dict[str, str], lengths: dict[str, int]) -> tuple[str, str]:
         self.needs |= function.needs
 
         def part_name(path: str) -> str:
@@ -223,7 +224,8 @@ class Structs:
             return f"self.{names[head]}" + "".join(f"[{it}]" if it.isdecimal() else f".{it}" for it in rest.split(".") if it)
 
         taken = {value.number: value.name for value, _ in function.inputs}
-        used: set[str] = set(function.size_names.values())
+        functions = {it.rpartition(":")[2] for it in function.needs}
+        used: set[str] = {*function.size_names.values(), *functions}
         taken = {number: unique(name, used) for number, name in taken.items()}
         arguments = [f"{taken[value.number]}: {type_of(node.meta['val'])}" for value, node in function.inputs]
         arguments += [f"{function.size_names[it]}: usize" for it in function.size_arguments]
@@ -231,20 +233,21 @@ class Structs:
         output = results[0] if len(results) == 1 else f"({', '.join(results)})"
         for it in function.statements:
             it.text = re.sub("\ue000F(\\d+)\ue001", lambda found: self._method_names[int(found[1])], it.text)
-        statements = [*named(rolled(function.statements, lengths), taken, {*function.size_names.values()})]
+        statements = [*named(rolled(function.statements, lengths), taken, {*function.size_names.values(), *functions})]
         body = [line for it in statements for line in lines_of(it, 8, part_name)]
         head = f"    pub fn forward(&self, {', '.join(arguments)}) -> {output} {{"
         rows = [head]
         if len(head) > 100:
             rows = ["    pub fn forward(", "        &self,", *(f"        {it}," for it in arguments), f"    ) -> {output} {{"]
-        return "\n".join([self._doc(function, taken), *rows, *body, "    }"])
+        return "\n".join([*rows, *body, "    }"]), self._doc(function, taken)
 
     def _doc(self, function: Function, taken: dict[int, str]) -> str:
         symbols = {size: name for size, name in function.size_names.items()}
 
         def shape(node: object) -> str:
             sizes = node.meta["val"].shape  # type: ignore[attr-defined]
-            return f"[{', '.join(str(symbols.get(getattr(getattr(it, 'node', None), 'expr', None), '..' if isinstance(it, torch.SymInt) else it)) for it in sizes)}]"
+            found = map(size_of, sizes)
+            return f"[{', '.join(str(it) if isinstance(it, int) else symbols.get(it, '..') for it in found)}]"
 
         inputs = ", ".join(f"`{taken[value.number]}` {shape(node)}" for value, node in function.inputs)
         outputs = ", ".join(shape(it) for it in function.outputs)
@@ -309,6 +312,16 @@ def text_of_struct(struct: Struct, indent: int = 0) -> str:
     head = f"    pub fn new({', '.join(arguments)}) -> Self {{"
     heads = [head] if len(head) <= 100 else ["    pub fn new(", *(f"        {it}," for it in arguments), "    ) -> Self {"]
     new = ["    /// The module with initial weights.", *heads, "        Self {", *rows, "        }", "    }"]
-    doc = f"/// `{struct.made_of}` of the exported model." if not struct.docs else struct.docs
+    doc = f"/// `{struct.made_of}` of the exported model."
     text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{\n{fields}}}\n\nimpl {struct.name} {{\n"
-    return text + "\n".join(new) + "\n" + "".join(f"\n{it}\n" for it in struct.functions) + "}\n"
+    return text + "\n".join(new) + "\n" + "".join(
+        f"\n{_merged([docs[at] for docs in struct.docs])}\n{it}\n" for at, it in enumerate(struct.functions)
+    ) + "}\n"
+
+
+def _merged(docs: Sequence[str]) -> str:
+    """The shapes of several modules as one text: what differs is `..`."""
+    words = [re.split(r"([\[\], ]+)", it) for it in docs]
+    if len({len(it) for it in words}) > 1:
+        return docs[0]
+    return "".join(column[0] if len({*column}) == 1 else ".." for column in zip(*words, strict=True))

@@ -89,6 +89,14 @@ class Trace(NamedTuple):
     outputs: list[fx.Node]
     arguments: list[tuple[str, dict[str, fx.Node]]]
 
+    def varying(self) -> dict[str, dict[int, Any]]:
+        """The dimensions of each input that may have other sizes."""
+        nodes = {it.name: it.meta["val"] for it in self.graph.nodes if it.name in self.inputs}
+        return {
+            name: {at: None for at, size in enumerate(it.shape) if not isinstance(size_of(size), int)}
+            for name, it in nodes.items()
+        }
+
 
 @torch.library.custom_op("burnlike_rust::layer", mutates_args=())
 def layer_op(key: str, tensors: list[Tensor]) -> list[Tensor]:
@@ -329,6 +337,12 @@ def _changes(node: fx.Node) -> bool:
     """True for an operation in place, whose name ends so in torch."""
     names = str(node.target).split(".")
     return node.op == "call_function" and len(names) > 1 and names[1].endswith("_") and not names[1].endswith("__")
+
+
+def size_of(size: Any) -> Any:
+    """A size of the graph: a number, or an expression of sizes that may vary."""
+    expression = size.node.expr if isinstance(size, torch.SymInt) else size
+    return int(expression) if isinstance(expression, int) or expression.is_Integer else expression
 
 
 def is_item(node: fx.Node) -> bool:
