@@ -120,14 +120,15 @@ def _export(name: str) -> Result:
             record = crate.record()
         write_written(crate, record, folder / name, about=name)
         shutil.copytree(folder / name / "src", folder / "src" / name)
-        _as_module(folder / "src" / name / "main.rs", name, case.learns and steps > 0)
+        learns = False
         if case.learns and steps:
             with stacks_apart(program):
-                _learn(crate, steps)
+                learns = _learn(crate, steps)
                 learned = crate.record().tensors
             theirs = any(isinstance(it, nn.modules.batchnorm._BatchNorm) for it in model.modules())
             # torch's own running variances are unbiased in training, Burn's and burnlike's are not.
             torch.save({it: learned[it] for it in learned if not (theirs and it.endswith("running_var"))}, folder / name / "learned.pt")
+        _as_module(folder / "src" / name / "main.rs", name, learns)
     except NoCounterpartError as error:
         return Result("refused", str(error))
     except Exception as error:  # noqa: BLE001 - a model that fails is a row of the table
@@ -142,21 +143,23 @@ def _without_chance(model: nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-def _learn(crate: Written, steps: int) -> None:
-    """Train the model of a crate, whose `record` has the weights after that."""
+def _learn(crate: Written, steps: int) -> bool:
+    """Train the model of a crate, whose `record` has the weights after that; False if it has nothing to learn."""
     program, model = crate.program.train(), crate.program.model
-    optimizer = torch.optim.SGD([*model.parameters()], lr=RATE)
+    optimizer = torch.optim.SGD([*model.parameters()] or [torch.zeros(1)], lr=RATE)
     for _ in range(steps):
         optimizer.zero_grad()
         loss = sum((it - WANTED).square().mean() for it in program(**crate.example) if it.is_floating_point())
-        if isinstance(loss, Tensor) and loss.requires_grad:
-            loss.backward()
-            optimizer.step()
+        if not isinstance(loss, Tensor) or not loss.requires_grad:
+            return False
+        loss.backward()
+        optimizer.step()
     program.eval()
     crate.trace.leaves.update(leaves_of(model, {*model_paths(model)} - {*crate.trace.leaves}))  # type: ignore[attr-defined]
     tensors = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
     for name, (path, value) in crate.trace.values.items():
         crate.trace.values[name] = (path, tensors.get(path, value).detach())  # type: ignore[index]
+    return True
 
 
 def model_paths(model: nn.Module) -> Iterable[str]:
@@ -273,14 +276,14 @@ def _rustfmt(folder: Path, results: dict[str, Result]) -> None:
 def _ran(name: str, case: Case, folder: Path, lints: list[str], steps: int) -> Result:
     done = _model(name, "check", folder)
     if done.returncode:
-        return Result("panics", done.stderr.strip()[:400], lints)
+        return Result("panics", _reason(done.stderr), lints)
     differences = [float(it) for it in re.findall(r"difference (\S+)", done.stdout)]
     if len(differences) != 3 or not max(differences) <= 1e-5:
         return Result("wrong", f"differs by {differences}", lints)
     if case.learns and steps and "crate::train" in (folder / "src" / name / "mod.rs").read_text():
         done = _model(name, "train", folder)
         if done.returncode:
-            return Result("learns wrong", f"panics: {done.stderr.strip()[:400]}", lints)
+            return Result("learns wrong", f"panics: {_reason(done.stderr)}", lints)
         says = _compared(folder / name)
         if says:
             return Result("learns wrong", says, lints)
@@ -290,6 +293,11 @@ def _ran(name: str, case: Case, folder: Path, lints: list[str], steps: int) -> R
 def _model(name: str, task: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = [TARGET / "debug" / "burn_cases", name, task]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def _reason(text: str) -> str:
+    lines = [it for it in text.splitlines() if it and not it.startswith(("thread", "stack backtrace", " ", "note:"))]
+    return " ".join(lines)[:400]
 
 
 def _compared(folder: Path) -> str:
