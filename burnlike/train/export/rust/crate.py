@@ -17,10 +17,10 @@ from ..program import Program, others_of
 from . import CARGO
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
-from .printing import identifier, statement
+from .printing import identifier, snake, statement
 from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
-from .tracing import Trace, dims_of, traced
+from .tracing import Trace, dims_of, leaves_of, traced
 
 BURN = "0.22.1"
 """The release of Burn that crates are for."""
@@ -39,6 +39,8 @@ class Written:
     def __init__(self, program: Program, example: Mapping[str, Tensor]) -> None:
         self.program, self.example = program, example
         without = set[str]()
+        if "" in leaves_of(program.model, without):
+            program.model = _holding(program.model)
         while True:
             self.trace: Trace = traced(program, example, without)
             functions = Functions(self.trace, program.model)
@@ -96,6 +98,14 @@ class Written:
                     ids[f"{rust}.{name}"] = part.ids[name]
             states |= {f"{rust}.{name}" for name in part.states}
         return replace(Record({}), tensors=tensors, ids=ids, states=frozenset(states) if isinstance(whole.states, frozenset) else states, layout=None)
+
+
+def _holding(layer: nn.Module) -> nn.Module:
+    """A module of nothing but the layer, as a layer of Burn's is no struct that can have functions."""
+    kind = type(layer).__name__
+    holder = type(kind, (nn.Module,), {"forward": lambda it, **inputs: next(it.children())(**inputs)})()
+    holder.add_module(snake(kind), layer)
+    return holder.train(layer.training)
 
 
 _LOAD = '''
@@ -167,10 +177,24 @@ def write_crate(
     with stacks_apart(program):
         written = Written(program, example)
         record = written.record()
+    return write_written(written, record, out, about=about, classes=classes, dtype=dtype)
+
+
+def write_written(
+    written: Written,
+    record: Record,
+    out: Path | Output,
+    *,
+    about: str,
+    classes: Sequence[str] | None = None,
+    dtype: torch.dtype | None = None,
+) -> list[str]:
+    """Write the crate of what is written already, see `write_crate`."""
+    program = written.program
     if dtype is not None:
         cast = {name: it.to(dtype) if it.is_floating_point() else it for name, it in record.tensors.items()}
         record = replace(record, tensors=cast)
-    checks = checks_of(program, example, written.trace.varying())
+    checks = checks_of(program, written.example, written.trace.varying())
     code = written.code(about, classes)
     lines = code.count("\n")
     output = Output.of(out, "export")
@@ -300,6 +324,7 @@ fn compare<const D: usize>(result: Tensor<D>, expected: Tensor<D>, largest: &mut
     assert_eq!(result.dims(), expected.dims(), "the shape of a result");
     let scale: f32 = expected.clone().abs().max().into_scalar();
     let difference: f32 = (result - expected).abs().max().into_scalar();
+    assert!(!difference.is_nan(), "a result is not a number");
     *largest = largest.max(difference / scale.max(1.0));
 }}
 

@@ -312,9 +312,10 @@ def text_of_struct(struct: Struct, indent: int = 0) -> str:
     arguments = [*(f"{it}: {types[it]}" for it in unique_arguments), f"{device}: &Device"]
     head = f"    pub fn new({', '.join(arguments)}) -> Self {{"
     heads = [head] if len(head) <= 100 else ["    pub fn new(", *(f"        {it}," for it in arguments), "    ) -> Self {"]
-    new = ["    /// The module with initial weights.", *heads, "        Self {", *rows, "        }", "    }"]
+    made = ["        Self {", *rows, "        }"] if rows else ["        Self {}"]
+    new = ["    /// The module with initial weights.", *heads, *made, "    }"]
     doc = f"/// `{struct.made_of}` of the exported model."
-    text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{\n{fields}}}\n\nimpl {struct.name} {{\n"
+    text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{{fields and chr(10)}{fields}}}\n\nimpl {struct.name} {{\n"
     return text + "\n".join(new) + "\n" + "".join(
         f"\n{_merged([docs[at] for docs in struct.docs])}\n{it}\n" for at, it in enumerate(struct.functions)
     ) + "}\n"
