@@ -53,7 +53,8 @@ class Structs:
         self._names = {*_RESERVED, "Model"}
         self._names |= {it.init.type for it in trace.leaves.values()}
         self._tensors = {path: value for path, value in trace.values.values() if value.dim() or isinstance(value, nn.Parameter)}
-        self._tensors |= dict(model.named_parameters())
+        tied = {id(it) for leaf in trace.leaves.values() for it in leaf.layer.parameters()}
+        self._tensors |= {path: it for path, it in model.named_parameters() if id(it) not in tied}
         owned = tuple(f"{it}." for it in trace.leaves)
         self._tensors = {path: it for path, it in self._tensors.items() if not path.startswith(owned)}
         self._method_names: dict[int, str] = {}

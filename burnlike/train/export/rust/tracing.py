@@ -311,7 +311,9 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     held = {**exported.state_dict, **exported.constants}
     named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     named |= signature.inputs_to_lifted_tensor_constants
+    first = _owners(program.model, leaves)
     values = {name: (target.removeprefix(MODEL), held[target]) for name, target in named.items()}
+    values = {name: (first.get(path, path), value) for name, (path, value) in values.items()}
     last = next(it for it in exported.graph.nodes if it.op == "output").args[0]
     notes = [it for it in last if str(getattr(it, "target", "")).startswith("burnlike_rust.argument")]
     arguments: dict[tuple[str, str], dict[str, fx.Node]] = {}
@@ -324,6 +326,15 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     outputs = [*last[changed : changed + count]]
     given = [(path, nodes) for (path, _), nodes in arguments.items()]
     return Trace(graph, calls, leaves, values, [*map(str, signature.user_inputs)], outputs, given)
+
+
+def _owners(model: nn.Module, leaves: Mapping[str, Leaf]) -> dict[str, str]:
+    """Of each name of a parameter that which Rust has it under: a layer's, or the first."""
+    first: dict[int, str] = {}
+    names = [*model.named_parameters(remove_duplicate=False)]
+    for name, tensor in sorted(names, key=lambda it: it[0].rpartition(".")[0] not in leaves):
+        first.setdefault(id(tensor), name)
+    return {name: first[id(tensor)] for name, tensor in names}
 
 
 def _inline(module: fx.GraphModule) -> None:
