@@ -91,7 +91,8 @@ class Functions:
         self.paths: dict[int, str] = {}
         for path, module in model.named_modules():
             self.paths.setdefault(id(module), path)
-        self.has_fields = {"", *(it for path, _ in trace.values.values() for it in _above(path))}
+        fields = [path for path, value in trace.values.values() if not is_number(value)]
+        self.has_fields = {"", *(it for path in fields for it in _above(path))}
         self.has_fields |= {it for leaf in trace.leaves for it in _above(leaf)}
         self.owner = {leaf.layer: leaf for leaf in trace.leaves.values()}
         self.live = self._live()

@@ -53,6 +53,7 @@ class Structs:
         self._names = {*_RESERVED, "Model"}
         self._names |= {it.init.type for it in trace.leaves.values()}
         self._tensors = {path: value for path, value in trace.values.values() if value.dim() or isinstance(value, nn.Parameter)}
+        self._learns = any(it.requires_grad for it in model.parameters())
         tied = {id(it) for leaf in trace.leaves.values() for it in leaf.layer.parameters()}
         self._tensors |= {path: it for path, it in model.named_parameters() if id(it) not in tied}
         owned = tuple(f"{it}." for it in trace.leaves)
@@ -168,7 +169,8 @@ class Structs:
             init = self._trace.leaves[path].init
             self.needs |= init.imports
             self.paths[path] = rust
-            return init
+            frozen = [not it.requires_grad for it in child.parameters()]
+            return init._replace(tail=f"{init.tail}.no_grad()") if self._learns and frozen and all(frozen) else init
         return self._struct(child, path, f"{rust}.")
 
     def _parameter(self, name: str, tensor: Tensor) -> Init:
@@ -189,7 +191,8 @@ class Structs:
                 made = "Initializer::Normal { mean: 0.0, std: 0.02 }"  # the same for all, as the values come later
                 if tensor.dim() < 2:
                     made = f"Initializer::{'Zeros' if 'bias' in name or 'beta' in name else 'Ones'}"
-            return Init(kind_text, f"{made}.init", (sizes,), takes_device=True)
+            tail = ".set_require_grad(false)" if self._learns and not tensor.requires_grad else ""
+            return Init(kind_text, f"{made}.init", (sizes,), (), tail, takes_device=True)
         self.needs.add("burn::module::ParamId")
         call = f"Tensor::zeros({{}}, device){'.bool()' * (kind == 'Bool')}"
         if kind == "Bool":
