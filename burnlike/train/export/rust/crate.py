@@ -1,13 +1,14 @@
 """A crate of Rust that has a model, runs it, and compares its results with those that Python had."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...._atomic import replace_file
 from ...._outputs import Output
@@ -20,7 +21,7 @@ from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
 from .printing import identifier, statement
 from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
-from .tracing import Trace, dims_of, traced
+from .tracing import Trace, traced
 
 BURN = "0.22.1"
 """The release of Burn that crates are for."""
@@ -61,8 +62,9 @@ class Written:
         body = body[:new_end] + _LOAD + body[new_end:]
         del end
         needs = {"burn::module::Module", "burn::store::ModuleRecord", "burn::store::RecordError", "burn::tensor::Device"}
-        needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if _has_word(body, it)}
-        needs |= {it for it in self.structs.needs if _has_word(body, it.rpartition(":")[2])}
+        words = {*re.findall(r"\w+", body)}
+        needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if it in words}
+        needs |= {it for it in self.structs.needs if it.rpartition(":")[2] in words}
         lines = [f"//! {about}, for Burn {BURN}.", "", *_imports(needs), ""]
         if classes is not None:
             lines += [*_classes(classes), ""]
@@ -109,12 +111,6 @@ _LOAD = '''
         Self::new(device).try_load_record(record)
     }
 '''
-
-
-def _has_word(text: str, word: str) -> bool:
-    import re
-
-    return re.search(rf"\b{word}\b", text) is not None
 
 
 def _imports(paths: set[str]) -> list[str]:
@@ -178,7 +174,7 @@ def write_crate(
     with output.directory() as made:
         (made / "src").mkdir()
         BurnpackRecorder(Precision(None)).save(record, made / RECORD)
-        BurnpackRecorder(Precision(None)).save(Record({k: v for k, v in check_tensors(checks).items()}), made / CHECK)
+        BurnpackRecorder(Precision(None)).save(Record(check_tensors(checks)), made / CHECK)
         files = {
             "Cargo.toml": _CARGO,
             "src/model.rs": code,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from .expressions import PART_CLOSE, PART_OPEN, lines_of, named, rolled
+from .expressions import lines_of, named, rolled
 from .functions import Function, Functions, kind_of, rank_of, type_of
 from .layers import Field, Init, fields_of, text_of
 from .printing import camel, identifier, number, snake, statement, unique
