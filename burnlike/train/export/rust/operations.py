@@ -20,7 +20,7 @@ class Several(NamedTuple):
     items: Sequence[Expr]
 
 
-Operation = Callable[..., "Expr | Several"]
+Operation = Callable[..., Any]
 OPERATIONS: dict[str, Operation] = {}
 
 
@@ -538,7 +538,6 @@ def _split(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
         end = w.size(total)
         items.append(found.dot(f"slice_dim({dim}, {start}..{end})"))
         start = end
-    del at
     return Several(items)
 
 

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
-from torch.utils import _pytree as pytree
 
 from .... import nn as layers
+from ...._torch_compat import pytree
 from ....errors import BurnlikeError, NoCounterpartError
 from ....interop import from_torch
 from ....interop.layer_conversion import FromTorch
-from ....nn.tensor_source import TensorSource
 from ....ops._function import references
 from ..program import Program, may_vary, with_signature
 from ..proof import quiet, reason_of
@@ -159,7 +158,8 @@ class _Noting(nn.Module):
 
 def _shapes_of(call: _Call, arguments: Any, keywords: Any) -> Any:
     """The result of a layer on the meta device for fake tensors; layers with layers in them can't run in a trace."""
-    tag, layer, twin = tag_of(call.leaf.twin) or "", call.shapes, call.leaf.twin
+    tag, layer = tag_of(call.leaf.twin) or "", call.shapes
+    twin: Any = call.leaf.twin
     tensors = [it for it in pytree.tree_leaves((arguments, keywords)) if isinstance(it, Tensor)]
     x = tensors[0]
     if tag.removeprefix("Bi") in ("Lstm", "Gru", "Rnn"):
