@@ -69,11 +69,13 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     """Lines of `head value end`, such as `let x = `, an expression and `;`, at an indent."""
     space = " " * indent
     flat = f"{space}{head}{value}{end}"
-    if len(flat) <= _LINE and " {" not in value and _is_short(value):
-        return [flat]
-    if head.endswith("= ") and " {" not in value and _is_short(value) and len(space) + 4 + len(value + end) <= _LINE:
-        return [f"{space}{head[:-1]}", f"{space}    {value}{end}"]
     literal = re.match(r"([\w:]+) \{ (.*?) \}", value)
+    if literal is not None and len(literal[2]) <= 18:  # the width that rustfmt has for structs
+        literal = None
+    if literal is None and len(flat) <= _LINE and _is_short(value):
+        return [flat]
+    if head.endswith("= ") and literal is None and _is_short(value) and len(space) + 4 + len(value + end) <= _LINE:
+        return [f"{space}{head[:-1]}", f"{space}    {value}{end}"]
     if literal is not None:
         rows = [f"{space}{head}{literal[1]} {{", *(f"{space}    {it}," for it in parts_of(literal[2])), f"{space}}}"]
         return [*rows, f"{space}{value[literal.end() :]}{end}"]
@@ -82,8 +84,9 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
         root, calls = root + calls[0], calls[1:]
     if calls and _is_short(calls[-1]) and len(space) + 4 + len(calls[-1]) <= _LINE:
         rows = statement(head, root, "", indent)
+        deeper = indent + 4 * (len(rows) == 1)
         for call in calls:
-            rows += statement("", call, "", indent + 4)
+            rows += statement("", call, "", deeper)
         return [*rows[:-1], f"{rows[-1]}{end}"]
     prefix = root + "".join(calls[:-1])
     call = calls[-1] if calls else value
