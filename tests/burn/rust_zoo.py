@@ -143,7 +143,7 @@ def _graph(rng: Random, x: Tensor, depth: int) -> tuple[Config, Tensor]:
 def _layer(rng: Random, x: Tensor) -> tuple[Config, Tensor]:
     for _ in range(200):
         tag = "Embedding" if not x.is_floating_point() else rng.choice([*_LAYERS])
-        config = _LAYERS[tag](rng, [*x.shape])
+        config = _LAYERS[tag](rng, [*x.shape]) if x.dim() > 1 else None
         if config is None or (x.is_floating_point() and tag == "Embedding"):
             continue
         made = _result({"type": tag, **config}, x)
@@ -310,7 +310,7 @@ _LAYERS: dict[str, _Draw] = {
     "Mean": _dims, "Sum": _dims, "Max": _dims, "Min": _dims,
     "Flatten": lambda rng, shape: {"start_dim": rng.randint(0, len(shape) - 1)},
     "Permute": lambda rng, shape: {"dims": rng.sample(range(len(shape)), len(shape))},
-    "Select": lambda rng, shape: {"dim": (dim := rng.randrange(1, len(shape))), "index": rng.choice([0, -1, shape[dim] - 1, -2])},
+    "Select": lambda rng, shape: {"dim": (dim := rng.randrange(len(shape) > 1, len(shape))), "index": rng.choice([0, -1, shape[dim] - 1, -2])},
     "Slice": lambda rng, shape: {"dim": (dim := rng.randrange(len(shape))), "start": rng.choice([0, 1, -2]), "end": rng.choice([None, -1, shape[dim]]), "step": rng.choice([1, 1, 2])},
     "Pad": lambda rng, shape: {"dim": rng.randrange(len(shape)), "before": rng.randint(0, 2), "after": rng.randint(0, 2), "mode": rng.choice(["constant", "reflect", "replicate", "circular"])} ,
     "Reshape": lambda rng, shape: {"shape": [shape[0], -1]},

@@ -253,7 +253,7 @@ def _whole(leaves: Mapping[str, Leaf]) -> Iterator[None]:
         for leaf in leaves.values():
             # torch.export looks children up as attributes, where that of a bidirectional layer's child is the method.
             modules = children[leaf.layer].items()
-            leaf.layer.__dict__["_modules"] = {"forwards" if it == "forward" else it: child for it, child in modules}
+            leaf.layer.__dict__["_modules"] = {"ahead" if it == "forward" else it: child for it, child in modules}
             leaf.layer.__dict__["forward"] = _recorded(leaf)
         yield
     finally:
