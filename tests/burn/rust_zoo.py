@@ -312,7 +312,7 @@ _LAYERS: dict[str, _Draw] = {
     "Permute": lambda rng, shape: {"dims": rng.sample(range(len(shape)), len(shape))},
     "Select": lambda rng, shape: {"dim": (dim := rng.randrange(len(shape) > 1, len(shape))), "index": rng.choice([0, -1, shape[dim] - 1, -2])},
     "Slice": lambda rng, shape: {"dim": (dim := rng.randrange(len(shape))), "start": rng.choice([0, 1, -2]), "end": rng.choice([None, -1, shape[dim]]), "step": rng.choice([1, 1, 2])},
-    "Pad": lambda rng, shape: {"dim": rng.randrange(len(shape)), "before": rng.randint(0, 2), "after": rng.randint(0, 2), "mode": rng.choice(["constant", "reflect", "replicate", "circular"])} ,
+    "Pad": lambda rng, shape: {"dim": rng.randrange(len(shape)), "before": rng.randint(0, 2), "after": rng.randint(0, 2), "mode": rng.choice(["constant", "reflect", "edge"])} ,
     "Reshape": lambda rng, shape: {"shape": [shape[0], -1]},
 }  # fmt: skip
 
