@@ -173,7 +173,7 @@ def model_paths(model: nn.Module) -> Iterable[str]:
 def _as_module(main: Path, name: str, learns: bool, more: str) -> None:
     """The `main` of a crate as a module, which also trains the model."""
     text = main.read_text()
-    call = re.search(r"    let (.*) = model\.forward\(((?:.|\n)*?)\);\n", text)
+    call = re.search(r"    let (.*) =\s+model\.forward\(((?:.|\n)*?)\);\n", text)
     assert call is not None
     outputs = re.findall(r"expected_(\d+): Param<Tensor<\d+>>", text)
     results = "result" if call[1] == "result" else "result_{}"

@@ -40,7 +40,7 @@ nodes:
   kind: {type: Embedding, n_embedding: 2, d_model: 4, from: match}
   sum: {type: Add, from: [embedding, kind]}
   lstm: {type: BiLstm, d_input: 4, d_hidden: 2, bias: true, from: sum}
-  scale: {type: Parameter, shape: [4]}
+  scale: {type: Parameter, shape: [4], from: sum}
   scaled: {type: Multiply, from: [lstm.0, scale]}
   move: {type: Linear, d_input: 4, d_output: 4}
   Move: {type: Linear, d_input: 4, d_output: 4}

@@ -1,6 +1,7 @@
 """A crate of Rust that has a model, runs it, and compares its results with those that Python had."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
 from .printing import identifier, snake, statement, unique
 from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
-from .tracing import Trace, dims_of, leaves_of, traced
+from .tracing import Trace, leaves_of, traced
 
 BURN = "0.22.1"
 """The release of Burn that crates are for."""
@@ -63,8 +64,9 @@ class Written:
         body = body[:new_end] + _LOAD + body[new_end:]
         del end
         needs = {"burn::module::Module", "burn::store::ModuleRecord", "burn::store::RecordError", "burn::tensor::Device"}
-        needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if _has_word(body, it)}
-        needs |= {it for it in self.structs.needs if _has_word(body, it.rpartition(":")[2])}
+        words = {*re.findall(r"\w+", body)}
+        needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if it in words}
+        needs |= {it for it in self.structs.needs if it.rpartition(":")[2] in words}
         lines = [f"//! {about}, for Burn {BURN}.", "", *_imports(needs), ""]
         if classes is not None:
             lines += [*_classes(classes), ""]
@@ -119,12 +121,6 @@ _LOAD = '''
         Self::new(device).try_load_record(record)
     }
 '''
-
-
-def _has_word(text: str, word: str) -> bool:
-    import re
-
-    return re.search(rf"\b{word}\b", text) is not None
 
 
 def _imports(paths: set[str]) -> list[str]:
@@ -203,7 +199,7 @@ def write_written(
     with output.directory() as made:
         (made / "src").mkdir()
         BurnpackRecorder(Precision(None)).save(record, made / RECORD)
-        BurnpackRecorder(Precision(None)).save(Record({k: v for k, v in check_tensors(checks).items()}), made / CHECK)
+        BurnpackRecorder(Precision(None)).save(Record(check_tensors(checks)), made / CHECK)
         files = {
             "Cargo.toml": _CARGO,
             "src/model.rs": code,
@@ -290,7 +286,6 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
         made += " " * 12 + "},\n"
     given = [f"check.{it}.val()" for it in names]
     results = "result" if len(outputs) == 1 else f"({', '.join(f'result_{at}' for at in range(len(outputs)))})"
-    call = statement(f"let {results} = ", f"model.forward({', '.join(given)})", ";", 4)
     compares = ""
     for at, tensor in enumerate(outputs):
         value = "result" if len(outputs) == 1 else f"result_{at}"
@@ -299,7 +294,8 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
         compares += "".join(f"{it}\n" for it in statement("", compare, ";", 4))
     kinds |= {"Int"} if "Bool" in kinds else set()
     use = ", ".join(sorted(["Device", "Tensor", *kinds]))
-    return _MAIN.format(rows=rows, made=made, call="\n".join(call) + "\n", compares=compares, use=use)
+    call = "\n".join(statement(f"let {results} = ", f"model.forward({', '.join(given)})", ";", 4))
+    return _MAIN.format(rows=rows, made=made, call=call, compares=compares, use=use)
 
 
 _MAIN = """//! Runs the model on saved inputs, and compares its results with those that it had in Python.
@@ -325,7 +321,8 @@ struct Checks {{
 
 fn run(model: &Model, check: &Check) -> f32 {{
     let mut largest = 0.0;
-{call}{compares}    largest
+{call}
+{compares}    largest
 }}
 
 fn compare<const D: usize>(result: Tensor<D>, expected: Tensor<D>, largest: &mut f32) {{

@@ -20,7 +20,7 @@ class Several(NamedTuple):
     items: Sequence[Expr]
 
 
-Operation = Callable[..., "Expr | Several"]
+Operation = Callable[..., Any]
 OPERATIONS: dict[str, Operation] = {}
 
 
@@ -557,7 +557,6 @@ def _split(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
         end = w.size(total)
         items.append(found.dot(f"slice_dim({dim}, {start}..{end})"))
         start = end
-    del at
     return Several(items)
 
 
@@ -1166,20 +1165,24 @@ def _attention(
     product = w.short(q.dot(f"matmul({k.dot(f'swap_dims({rank - 2}, {rank - 1})').text})"), "scores")
     scores = Expr(f"{product.text} * {number(factor)}", 1)
     rows, columns = _val(query).shape[-2], _val(key).shape[-2]
-    lead = [*_val(query).shape[:-2]]
+    full = ", ".join(map(w.size, [*_val(query).shape[:-2], rows, columns]))
+    hidden: Expr | None = None
     if is_causal:
         scores = w.let(scores, "scores")
         hidden = w.let(Expr(f"Tensor::<2, Bool>::tril_mask([{w.size(rows)}, {w.size(columns)}], 0, &device)"), "hidden")
-        hidden = hidden.dot(f"unsqueeze::<{rank}>().expand([{', '.join(map(w.size, [*lead, rows, columns]))}])")
-        scores = scores.dot(f"mask_fill({hidden.text}, f64::NEG_INFINITY)")
+        scores = scores.dot(f"mask_fill({hidden.dot(f'unsqueeze::<{rank}>().expand([{full}])').text}, f64::NEG_INFINITY)")
     elif mask is not None and _kind(mask) == "Bool":
         scores = w.let(scores, "scores")
-        hidden = _as(w, mask, "Bool", rank).dot(f"bool_not().expand([{', '.join(map(w.size, [*lead, rows, columns]))}])")
-        scores = scores.dot(f"mask_fill({w.let(hidden, 'hidden').text}, f64::NEG_INFINITY)")
+        hidden = w.let(_as(w, mask, "Bool", rank).dot(f"bool_not().expand([{full}])"), "hidden")
+        scores = scores.dot(f"mask_fill({hidden.text}, f64::NEG_INFINITY)")
     elif mask is not None:
-        scores = Expr(f"{scores.text} + {_as(w, mask, 'Float', rank).within(1)}", 2)
+        mask = w.let(_as(w, mask, "Float", rank), "mask")
+        hidden = mask.dot(f"equal_elem(f64::NEG_INFINITY).expand([{full}])")
+        scores = Expr(f"{scores.text} + {mask.text}", 2)
     w.function.needs.add("burn::tensor::activation::softmax")
     weights = w.let(Expr(f"softmax({w.let(scores, 'scores').text}, {rank - 1})"), "weights")
+    if hidden is not None and not is_causal:  # where all is hidden, torch's weights are zeros, and a softmax has none
+        weights = w.let(weights.dot(f"mask_fill({hidden.text}, 0.0)"), "weights")
     return weights.dot(f"matmul({v.text})")
 
 

@@ -32,6 +32,7 @@ def camel(name: str) -> str:
     """A name of a type."""
     parts = re.sub(r"\W", "_", name, flags=re.ASCII).split("_")
     found = "".join(part[:1].upper() + part[1:] for part in parts)
+    found = found.capitalize() if found.isupper() and len(found) > 2 else found  # as clippy wants it
     return found if found[:1].isalpha() else f"Layer{found}"
 
 
@@ -72,6 +73,8 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     flat = f"{space}{head}{value}{end}"
     if len(flat) <= _LINE and " {" not in value and _is_short(value):
         return [flat]
+    if head.endswith("= ") and " {" not in value and _is_short(value) and len(space) + 4 + len(value + end) <= _LINE:
+        return [f"{space}{head[:-1]}", f"{space}    {value}{end}"]
     literal = re.match(r"([\w:]+) \{ (.*?) \}", value)
     if literal is not None and len(literal[2]) <= _LITERAL and len(flat) <= _LINE:
         return [flat]

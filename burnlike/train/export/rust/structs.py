@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from .expressions import PART_CLOSE, PART_OPEN, lines_of, named, rolled
+from .expressions import lines_of, named, rolled
 from .functions import Function, Functions, kind_of, rank_of, type_of
 from .layers import Field, Init, fields_of, text_of
-from .printing import camel, identifier, number, snake, statement, unique
+from .printing import camel, identifier, number, parts_of, snake, statement, unique
 from .tracing import Trace, size_of
 
 _RESERVED = {"Tensor", "Param", "ParamId", "Module", "Device", "Int", "Bool", "Initializer", "Vec", "Self", "Option", "String", "Box", "Result"}
@@ -53,7 +53,9 @@ class Structs:
         self._names = {*_RESERVED, "Model"}
         self._names |= {it.init.type for it in trace.leaves.values()}
         self._tensors = {path: value for path, value in trace.values.values() if value.dim() or isinstance(value, nn.Parameter)}
-        self._tensors |= dict(model.named_parameters())
+        self._learns = any(it.requires_grad for it in model.parameters())
+        tied = {id(it) for leaf in trace.leaves.values() for it in leaf.layer.parameters()}
+        self._tensors |= {path: it for path, it in model.named_parameters() if id(it) not in tied}
         owned = tuple(f"{it}." for it in trace.leaves)
         self._tensors = {path: it for path, it in self._tensors.items() if not path.startswith(owned)}
         self._method_names: dict[int, str] = {}
@@ -167,7 +169,8 @@ class Structs:
             init = self._trace.leaves[path].init
             self.needs |= init.imports
             self.paths[path] = rust
-            return init
+            frozen = [not it.requires_grad for it in child.parameters()]
+            return init._replace(tail=f"{init.tail}.no_grad()") if self._learns and frozen and all(frozen) else init
         return self._struct(child, path, f"{rust}.")
 
     def _parameter(self, name: str, tensor: Tensor) -> Init:
@@ -188,7 +191,8 @@ class Structs:
                 made = "Initializer::Normal { mean: 0.0, std: 0.02 }"  # the same for all, as the values come later
                 if tensor.dim() < 2:
                     made = f"Initializer::{'Zeros' if 'bias' in name or 'beta' in name else 'Ones'}"
-            return Init(kind_text, f"{made}.init", (sizes,), takes_device=True)
+            tail = ".set_require_grad(false)" if self._learns and not tensor.requires_grad else ""
+            return Init(kind_text, f"{made}.init", (sizes,), (), tail, takes_device=True)
         self.needs.add("burn::module::ParamId")
         call = f"Tensor::zeros({{}}, device){'.bool()' * (kind == 'Bool')}"
         if kind == "Bool":
@@ -205,9 +209,9 @@ class Structs:
             if text not in found:
                 found.append(text)
                 docs.append(doc)
-            at = found.index(text)
-            self._method_names[id(function)] = "forward" if at == 0 else f"forward_{at + 1}"
-        return [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(found)], docs
+            self._method_names[id(function)] = f"forward_{at + 1}" if (at := found.index(text)) else "forward"
+        texts = [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(found)]
+        return [_head(it) for it in texts], docs
 
     def _text(self, function: Function, names: dict[str, str], lengths: dict[str, int]) -> tuple[str, str]:
         self.needs |= function.needs
@@ -236,11 +240,8 @@ class Structs:
             it.text = re.sub("\ue000F(\\d+)\ue001", lambda found: self._method_names[int(found[1])], it.text)
         statements = [*named(rolled(function.statements, lengths), taken, {*function.size_names.values(), *functions})]
         body = [line for it in statements for line in lines_of(it, 8, part_name)]
-        head = f"    pub fn forward(&self, {', '.join(arguments)}) -> {output} {{"
-        rows = [head]
-        if len(head) > 100:
-            rows = ["    pub fn forward(", "        &self,", *(f"        {it}," for it in arguments), f"    ) -> {output} {{"]
-        return "\n".join([*rows, *body, "    }"]), self._doc(function, taken)
+        head = f"    pub fn forward({', '.join(['&self', *arguments])}) -> {output} {{"
+        return "\n".join([head, *body, "    }"]), self._doc(function, taken)
 
     def _doc(self, function: Function, taken: dict[int, str]) -> str:
         symbols = {size: name for size, name in function.size_names.items()}
@@ -291,6 +292,16 @@ def _shape(init: Init) -> object:
     """What structs of one kind have in common in an expression: all but its values."""
     struct = init.takes_device and init.head.endswith("::new")
     return (init.head, init.tail, init.type, None if struct else (len(init.arguments), tuple(map(_shape, init.items))))
+
+
+def _head(text: str) -> str:
+    """A function whose first line is divided if it is too long."""
+    head, _, body = text.partition("\n")
+    if len(head) <= 100:
+        return text
+    name, _, rest = head.partition("(")
+    arguments, _, result = rest.partition(") -> ")
+    return "\n".join([f"{name}(", *(f"        {it}," for it in parts_of(arguments)), f"    ) -> {result}", body])
 
 
 def text_of_struct(struct: Struct, indent: int = 0) -> str:

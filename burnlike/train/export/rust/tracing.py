@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
-from torch.utils import _pytree as pytree
 
 from .... import nn as layers
+from ...._torch_compat import pytree
 from ....errors import BurnlikeError, NoCounterpartError
 from ....interop import from_torch
 from ....interop.layer_conversion import FromTorch
-from ....nn.tensor_source import TensorSource
 from ....ops._function import references
 from ..program import Program, may_vary, with_signature
 from ..proof import quiet, reason_of
@@ -159,7 +158,8 @@ class _Noting(nn.Module):
 
 def _shapes_of(call: _Call, arguments: Any, keywords: Any) -> Any:
     """The result of a layer on the meta device for fake tensors; layers with layers in them can't run in a trace."""
-    tag, layer, twin = tag_of(call.leaf.twin) or "", call.shapes, call.leaf.twin
+    tag, layer = tag_of(call.leaf.twin) or "", call.shapes
+    twin: Any = call.leaf.twin
     tensors = [it for it in pytree.tree_leaves((arguments, keywords)) if isinstance(it, Tensor)]
     x = tensors[0]
     if tag.removeprefix("Bi") in ("Lstm", "Gru", "Rnn"):
@@ -314,7 +314,9 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     held = {**exported.state_dict, **exported.constants}
     named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     named |= signature.inputs_to_lifted_tensor_constants
+    first = _owners(program.model, leaves)
     values = {name: (target.removeprefix(MODEL), held[target]) for name, target in named.items()}
+    values = {name: (first.get(path, path), value) for name, (path, value) in values.items()}
     last = next(it for it in exported.graph.nodes if it.op == "output").args[0]
     notes = [it for it in last if str(getattr(it, "target", "")).startswith("burnlike_rust.argument")]
     arguments: dict[tuple[str, str], dict[str, fx.Node]] = {}
@@ -327,6 +329,15 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     outputs = [*last[changed : changed + count]]
     given = [(path, nodes) for (path, _), nodes in arguments.items()]
     return Trace(graph, calls, leaves, values, [*map(str, signature.user_inputs)], outputs, given)
+
+
+def _owners(model: nn.Module, leaves: Mapping[str, Leaf]) -> dict[str, str]:
+    """Of each name of a parameter that which Rust has it under: a layer's, or the first."""
+    first: dict[int, str] = {}
+    names = [*model.named_parameters(remove_duplicate=False)]
+    for name, tensor in sorted(names, key=lambda it: it[0].rpartition(".")[0] not in leaves):
+        first.setdefault(id(tensor), name)
+    return {name: first[id(tensor)] for name, tensor in names}
 
 
 def _inline(module: fx.GraphModule) -> None:
