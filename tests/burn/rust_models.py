@@ -1,4 +1,4 @@
-"""Models exported as Rust, built as modules of one crate: whether each gives what Python does, and learns as it does."""
+"""Models exported as Rust, built as modules of one crate: each gives what Python does, and learns as it does."""
 
 import os
 import re
@@ -131,11 +131,14 @@ def _export(name: str) -> Result:
                 learned = crate.record().tensors
             theirs = any(isinstance(it, nn.modules.batchnorm._BatchNorm) for it in model.modules())
             # torch's own running variances are unbiased in training, Burn's and burnlike's are not.
-            torch.save({it: learned[it] for it in learned if not (theirs and it.endswith("running_var"))}, folder / name / "learned.pt")
+            torch.save(
+                {it: learned[it] for it in learned if not (theirs and it.endswith("running_var"))},
+                folder / name / "learned.pt",
+            )
         _as_module(folder / "src" / name / "main.rs", name, learns, case.more)
     except NoCounterpartError as error:
         return Result("refused", str(error))
-    except Exception as error:  # noqa: BLE001 - a model that fails is a row of the table
+    except Exception as error:
         return Result("error", f"{type(error).__name__}: {str(error)[:300]}")
     return Result("written")
 
@@ -252,7 +255,8 @@ def _built(names: Sequence[str], folder: Path, results: dict[str, Result], lints
     for name, texts in broken.items():
         results[name] = Result("does not compile", "; ".join(texts[:4]))
     if not broken:
-        assert (TARGET / "debug" / "burn_cases").exists() and "error" not in said, said[-4000:]
+        assert (TARGET / "debug" / "burn_cases").exists(), said[-4000:]
+        assert "error" not in said, said[-4000:]
         said = _cargo("clippy", folder) if lints else said
         for name, line, text in set(re.findall(r"src/(\w+)/model\.rs:(\d+):\d+: (?:warning|error)(.*)", said)):
             results[name].lints.append(f"line {line}{text}")

@@ -1,12 +1,13 @@
 """Models in YAML: those by hand, and such as a generator draws of all layers, in all ways to put these together."""
+# ruff: noqa: E501 - a row for each model
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from burnlike.config import ModuleConfig, registry
 from burnlike.train.export.source import Source, _named
@@ -159,7 +160,7 @@ def _result(config: Config, x: Tensor) -> Tensor | None:
         torch.manual_seed(0)
         with torch.no_grad():
             y = ModuleConfig.from_yaml(json.dumps(config), "model").init("cpu").eval()(x)
-    except Exception:  # noqa: BLE001 - the layer does not fit
+    except Exception:
         return None
     return y if isinstance(y, Tensor) and bool(y.isfinite().all()) and float(y.abs().max()) < 50 else None
 
@@ -377,7 +378,7 @@ layers:
         # Names
         "names_case": case_of(f"{{type: Sequential, layers: {{Conv: {conv}, conv: {conv}, CONV: {conv}, conv_: {conv}}}}}", image),
         "names_words": case_of(f"{{type: Sequential, layers: {{self: {linear}, Self: {linear}, move: {linear}, move_: {linear}, mapper: {linear}, device: {linear}, fn: {linear}, visitor: {linear}}}}}", rows),
-        "names_inputs": case_of(_graph_of(f"a: {{type: Linear, d_input: 4, d_output: 4, from: X}}, sum: {{type: Add, from: [a, x]}}", "X, x"), rows, torch.randn(3, 4)),
+        "names_inputs": case_of(_graph_of("a: {type: Linear, d_input: 4, d_output: 4, from: X}, sum: {type: Add, from: [a, x]}", "X, x"), rows, torch.randn(3, 4)),
         "names_inputs_words": case_of(_graph_of("sum: {type: Add, from: [ref, move]}, s: {type: Multiply, from: [sum, device]}", "ref, move, device"), rows, rows + 1, rows - 1),
         "names_functions": case_of(_graph_of("softmax: {type: Softmax, from: x}, relu: {type: Relu, from: softmax}, b: {type: Softmax, dim: 1, from: relu}, sum: {type: Add, from: [softmax, b]}"), rows),
         "names_structs": case_of(f"{{type: Sequential, layers: {{a: {{type: Sequential, layers: {{bc: {{type: Sequential, layers: {{x: {linear}}}}}}}}}, a_bc: {{type: Sequential, layers: {{x: {linear}, y: {linear}}}}}}}}}", rows),
@@ -407,7 +408,7 @@ layers:
         "lstm_root": case_of("{type: Lstm, d_input: 4, d_hidden: 6, bias: true}", sequence),
         "gru_time_first": case_of("{type: Gru, d_input: 4, d_hidden: 6, bias: false, reset_after: false, clip: 0.4}", sequence),
         # Sharing
-        "used": case_of(_graph_of(f"e: {{type: Linear, d_input: 4, d_output: 4, from: x}}, r: {{type: Relu}}, again: {{use: e}}"), rows),
+        "used": case_of(_graph_of("e: {type: Linear, d_input: 4, d_output: 4, from: x}, r: {type: Relu}, again: {use: e}"), rows),
         "tied": case_of(_graph_of("e: {type: Embedding, n_embedding: 9, d_model: 4, from: x}, l: {type: Linear, d_input: 4, d_output: 4}, head: {use: e, transposed: true}"), tokens),
         "tied_pooled": case_of(_graph_of("e: {type: Embedding, n_embedding: 9, d_model: 4, from: x}, m: {type: Mean, dims: [1]}, head: {use: e, transposed: true}"), tokens),
         "tied_linear": case_of(_graph_of("e: {type: Linear, d_input: 4, d_output: 6, from: x}, a: {type: Tanh}, head: {use: e, transposed: true}"), rows),
@@ -421,9 +422,9 @@ layers:
         "matmul": case_of(_graph_of("t: {type: Permute, dims: [0, 2, 1], from: x}, a: {type: MatMul, from: [x, t]}, s: {type: Softmax, dim: -1}, o: {type: MatMul, from: [s, x]}"), sequence),
         "split": case_of(_graph_of("s: {type: Split, sizes: [1, 3], dim: -1, from: x}, a: {type: Multiply, from: [s.0, s.1]}", outputs="a, s.1"), rows),
         "split_equal": case_of(_graph_of("s: {type: Split, sizes: [2, 2], dim: -1, from: x}, a: {type: Multiply, from: [s.0, s.1]}"), rows),
-        "outputs": case_of(_graph_of(f"a: {{type: Linear, d_input: 4, d_output: 2, from: x}}, b: {{type: Relu}}", outputs="b, a, x"), rows),
-        "outputs_one": case_of(_graph_of(f"a: {{type: Linear, d_input: 4, d_output: 2, from: x}}, b: {{type: Relu}}", outputs="b"), rows),
-        "outputs_twice": case_of(_graph_of(f"a: {{type: Linear, d_input: 4, d_output: 2, from: x}}", outputs="a, a"), rows),
+        "outputs": case_of(_graph_of("a: {type: Linear, d_input: 4, d_output: 2, from: x}, b: {type: Relu}", outputs="b, a, x"), rows),
+        "outputs_one": case_of(_graph_of("a: {type: Linear, d_input: 4, d_output: 2, from: x}, b: {type: Relu}", outputs="b"), rows),
+        "outputs_twice": case_of(_graph_of("a: {type: Linear, d_input: 4, d_output: 2, from: x}", outputs="a, a"), rows),
         "gain": case_of("{type: Linear, d_input: 4, d_output: 4, initializer: {type: KaimingNormal, gain: 1.4142135623730951, fan_out_only: true}}", rows),
         "deform": case_of(_graph_of("o: {type: Conv2d, channels: [4, 18], kernel_size: 3, padding: Same, from: x}, d: {type: DeformConv2d, channels: [4, 2], kernel_size: 3, padding: [1, 1, 1, 1], from: [x, o]}"), image),
         "deform_mask": case_of(_graph_of("o: {type: Conv2d, channels: [4, 18], kernel_size: 3, padding: Same, from: x}, m: {type: Conv2d, channels: [4, 9], kernel_size: 3, padding: Same, from: x}, d: {type: DeformConv2d, channels: [4, 2], kernel_size: 3, padding: [1, 1, 1, 1], from: [x, o, m]}"), image),

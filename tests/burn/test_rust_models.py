@@ -15,10 +15,12 @@ from .rust_zoo import all_layers, by_hand, case_of, drawn
 pytestmark = pytest.mark.burn
 
 DRAWN = int(os.environ.get("BURN_MODELS", "10"))
-"""How many models are drawn; with 100 or more, each layer is tried with several configs, and clippy and rustfmt as well."""
+"""How many models are drawn; with 100 or more, each layer has several configs, and clippy and rustfmt run as well."""
 REFUSED = {"maxpool3d": "Burn has no counterpart of the operation max_pool3d"}
-GPT = """{type: DecoderLm, vocab_size: 50, max_sequence_length: 128, d_model: 16, n_layers: 2, n_heads: 2, d_ff: 32,
-norm: LayerNorm, positions: {type: Learned}, feed_forward: {type: Plain}, attention_bias: true, attention_output_bias: true}"""
+GPT = """
+{type: DecoderLm, vocab_size: 50, max_sequence_length: 128, d_model: 16, n_layers: 2, n_heads: 2, d_ff: 32, norm: LayerNorm,
+positions: {type: Learned}, feed_forward: {type: Plain}, attention_bias: true, attention_output_bias: true}
+"""
 GREEDY = """
 let mut tokens = checks.checks[0].tokens.val();
 for _ in 0..100 {

@@ -40,7 +40,7 @@ nodes:
   kind: {type: Embedding, n_embedding: 2, d_model: 4, from: match}
   sum: {type: Add, from: [embedding, kind]}
   lstm: {type: BiLstm, d_input: 4, d_hidden: 2, bias: true, from: sum}
-  scale: {type: Parameter, shape: [4], from: sum}
+  scale: {type: Parameter, shape: [5, 4], from: sum}
   scaled: {type: Multiply, from: [lstm.0, scale]}
   move: {type: Linear, d_input: 4, d_output: 4}
   Move: {type: Linear, d_input: 4, d_output: 4}
@@ -94,7 +94,8 @@ def test_each_name_in_the_file_is_a_field_of_the_structs(name: str, tmp_path: Pa
 
 
 def test_the_text_of_a_small_model(tmp_path: Path) -> None:
-    model = "{type: Sequential, layers: {one: {type: Linear, d_input: 4, d_output: 2, layout: col}, two: {type: Shrink, bias: 0.1}}}"
+    one, two = "{type: Linear, d_input: 4, d_output: 2, layout: col}", "{type: Shrink, bias: 0.1}"
+    model = f"{{type: Sequential, layers: {{one: {one}, two: {two}}}}}"
     written(model, [ROWS], tmp_path / "out")
     code = (tmp_path / "out/src/model.rs").read_text()
     assert structs(code) == {"Model": {"one": "Linear", "two": "Shrink"}}
