@@ -18,7 +18,7 @@ from ..program import Program, others_of
 from . import CARGO
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
-from .printing import identifier, snake, statement
+from .printing import identifier, snake, statement, unique
 from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
 from .tracing import Trace, leaves_of, traced
@@ -190,7 +190,8 @@ def write_written(
     if dtype is not None:
         cast = {name: it.to(dtype) if it.is_floating_point() else it for name, it in record.tensors.items()}
         record = replace(record, tensors=cast)
-    checks = checks_of(program, written.example, written.trace.varying())
+    varying = dict(zip(written.example, written.trace.varying().values(), strict=True))
+    checks = checks_of(program, written.example, varying)
     code = written.code(about, classes)
     lines = code.count("\n")
     output = Output.of(out, "export")
@@ -233,9 +234,16 @@ def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[
 def check_tensors(checks: Checks) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for at, (inputs, outputs) in enumerate(checks):
-        tensors |= {f"checks.{at}.{identifier(name)}": _plain(it) for name, it in inputs.items()}
+        names = _names_of(inputs)
+        tensors |= {f"checks.{at}.{name}": _plain(it) for name, it in zip(names, inputs.values(), strict=True)}
         tensors |= {f"checks.{at}.expected_{place}": _plain(it) for place, it in enumerate(outputs)}
     return tensors
+
+
+def _names_of(inputs: Mapping[str, Tensor]) -> list[str]:
+    """Names of fields for the inputs."""
+    taken = set[str]()
+    return [unique(identifier(it), taken) for it in inputs]
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -260,7 +268,7 @@ opt-level = 3
 def main_rs(program: Program, checks: Checks, written: Written) -> str:
     """A program that runs the model on the saved inputs and compares its results with the saved ones."""
     inputs, outputs = checks[0]
-    names = [identifier(it) for it in inputs]
+    names = _names_of(inputs)
     fields = {name: type_of(it) for name, it in zip(names, inputs.values(), strict=True)}
     fields |= {f"expected_{at}": type_of(it) for at, it in enumerate(outputs)}
     kinds = {it for text in fields.values() for it in ("Int", "Bool") if it in text}
@@ -276,14 +284,14 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
             lines = statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
             made += "".join(f"{it}\n" for it in lines)
         made += " " * 12 + "},\n"
-    given = [f"check.{identifier(it.name)}.val()" for _, it in [(0, node) for _, node in written.function.inputs]]
+    given = [f"check.{it}.val()" for it in names]
     results = "result" if len(outputs) == 1 else f"({', '.join(f'result_{at}' for at in range(len(outputs)))})"
     compares = ""
     for at, tensor in enumerate(outputs):
         value = "result" if len(outputs) == 1 else f"result_{at}"
         convert = "" if tensor.is_floating_point() else ".float()"
-        call = f"compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest)"
-        compares += "".join(f"{it}\n" for it in statement("", call, ";", 4))
+        compare = f"compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest)"
+        compares += "".join(f"{it}\n" for it in statement("", compare, ";", 4))
     kinds |= {"Int"} if "Bool" in kinds else set()
     use = ", ".join(sorted(["Device", "Tensor", *kinds]))
     call = "\n".join(statement(f"let {results} = ", f"model.forward({', '.join(given)})", ";", 4))

@@ -267,7 +267,7 @@ class Writer:
         for leaf in self.all.trace.leaves.values():
             if path.startswith(f"{leaf.path}."):
                 place = leaf.places.get(path.removeprefix(f"{leaf.path}."))
-                if place is None:
+                if place is None or place[0] in ("bias", "beta"):  # it is an Option in Burn's
                     raise NeedsTensor(leaf.path)
                 relative = leaf.path.removeprefix(self.group.path).removeprefix(".")
                 found = Expr(f"{part(relative)}.{place[0]}.val()")

@@ -67,7 +67,11 @@ def _number(w: Any, x: Any, kind: str) -> str:
         raise w.refused("a number that depends on sizes")
     if kind == "Bool":
         return str(bool(value)).lower()
-    return str(int(value)) if kind == "Int" and float(value).is_integer() else number(value)
+    if kind == "Int" and float(value).is_integer():
+        if not -(2**31) <= value < 2**31:
+            raise w.refused(f"the whole number {int(value)}, which Burn's of 32 bits are not")
+        return str(int(value))
+    return number(value)
 
 
 def _as(w: Any, x: Any, kind: str, rank: int) -> Expr:
@@ -142,6 +146,12 @@ def _div(w: Any, a: Any, b: Any, rounding_mode: str | None = None) -> Expr:
         left = _as(w, a, "Int", _rank(w.node))
         return Expr(f"({left.within(2)} - {left.dot(f'remainder_scalar({b})').text})").dot(f"div_scalar({b})")
     return made
+
+
+@_operation("mse_loss", "l1_loss")
+def _loss(w: Any, a: Any, b: Any, reduction: int = 1) -> Expr:
+    apart = Expr(f"({_infix('-', 2, 'sub')(w, a, b).text})").dot("square()" if "mse" in str(w.node.target) else "abs()")
+    return apart.dot(("", "mean()", "sum()")[reduction]) if reduction else apart
 
 
 @_operation("rsub")
@@ -269,6 +279,8 @@ def _compare(method: str) -> Operation:
         kind = _sum_kind(a, b)
         kind = "Int" if kind == "Bool" and method not in ("equal", "not_equal") else kind
         rank = _rank(w.node)
+        if method == "equal" and kind == "Int" and isinstance(b, int) and not -(2**31) <= b < 2**31:
+            return _as(w, a, kind, rank).dot("zeros_like().bool()")  # no number of Burn's 32 bits is as large
         scalar = _number(w, b, kind) if _is_number(b) else _literal(w, b)
         if scalar is not None:
             end = "scalar" if method not in ("equal", "not_equal") or kind != "Bool" else "elem"
@@ -487,6 +499,13 @@ def _expand(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
     if [*map(str, _val(x).shape)] == [*map(str, w.node.meta["val"].shape)]:
         return w.argument(x)
     return w.argument(x).dot(f"expand([{', '.join(map(w.size, w.node.meta['val'].shape))}])")
+
+
+@_operation("broadcast_tensors")
+def _broadcast(w: Any, tensors: Sequence[Any]) -> Several:
+    rank, shape = max(map(_rank, tensors)), ", ".join(map(w.size, w.node.meta["val"][0].shape))
+    return Several([_as(w, it, _kind(it), rank).dot(f"expand([{shape}])") if _val(it).shape != made.shape else w.argument(it)
+                    for it, made in zip(tensors, w.node.meta["val"], strict=True)])  # fmt: skip
 
 
 @_operation("repeat", "tile")

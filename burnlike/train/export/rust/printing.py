@@ -20,6 +20,8 @@ _CONSTANTS = {
 WIDTH = 60
 """Columns of a call, of a chain of calls, or of an array, which rustfmt leaves on one line."""
 _LINE = 100
+_LITERAL = 18
+"""Columns of the fields of a struct that rustfmt leaves on one line."""
 
 
 def snake(name: str) -> str:
@@ -44,7 +46,7 @@ def unique(name: str, taken: set[str]) -> str:
     """The name, or the first of `name_2`, `name_3`, ... that is not taken; it is taken then."""
     number, found = 2, name
     while found in taken:
-        found, number = f"{name}_{number}" if name.islower() else f"{name}{number}", number + 1
+        found, number = f"{name.rstrip('_')}_{number}" if name.islower() else f"{name}{number}", number + 1
     taken.add(found)
     return found
 
@@ -70,7 +72,7 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     space = " " * indent
     flat = f"{space}{head}{value}{end}"
     literal = re.match(r"([\w:]+) \{ (.*?) \}", value)
-    if literal is not None and len(literal[2]) <= 18:  # the width that rustfmt has for structs
+    if literal is not None and len(literal[2]) <= _LITERAL:
         literal = None
     if literal is None and len(flat) <= _LINE and _is_short(value):
         return [flat]

@@ -323,8 +323,12 @@ def text_of_struct(struct: Struct, indent: int = 0) -> str:
     arguments = [*(f"{it}: {types[it]}" for it in unique_arguments), f"{device}: &Device"]
     head = f"    pub fn new({', '.join(arguments)}) -> Self {{"
     heads = [head] if len(head) <= 100 else ["    pub fn new(", *(f"        {it}," for it in arguments), "    ) -> Self {"]
-    made = ["        Self {", *rows, "        }"] if rows else ["        Self {}"]
-    new = ["    /// The module with initial weights.", *heads, *made, "    }"]
+    inside = " ".join(it.strip() for it in rows).removesuffix(",")
+    made = ["        Self {", *rows, "        }"]
+    if len(inside) <= 18:
+        made = [f"        Self {{ {inside} }}" if inside else "        Self {}"]
+    many = ["    #[allow(clippy::too_many_arguments)]"] * (len(arguments) > 7)
+    new = ["    /// The module with initial weights.", *many, *heads, *made, "    }"]
     doc = f"/// `{struct.made_of}` of the exported model."
     text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{{fields and chr(10)}{fields}}}\n\nimpl {struct.name} {{\n"
     return text + "\n".join(new) + "\n" + "".join(

@@ -248,15 +248,18 @@ def _leaf(module: nn.Module, path: str) -> Leaf | None:
 @contextmanager
 def _whole(leaves: Mapping[str, Leaf]) -> Iterator[None]:
     """A `with` block in which a call of a layer is one op."""
-    replaced: list[nn.Module] = []
+    children = {leaf.layer: dict(leaf.layer._modules) for leaf in leaves.values()}
     try:
         for leaf in leaves.values():
+            # torch.export looks children up as attributes, where that of a bidirectional layer's child is the method.
+            modules = children[leaf.layer].items()
+            leaf.layer.__dict__["_modules"] = {"ahead" if it == "forward" else it: child for it, child in modules}
             leaf.layer.__dict__["forward"] = _recorded(leaf)
-            replaced.append(leaf.layer)
         yield
     finally:
-        for layer in replaced:
-            del layer.__dict__["forward"]
+        for layer, modules in children.items():
+            layer.__dict__["_modules"] = modules
+            layer.__dict__.pop("forward", None)
 
 
 def _recorded(leaf: Leaf) -> Any:
