@@ -8,12 +8,14 @@ from torch.utils._pytree import (
     SUPPORTED_NODES,
     GetAttrKey,
     MappingKey,
+    TreeSpec,
     _broadcast_to_and_flatten as broadcast_prefix,
     register_pytree_node,
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
     tree_map,
+    tree_map_only,
     tree_unflatten,
 )
 
@@ -21,11 +23,13 @@ __all__ = [
     "SUPPORTED_NODES",
     "GetAttrKey",
     "MappingKey",
+    "TreeSpec",
     "broadcast_prefix",
     "register_pytree_node",
     "tree_flatten",
     "tree_flatten_with_path",
     "tree_leaves",
     "tree_map",
+    "tree_map_only",
     "tree_unflatten",
 ]

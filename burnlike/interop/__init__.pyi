@@ -8,12 +8,12 @@ from .module_conversion import from_torch as from_torch, to_torch as to_torch
 from .parallel_plans import parallelize as parallelize
 from .quantize import quantize_ as quantize_
 from .registered_classes import register_twin as register_twin
+from .rust_crate import to_burn as to_burn
 from .tensor_parallel import (
     ColwiseParallel as ColwiseParallel,
     RowwiseParallel as RowwiseParallel,
     SummedGradients as SummedGradients,
 )
-from .rust_crate import to_burn as to_burn
 from .torch_module_optimizer import TorchLbfgs as TorchLbfgs, TorchModuleOptimizer as TorchModuleOptimizer
 from .torch_names import record_from_torch as record_from_torch, record_to_torch as record_to_torch
 from .torch_optimizer import TorchOptimizer as TorchOptimizer

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..._outputs import Output
 from ...config.root_keys import Input
-from ...errors import ArgumentError, ConfigError
+from ...errors import ArgumentError
 from ..tasks.generative import Networks
 from .program import program_of
 from .rust.crate import write_crate

@@ -71,6 +71,8 @@ def export(
         return write_burn(source, out, inputs, None if dtype is None else getattr(torch, dtype))
     if dtype is not None:
         source.model.to(getattr(torch, dtype))
+    if to == "hf" and source.config is None and not callable(getattr(source.model, "save_pretrained", None)):
+        raise ArgumentError("--to hf: transformers knows no such model; give one of a config, or one of transformers")
     if to == "hf":
         from .hugging_face import write_directory
 

@@ -43,6 +43,7 @@ def merge_run(run: LoadedRun, out: Path | Output) -> list[str]:
     if not count:
         raise ArgumentError(f"{run.path}: expected a run of a model with adapters (`type: LoRA`), got one without")
     source = source_of_run(run)
+    assert source.config is not None  # that of the run
     lines = [f"merged    {count} adapters of step {run.step}"]
     if callable(getattr(source.model, "save_pretrained", None)):
         return lines + write_directory(source, out)

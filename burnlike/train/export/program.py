@@ -49,9 +49,18 @@ class Program(nn.Module):
             for number in range(self._count):
                 mean, std = getattr(self, f"mean_{number}"), getattr(self, f"std_{number}")
                 given[self.normalized] = (given[self.normalized] - mean) / std
-        found = outputs_of(self.model(**given))
+        found = outputs_of(self.model(*_positional(self.model, given), **given))
         self.output_names[:] = [*found]
         return tuple(found.values())
+
+
+def _positional(model: nn.Module, given: dict[str, Tensor]) -> list[Tensor]:
+    """The inputs that a model takes by position only, as `others_0` of a `*others`, with those before; out of `given`."""
+    parameters = [*inspect.signature(model.forward).parameters.values()]
+    rest = next((it.name for it in parameters if it.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    names = [it for it in given if rest is not None and it.startswith(f"{rest}_")]
+    before = [it.name for it in parameters if it.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and it.name in given]
+    return [given.pop(it) for it in (*before, *names)] if names else []
 
 
 def with_signature(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:

@@ -118,11 +118,12 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
         except (BurnlikeError, OSError) as error:  # the data may be gone
             reason = f", as the data of the run can't be read ({' '.join(str(error).split())})"
     config: Any = source.config if source.run is None else source.run.config
-    if config is None and not inputs:
+    if source.config is not None:
+        inputs = inputs or implied_inputs(config, source.config)
+    if not inputs:
         raise ConfigError("say by --input what the model is called with, such as --input float32[1,3,224,224]")
-    found = inputs or implied_inputs(config, source.config)
     torch.manual_seed(0)
-    return Example(_named(source, [_random(it) for it in found]), f"random values{reason}")
+    return Example(_named(source, [_random(it) for it in inputs]), f"random values{reason}")
 
 
 def _batch(run: LoadedRun) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torch import fx, nn
+from torch import fx
 
 from .expressions import Expr, Statement
 from .layers import tag_of
@@ -40,7 +40,7 @@ class _Arguments:
 
     def __init__(self, writer: Any, call: LayerCall, tensors: Tensors) -> None:
         self.writer, self.call, self.tensors = writer, call, tensors
-        self.left: Mapping[str, Any] = dict(call.inputs)
+        self.left = dict(call.inputs)
 
     def is_tensor(self, name: str) -> bool:
         return isinstance(self.call.inputs.get(name), Place)
@@ -278,7 +278,7 @@ def _plain(writer: Any, call: str, taken: _Arguments) -> list[Expr]:
     node = taken.node(next(iter(taken.call.inputs)))
     layer = taken.call.leaf.layer
     dims = next((it for it in (1, 2, 3) if type(layer).__name__.endswith(f"{it}d")), None)
-    if isinstance(layer, nn.modules.conv._ConvNd) and node.meta["val"].dim() != (dims or 0) + 2:
+    if node.meta["val"].dim() != (dims or 0) + 2:
         taken.refuse()
     taken.optional("output_size")
     return [Expr(f"{call}({writer.argument(node).text})")]

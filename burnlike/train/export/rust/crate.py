@@ -1,6 +1,7 @@
 """A crate of Rust that has a model, runs it, and compares its results with those that Python had."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,10 @@ from ..program import Program, others_of
 from . import CARGO
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
-from .printing import identifier, statement
+from .printing import identifier, snake, statement, unique
 from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
-from .tracing import Trace, dims_of, traced
+from .tracing import Trace, leaves_of, traced
 
 BURN = "0.22.1"
 """The release of Burn that crates are for."""
@@ -39,6 +40,8 @@ class Written:
     def __init__(self, program: Program, example: Mapping[str, Tensor]) -> None:
         self.program, self.example = program, example
         without = set[str]()
+        if "" in leaves_of(program.model, without):
+            program.model = _holding(program.model)
         while True:
             self.trace: Trace = traced(program, example, without)
             functions = Functions(self.trace, program.model)
@@ -61,8 +64,9 @@ class Written:
         body = body[:new_end] + _LOAD + body[new_end:]
         del end
         needs = {"burn::module::Module", "burn::store::ModuleRecord", "burn::store::RecordError", "burn::tensor::Device"}
-        needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if _has_word(body, it)}
-        needs |= {it for it in self.structs.needs if _has_word(body, it.rpartition(":")[2])}
+        words = {*re.findall(r"\w+", body)}
+        needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if it in words}
+        needs |= {it for it in self.structs.needs if it.rpartition(":")[2] in words}
         lines = [f"//! {about}, for Burn {BURN}.", "", *_imports(needs), ""]
         if classes is not None:
             lines += [*_classes(classes), ""]
@@ -98,6 +102,14 @@ class Written:
         return replace(Record({}), tensors=tensors, ids=ids, states=frozenset(states) if isinstance(whole.states, frozenset) else states, layout=None)
 
 
+def _holding(layer: nn.Module) -> nn.Module:
+    """A module of nothing but the layer, as a layer of Burn's is no struct that can have functions."""
+    kind = type(layer).__name__
+    holder = type(kind, (nn.Module,), {"forward": lambda it, **inputs: next(it.children())(**inputs)})()
+    holder.add_module(snake(kind), layer)
+    return holder.train(layer.training)
+
+
 _LOAD = '''
     /// The module with the weights of a file such as `model.bpk`, in the device's default dtype.
     ///
@@ -109,12 +121,6 @@ _LOAD = '''
         Self::new(device).try_load_record(record)
     }
 '''
-
-
-def _has_word(text: str, word: str) -> bool:
-    import re
-
-    return re.search(rf"\b{word}\b", text) is not None
 
 
 def _imports(paths: set[str]) -> list[str]:
@@ -167,10 +173,25 @@ def write_crate(
     with stacks_apart(program):
         written = Written(program, example)
         record = written.record()
+    return write_written(written, record, out, about=about, classes=classes, dtype=dtype)
+
+
+def write_written(
+    written: Written,
+    record: Record,
+    out: Path | Output,
+    *,
+    about: str,
+    classes: Sequence[str] | None = None,
+    dtype: torch.dtype | None = None,
+) -> list[str]:
+    """Write the crate of what is written already, see `write_crate`."""
+    program = written.program
     if dtype is not None:
         cast = {name: it.to(dtype) if it.is_floating_point() else it for name, it in record.tensors.items()}
         record = replace(record, tensors=cast)
-    checks = checks_of(program, example, written.trace.varying())
+    varying = dict(zip(written.example, written.trace.varying().values(), strict=True))
+    checks = checks_of(program, written.example, varying)
     code = written.code(about, classes)
     lines = code.count("\n")
     output = Output.of(out, "export")
@@ -178,7 +199,7 @@ def write_crate(
     with output.directory() as made:
         (made / "src").mkdir()
         BurnpackRecorder(Precision(None)).save(record, made / RECORD)
-        BurnpackRecorder(Precision(None)).save(Record({k: v for k, v in check_tensors(checks).items()}), made / CHECK)
+        BurnpackRecorder(Precision(None)).save(Record(check_tensors(checks)), made / CHECK)
         files = {
             "Cargo.toml": _CARGO,
             "src/model.rs": code,
@@ -213,9 +234,16 @@ def checks_of(program: Program, example: Mapping[str, Tensor], varying: Mapping[
 def check_tensors(checks: Checks) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for at, (inputs, outputs) in enumerate(checks):
-        tensors |= {f"checks.{at}.{identifier(name)}": _plain(it) for name, it in inputs.items()}
+        names = _names_of(inputs)
+        tensors |= {f"checks.{at}.{name}": _plain(it) for name, it in zip(names, inputs.values(), strict=True)}
         tensors |= {f"checks.{at}.expected_{place}": _plain(it) for place, it in enumerate(outputs)}
     return tensors
+
+
+def _names_of(inputs: Mapping[str, Tensor]) -> list[str]:
+    """Names of fields for the inputs."""
+    taken = set[str]()
+    return [unique(identifier(it), taken) for it in inputs]
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -240,7 +268,7 @@ opt-level = 3
 def main_rs(program: Program, checks: Checks, written: Written) -> str:
     """A program that runs the model on the saved inputs and compares its results with the saved ones."""
     inputs, outputs = checks[0]
-    names = [identifier(it) for it in inputs]
+    names = _names_of(inputs)
     fields = {name: type_of(it) for name, it in zip(names, inputs.values(), strict=True)}
     fields |= {f"expected_{at}": type_of(it) for at, it in enumerate(outputs)}
     kinds = {it for text in fields.values() for it in ("Int", "Bool") if it in text}
@@ -256,17 +284,18 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
             lines = statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
             made += "".join(f"{it}\n" for it in lines)
         made += " " * 12 + "},\n"
-    given = [f"check.{identifier(it.name)}.val()" for _, it in [(0, node) for _, node in written.function.inputs]]
+    given = [f"check.{it}.val()" for it in names]
     results = "result" if len(outputs) == 1 else f"({', '.join(f'result_{at}' for at in range(len(outputs)))})"
     compares = ""
     for at, tensor in enumerate(outputs):
         value = "result" if len(outputs) == 1 else f"result_{at}"
         convert = "" if tensor.is_floating_point() else ".float()"
-        call = f"compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest)"
-        compares += "".join(f"{it}\n" for it in statement("", call, ";", 4))
+        compare = f"compare({value}{convert}, check.expected_{at}.val(){convert}, &mut largest)"
+        compares += "".join(f"{it}\n" for it in statement("", compare, ";", 4))
     kinds |= {"Int"} if "Bool" in kinds else set()
     use = ", ".join(sorted(["Device", "Tensor", *kinds]))
-    return _MAIN.format(rows=rows, made=made, given=", ".join(given), results=results, compares=compares, use=use)
+    call = "\n".join(statement(f"let {results} = ", f"model.forward({', '.join(given)})", ";", 4))
+    return _MAIN.format(rows=rows, made=made, call=call, compares=compares, use=use)
 
 
 _MAIN = """//! Runs the model on saved inputs, and compares its results with those that it had in Python.
@@ -292,7 +321,7 @@ struct Checks {{
 
 fn run(model: &Model, check: &Check) -> f32 {{
     let mut largest = 0.0;
-    let {results} = model.forward({given});
+{call}
 {compares}    largest
 }}
 
@@ -300,6 +329,7 @@ fn compare<const D: usize>(result: Tensor<D>, expected: Tensor<D>, largest: &mut
     assert_eq!(result.dims(), expected.dims(), "the shape of a result");
     let scale: f32 = expected.clone().abs().max().into_scalar();
     let difference: f32 = (result - expected).abs().max().into_scalar();
+    assert!(!difference.is_nan(), "a result is not a number");
     *largest = largest.max(difference / scale.max(1.0));
 }}
 

@@ -104,6 +104,9 @@ def _loop_at(statements: list[Statement], lengths: Mapping[str, int]) -> tuple[i
     count = lengths[base]
     for through in dict.fromkeys(numbers_in(first.text)):
         forms, before = set[str](), through
+        inner = {value.number for it in statements[: count - 1] for value in it.values}
+        if any(inner & {*_all_numbers(it)} for it in statements[count:]):
+            continue
         for place, it in enumerate(statements[:count]):
             if len(it.values) != 1 or it.borrows or it.head:
                 break
@@ -158,7 +161,7 @@ def _cloned(text: str, names: dict[int, str], is_last: dict[int, bool], parts: s
         number = int(found[1])
         left[number] -= 1
         is_moved = (left[number] == 0 and is_last[number]) or number in parts
-        is_read = text[found.end() :].startswith((".dims()", ".device()"))
+        is_read = text[found.end() :].startswith((".dims()", ".device()", ".dtype()"))
         return names[number] if is_moved or is_read else f"{names[number]}.clone()"
 
     return _VALUE.sub(write, text)

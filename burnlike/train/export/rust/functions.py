@@ -91,7 +91,8 @@ class Functions:
         self.paths: dict[int, str] = {}
         for path, module in model.named_modules():
             self.paths.setdefault(id(module), path)
-        self.has_fields = {"", *(it for path, _ in trace.values.values() for it in _above(path))}
+        fields = [path for path, value in trace.values.values() if not is_number(value)]
+        self.has_fields = {"", *(it for path in fields for it in _above(path))}
         self.has_fields |= {it for leaf in trace.leaves for it in _above(leaf)}
         self.owner = {leaf.layer: leaf for leaf in trace.leaves.values()}
         self.live = self._live()
@@ -145,6 +146,7 @@ class Functions:
     def _calls(self, node: fx.Node) -> list[tuple[str, str]]:
         """The calls of structs around a node, from the outside in."""
         found: list[tuple[str, str]] = []
+        call: Any
         for call, _ in (node.meta.get("nn_module_stack") or {}).values():
             name = call.removeprefix(MODEL[:-1]).removeprefix(".")
             if not call.startswith(MODEL[:-1]):
@@ -154,7 +156,7 @@ class Functions:
                 module = self.model.get_submodule(plain)
             except AttributeError:
                 continue
-            path = self.paths.get(id(module), plain)
+            path: str = self.paths.get(id(module)) or plain
             above = found[-1][1] if found else ""
             is_below = path.startswith(f"{above}.") if above else bool(path)
             if path in self.has_fields and module not in self.owner and is_below:
@@ -254,18 +256,18 @@ class Writer:
         if node.op != "placeholder" or node.name not in self.all.trace.values:
             return False
         path, value = self.all.trace.values[node.name]
-        if value.dim() == 0 or not self.group.path:
+        if is_number(value) or not self.group.path:
             return True
         return path.startswith(f"{self.group.path}.")
 
     def _own(self, node: fx.Node) -> Expr:
         path, value = self.all.trace.values[node.name]
-        if value.dim() == 0 and node.name not in self.all.trace.leaves:
+        if is_number(value):
             return Expr(literal(value.item()))
         for leaf in self.all.trace.leaves.values():
             if path.startswith(f"{leaf.path}."):
                 place = leaf.places.get(path.removeprefix(f"{leaf.path}."))
-                if place is None:
+                if place is None or place[0] in ("bias", "beta"):  # it is an Option in Burn's
                     raise NeedsTensor(leaf.path)
                 relative = leaf.path.removeprefix(self.group.path).removeprefix(".")
                 found = Expr(f"{part(relative)}.{place[0]}.val()")
@@ -429,7 +431,8 @@ class Writer:
         if isinstance(found, Several):
             for item in node.users:
                 if is_item(item):
-                    self.expressions[item] = found.items[item.args[1]]
+                    place: Any = item.args[1]
+                    self.expressions[item] = found.items[place]
             return
         if isinstance(node.meta["val"], Tensor) and self._has_name(node, found):
             found = self.let(found, name_of(node))
@@ -527,6 +530,11 @@ class NeedsTensor(Exception):
         self.path = path
 
 
+def is_number(value: Tensor) -> bool:
+    """True for a tensor that is written as a number, which a parameter is not."""
+    return value.dim() == 0 and not isinstance(value, nn.Parameter)
+
+
 def literal(value: Any) -> str:
     from .printing import number
 
@@ -564,7 +572,7 @@ def _line(node: fx.Node) -> str:
 def name_of(node: fx.Node) -> str:
     """A name for the value: that which the program's source gives it, or else the operation's."""
     frames = _frames(node)
-    place = node.args[1] if is_item(node) else 0
+    place: Any = node.args[1] if is_item(node) else 0
     if frames:
         later = [user for user in node.users if _frames(user)[-1:] == frames[-1:] and not is_item(user)]
         assigned = _ASSIGNED.match(linecache.getline(*frames[-1]))

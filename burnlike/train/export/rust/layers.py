@@ -11,6 +11,7 @@ from .... import nn as layers
 from ....errors import NoCounterpartError
 from ....interop.special_layers import plain_class
 from ....module import ModuleEnum
+from ....module.identity.field_metadata import meta_of
 from ....nn.padding import each
 from ....nn.recurrent.recurrence import Bidirectional
 from .printing import number
@@ -226,6 +227,8 @@ _KINDS = dict.fromkeys(("Rnn", "BiRnn", "Lstm", "BiLstm", "Gru", "BiGru"), "recu
 _SPECIAL: Mapping[tuple[str, str], Callable[[Any], Any]] = {
     ("Linear", "d_input"): lambda it: it.weight.shape[0],
     ("Linear", "d_output"): lambda it: it.weight.shape[1],
+    ("Linear", "layout"): lambda it: "row" if meta_of(it, "weight").save_mapper is None else "col",
+    ("Shrink", "bias"): lambda it: it.bias,
     ("Embedding", "n_embedding"): lambda it: it.weight.shape[0],
     ("Embedding", "d_model"): lambda it: it.weight.shape[1],
     ("Conv1d", "channels_in"): lambda it: it.weight.shape[1] * it.groups,

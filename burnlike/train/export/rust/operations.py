@@ -20,7 +20,7 @@ class Several(NamedTuple):
     items: Sequence[Expr]
 
 
-Operation = Callable[..., "Expr | Several"]
+Operation = Callable[..., Any]
 OPERATIONS: dict[str, Operation] = {}
 
 
@@ -67,7 +67,11 @@ def _number(w: Any, x: Any, kind: str) -> str:
         raise w.refused("a number that depends on sizes")
     if kind == "Bool":
         return str(bool(value)).lower()
-    return str(int(value)) if kind == "Int" and float(value).is_integer() else number(value)
+    if kind == "Int" and float(value).is_integer():
+        if not -(2**31) <= value < 2**31:
+            raise w.refused(f"the whole number {int(value)}, which Burn's of 32 bits are not")
+        return str(int(value))
+    return number(value)
 
 
 def _as(w: Any, x: Any, kind: str, rank: int) -> Expr:
@@ -144,6 +148,12 @@ def _div(w: Any, a: Any, b: Any, rounding_mode: str | None = None) -> Expr:
     return made
 
 
+@_operation("mse_loss", "l1_loss")
+def _loss(w: Any, a: Any, b: Any, reduction: int = 1) -> Expr:
+    apart = Expr(f"({_infix('-', 2, 'sub')(w, a, b).text})").dot("square()" if "mse" in str(w.node.target) else "abs()")
+    return apart.dot(("", "mean()", "sum()")[reduction]) if reduction else apart
+
+
 @_operation("rsub")
 def _rsub(w: Any, a: Any, b: Any, alpha: Any = 1) -> Expr:
     return _infix("-", 2, "sub")(w, b, a) if alpha == 1 else _infix("-", 2, "sub")(w, b, a, alpha)  # type: ignore[return-value]
@@ -188,9 +198,15 @@ def _same(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
 
 OPERATIONS |= {
     f"aten.{name}": _same
-    for name in ("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh", "detach_", "dropout", "dropout_", "feature_dropout",
-                 "alpha_dropout", "native_dropout", "positive", "resolve_conj", "_assert_tensor_metadata")
+    for name in ("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh", "detach_", "positive", "resolve_conj", "_assert_tensor_metadata")
 }  # fmt: skip
+
+
+@_operation("dropout", "dropout_", "feature_dropout", "alpha_dropout", "native_dropout")
+def _dropout(w: Any, x: Any, probability: float, is_training: bool) -> Expr:
+    if is_training and probability:
+        raise w.refused("dropout in evaluation")
+    return w.argument(x)
 
 
 @_operation("to", "_to_copy", "type_as", "float", "_to_dense")
@@ -263,6 +279,8 @@ def _compare(method: str) -> Operation:
         kind = _sum_kind(a, b)
         kind = "Int" if kind == "Bool" and method not in ("equal", "not_equal") else kind
         rank = _rank(w.node)
+        if method == "equal" and kind == "Int" and isinstance(b, int) and not -(2**31) <= b < 2**31:
+            return _as(w, a, kind, rank).dot("zeros_like().bool()")  # no number of Burn's 32 bits is as large
         scalar = _number(w, b, kind) if _is_number(b) else _literal(w, b)
         if scalar is not None:
             end = "scalar" if method not in ("equal", "not_equal") or kind != "Bool" else "elem"
@@ -276,11 +294,19 @@ for _torch, _burn in {"eq": "equal", "ne": "not_equal", "lt": "lower", "le": "lo
     OPERATIONS[f"aten.{_torch}"] = _compare(_burn)
 
 
+def _is_ones(x: Any) -> bool:
+    return isinstance(x, fx.Node) and str(x.target) in ("aten.new_ones.default", "aten.ones.default")
+
+
 def _logical(method: str) -> Operation:
     def write(w: Any, a: Any, b: Any) -> Expr:
         bitwise = "bitwise" in str(w.node.target) or str(w.node.target).startswith("aten.__")
         kind = "Int" if bitwise and _sum_kind(a, b) == "Int" else "Bool"
         name = f"bitwise_{method}" if kind == "Int" else f"bool_{method}"
+        if kind == "Bool" and method == "and":
+            for one, other in ((a, b), (b, a)):
+                if _is_ones(one) and str(_val(other).shape) == str(_val(w.node).shape):
+                    return w.argument(other)
         if _is_number(b):
             if kind == "Bool":
                 raise w.refused("a logical operation with a number")
@@ -475,6 +501,13 @@ def _expand(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
     return w.argument(x).dot(f"expand([{', '.join(map(w.size, w.node.meta['val'].shape))}])")
 
 
+@_operation("broadcast_tensors")
+def _broadcast(w: Any, tensors: Sequence[Any]) -> Several:
+    rank, shape = max(map(_rank, tensors)), ", ".join(map(w.size, w.node.meta["val"][0].shape))
+    return Several([_as(w, it, _kind(it), rank).dot(f"expand([{shape}])") if _val(it).shape != made.shape else w.argument(it)
+                    for it, made in zip(tensors, w.node.meta["val"], strict=True)])  # fmt: skip
+
+
 @_operation("repeat", "tile")
 def _repeat(w: Any, x: Any, counts: Sequence[Any]) -> Expr:
     rank = _rank(w.node)
@@ -524,7 +557,6 @@ def _split(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
         end = w.size(total)
         items.append(found.dot(f"slice_dim({dim}, {start}..{end})"))
         start = end
-    del at
     return Several(items)
 
 
@@ -574,6 +606,24 @@ def _select(w: Any, x: Any, dim: int, index: Any) -> Expr:
         text = f"{w.size(index)}..{w.size(index)} + 1"
     found = w.argument(x).dot(f"slice_dim({at}, {text})")
     return found if _rank(x) == 1 else found.dot(f"squeeze_dim::<{_rank(x) - 1}>({at})")
+
+
+@_operation("diff")
+def _diff(w: Any, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Expr:
+    at, kind = _at(dim, x), _kind(x)
+    if n != 1 or kind == "Bool":
+        raise w.refused("diff of a higher order, or of bools")
+    texts = [_as(w, it, kind, 1).text for it in (prepend, x, append) if it is not None]
+    joined = w.let(Expr(texts[0] if len(texts) == 1 else f"Tensor::cat(vec![{', '.join(texts)}], {at})"), "joined")
+    return Expr(f"{joined.text}.slice_dim({at}, 1..) - {joined.text}.slice_dim({at}, ..-1)", 2)
+
+
+@_operation("_weight_norm")
+def _weight_norm(w: Any, direction: Any, length: Any, dim: int = 0) -> Expr:
+    v = w.let(w.argument(direction), "direction")
+    dims = [it for it in range(_rank(direction)) if it != dim % _rank(direction)]
+    norm = w.let(v.dot(f"square().sum_dims(&{dims}).sqrt()"), "norm")
+    return Expr(f"{v.text} * ({w.argument(length).text} / {norm.text})", 1)
 
 
 @_operation("slice_scatter", "select_scatter")
@@ -748,41 +798,64 @@ def _embedding(w: Any, weight: Any, indices: Any, *_: Any, **__: Any) -> Expr:
 
 @_operation("index")
 def _index(w: Any, x: Any, indices: Sequence[Any]) -> Expr:
-    given = [(at, it) for at, it in enumerate(indices) if it is not None]
-    if len(given) == 1 and _kind(given[0][1]) == "Int":
-        at, index = given[0]
-        if _val(index).dim() == 1:
-            return w.argument(x).dot(f"select({at}, {w.argument(index).text})")
-        flat = w.argument(index).dot(f"flatten::<1>(0, {_rank(index) - 1})") if _val(index).dim() else w.argument(index)
-        shape = w.node.meta["val"].shape
-        found = w.argument(x).dot(f"select({at}, {flat.text})")
-        return found.dot(f"reshape([{', '.join(map(w.size, shape))}])") if len(shape) else found
-    if len(given) == 2 and [at for at, _ in given] == [0, 1] and all(_kind(it) == "Int" for _, it in given):
-        return _index_rows(w, x, given[0][1], given[1][1])
-    if len(given) > 1 and all(_kind(it) == "Int" for _, it in given) and len(given) == _rank(x):
-        return _index_grid(w, x, [it for _, it in given])
-    raise w.refused("an index of several tensors, or of bools")
+    places = [at for at, it in enumerate(indices) if it is not None]
+    given, shape = [indices[at] for at in places], _val(x).shape
+    if any(_kind(it) != "Int" for it in given) or places != [*range(places[0], places[-1] + 1)]:
+        raise w.refused("an index of bools, or of dimensions that are apart")
+    first, rank, out = places[0], max(map(_rank, given)), w.node.meta["val"].shape
+    if _is_grid(given, shape[first : places[-1] + 1]):  # as `x[arange(n)[:, None], arange(m)]`
+        return w.argument(x).dot(f"reshape([{', '.join(map(w.size, out))}])")
+    flat = _of_end(w, given[0], shape[first], rank)
+    for at, it in zip(places[1:], given[1:], strict=True):
+        flat = Expr(f"{flat.within(1)} * {_number(w, shape[at], 'Int')} + {_of_end(w, it, shape[at], rank).within(1)}", 2)
+    flat = flat.dot(f"flatten::<1>(0, {rank - 1})") if rank > 1 else flat
+    found = w.argument(x).dot("int()") if _kind(x) == "Bool" else w.argument(x)  # Burn's select of bools has another dtype
+    found = found.dot(f"flatten::<{_rank(x) - len(places) + 1}>({first}, {places[-1]})") if len(places) > 1 else found
+    found = found.dot(f"select({first}, {flat.text}){'.bool()' if _kind(x) == 'Bool' else ''}")
+    return found if rank == 1 or not len(out) else found.dot(f"reshape([{', '.join(map(w.size, out))}])")
 
 
-def _index_rows(w: Any, x: Any, rows: Any, columns: Any) -> Expr:
-    """x[rows, columns]: of the first two dimensions as one the elements `row * count + column`."""
-    shape, out = _val(x).shape, w.node.meta["val"].shape
-    rank = max(_rank(rows), _rank(columns))
-    both = f"{_as(w, rows, 'Int', rank).within(1)} * {_number(w, _Size(shape[1]), 'Int')} + {_as(w, columns, 'Int', rank).within(1)}"
-    flat = f"({both}).flatten::<1>(0, {rank - 1})" if rank > 1 else both
-    found = w.argument(x).dot(f"flatten::<{_rank(x) - 1}>(0, 1).select(0, {flat})")
-    return found.dot(f"reshape([{', '.join(map(w.size, out))}])") if len(out) else found
+def _is_grid(indices: Sequence[Any], sizes: Sequence[Any]) -> bool:
+    """True if indices are all those of their dimensions, each along an axis of its own, in the order of dimensions."""
+    axes = list[int]()
+    for index in indices:
+        rank, source = max(_rank(it) for it in indices), index
+        while isinstance(source, fx.Node) and str(source.target).startswith("aten.unsqueeze"):
+            source = source.args[0]
+        wide = [at for at, it in enumerate(_val(index).shape, rank - _rank(index)) if str(it) != "1"]
+        if not str(source.target).startswith("aten.arange") or len(source.args) > 1 or len(wide) != 1:
+            return False
+        axes += wide
+    # The batch of another input has a symbol of its own. Where it is another size, the reshape panics.
+    counts = [next(it for it in _val(index).shape if str(it) != "1") for index in indices]
+    is_all = all(
+        str(a) == str(b) or (isinstance(a, torch.SymInt) and isinstance(b, torch.SymInt) and a.node.hint == b.node.hint)
+        for a, b in zip(counts, sizes, strict=True)
+    )
+    return is_all and axes == sorted(set(axes)) and len(axes) > 1
 
 
-def _index_grid(w: Any, x: Any, indices: Sequence[Any]) -> Expr:
-    raise w.refused("an index of more than two tensors")
+def _of_end(w: Any, index: Any, size: Any, rank: int) -> Expr:
+    """An index in which negative numbers, where there may be some, are counted from the end."""
+    found = _as(w, index, "Int", rank)
+    return found if _is_natural(w, index) else found.dot(f"remainder_scalar({_number(w, size, 'Int')})")
 
 
-class _Size:
-    """A size that is written as a number."""
+_KEEP_SIGN = {"add", "mul", "unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "slice", "select", "cumsum", "to", "_to_copy", "flatten"}
 
-    def __init__(self, size: Any) -> None:
-        self.meta = {"val": size}
+
+def _is_natural(w: Any, x: Any) -> bool:
+    """True for integers that the program has, and that are not negative; those of inputs are taken for such."""
+    if not isinstance(x, fx.Node) or isinstance(_val(x), torch.SymInt):
+        return not isinstance(x, int) or x >= 0
+    if x.op == "placeholder":
+        held = w.all.trace.values.get(x.name)
+        return held is None or not bool((held[1] < 0).any())
+    name = str(x.target).removeprefix("aten.").partition(".")[0]
+    if name in ("ne", "eq", "arange", "argmax", "argmin") or _kind(x) == "Bool":
+        return name != "arange" or all(_is_natural(w, it) for it in x.args)
+    tensors = [it for it in x.args if isinstance(it, fx.Node)] + ([x.args[1]] if name in ("add", "mul") else [])
+    return name in _KEEP_SIGN and all(_is_natural(w, it) for it in tensors)
 
 
 # Reductions
@@ -864,16 +937,33 @@ def _with_indices(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
     values, indices = w.value("values"), w.value("indices")
     head = f"let ({values.expr.text}, {indices.expr.text}) = "
     w.function.statements.append(Statement([values, indices], found.dot(call).text, head=head))
-    return Several([finish(values.expr), finish(indices.expr)])
+    places = indices.expr if _kind(x) == "Float" else indices.expr.dot(f"cast({values.expr.text}.dtype())")
+    return Several([finish(values.expr), finish(places)])
 
 
-@_operation("argmax", "argmin", "argsort")
-def _arg(w: Any, x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Expr:
-    name = str(w.node.target).removeprefix("aten.").partition(".")[0]
+@_operation("argmax", "argmin")
+def _arg(w: Any, x: Any, dim: Any = None, keepdim: bool = False) -> Expr:
+    name, found = str(w.node.target).removeprefix("aten.").partition(".")[0], w.argument(x)
     if dim is None:
-        return w.argument(x).dot(f"reshape([-1]).{name}(0)") if _rank(x) > 1 else w.argument(x).dot(f"{name}(0)")
-    found = w.argument(x).dot(f"{name}({_at(dim, x)})")
-    return found if keepdim or name == "argsort" else _squeezed(found, [_at(dim, x)], _rank(x))
+        found = found.dot("reshape([-1])") if _rank(x) > 1 else found
+        return _in_dtype(w, x, found, lambda it: it.dot(f"{name}(0)"))
+    made = _in_dtype(w, x, found, lambda it: it.dot(f"{name}({_at(dim, x)})"))
+    return made if keepdim else _squeezed(made, [_at(dim, x)], _rank(x))
+
+
+@_operation("argsort")
+def _argsort(w: Any, x: Any, *arguments: Any, dim: int = -1, descending: bool = False, **_: Any) -> Expr:
+    dim = next((it for it in arguments if type(it) is int), dim)
+    call = "argsort_descending" if descending or True in arguments[-1:] else "argsort"
+    return _in_dtype(w, x, w.argument(x), lambda it: it.dot(f"{call}({_at(dim, x)})"))
+
+
+def _in_dtype(w: Any, x: Any, found: Expr, made: Callable[[Expr], Expr]) -> Expr:
+    """Indices in the dtype of the device's integers, which Burn gives for floats only."""
+    if _kind(x) == "Float":
+        return made(found)
+    found = found if _is_plain(found) else w.let(found, "x")
+    return made(found).dot(f"cast({found.text}.dtype())")
 
 
 @_operation("var", "std")
@@ -1075,20 +1165,24 @@ def _attention(
     product = w.short(q.dot(f"matmul({k.dot(f'swap_dims({rank - 2}, {rank - 1})').text})"), "scores")
     scores = Expr(f"{product.text} * {number(factor)}", 1)
     rows, columns = _val(query).shape[-2], _val(key).shape[-2]
-    lead = [*_val(query).shape[:-2]]
+    full = ", ".join(map(w.size, [*_val(query).shape[:-2], rows, columns]))
+    hidden: Expr | None = None
     if is_causal:
         scores = w.let(scores, "scores")
         hidden = w.let(Expr(f"Tensor::<2, Bool>::tril_mask([{w.size(rows)}, {w.size(columns)}], 0, &device)"), "hidden")
-        hidden = hidden.dot(f"unsqueeze::<{rank}>().expand([{', '.join(map(w.size, [*lead, rows, columns]))}])")
-        scores = scores.dot(f"mask_fill({hidden.text}, f64::NEG_INFINITY)")
+        scores = scores.dot(f"mask_fill({hidden.dot(f'unsqueeze::<{rank}>().expand([{full}])').text}, f64::NEG_INFINITY)")
     elif mask is not None and _kind(mask) == "Bool":
         scores = w.let(scores, "scores")
-        hidden = _as(w, mask, "Bool", rank).dot(f"bool_not().expand([{', '.join(map(w.size, [*lead, rows, columns]))}])")
-        scores = scores.dot(f"mask_fill({w.let(hidden, 'hidden').text}, f64::NEG_INFINITY)")
+        hidden = w.let(_as(w, mask, "Bool", rank).dot(f"bool_not().expand([{full}])"), "hidden")
+        scores = scores.dot(f"mask_fill({hidden.text}, f64::NEG_INFINITY)")
     elif mask is not None:
-        scores = Expr(f"{scores.text} + {_as(w, mask, 'Float', rank).within(1)}", 2)
+        mask = w.let(_as(w, mask, "Float", rank), "mask")
+        hidden = mask.dot(f"equal_elem(f64::NEG_INFINITY).expand([{full}])")
+        scores = Expr(f"{scores.text} + {mask.text}", 2)
     w.function.needs.add("burn::tensor::activation::softmax")
     weights = w.let(Expr(f"softmax({w.let(scores, 'scores').text}, {rank - 1})"), "weights")
+    if hidden is not None and not is_causal:  # where all is hidden, torch's weights are zeros, and a softmax has none
+        weights = w.let(weights.dot(f"mask_fill({hidden.text}, 0.0)"), "weights")
     return weights.dot(f"matmul({v.text})")
 
 

@@ -20,6 +20,8 @@ _CONSTANTS = {
 WIDTH = 60
 """Columns of a call, of a chain of calls, or of an array, which rustfmt leaves on one line."""
 _LINE = 100
+_LITERAL = 18
+"""Columns of the fields of a struct that rustfmt leaves on one line."""
 
 
 def snake(name: str) -> str:
@@ -30,6 +32,7 @@ def camel(name: str) -> str:
     """A name of a type."""
     parts = re.sub(r"\W", "_", name, flags=re.ASCII).split("_")
     found = "".join(part[:1].upper() + part[1:] for part in parts)
+    found = found.capitalize() if found.isupper() and len(found) > 2 else found  # as clippy wants it
     return found if found[:1].isalpha() else f"Layer{found}"
 
 
@@ -43,7 +46,7 @@ def unique(name: str, taken: set[str]) -> str:
     """The name, or the first of `name_2`, `name_3`, ... that is not taken; it is taken then."""
     number, found = 2, name
     while found in taken:
-        found, number = f"{name}_{number}" if name.islower() else f"{name}{number}", number + 1
+        found, number = f"{name.rstrip('_')}_{number}" if name.islower() else f"{name}{number}", number + 1
     taken.add(found)
     return found
 
@@ -68,9 +71,13 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
     """Lines of `head value end`, such as `let x = `, an expression and `;`, at an indent."""
     space = " " * indent
     flat = f"{space}{head}{value}{end}"
-    if len(flat) <= _LINE and " {" not in value and _is_short(value):
-        return [flat]
     literal = re.match(r"([\w:]+) \{ (.*?) \}", value)
+    if literal is not None and len(literal[2]) <= _LITERAL:
+        literal = None
+    if literal is None and len(flat) <= _LINE and _is_short(value):
+        return [flat]
+    if head.endswith("= ") and literal is None and _is_short(value) and len(space) + 4 + len(value + end) <= _LINE:
+        return [f"{space}{head[:-1]}", f"{space}    {value}{end}"]
     if literal is not None:
         rows = [f"{space}{head}{literal[1]} {{", *(f"{space}    {it}," for it in parts_of(literal[2])), f"{space}}}"]
         return [*rows, f"{space}{value[literal.end() :]}{end}"]
@@ -79,8 +86,9 @@ def statement(head: str, value: str, end: str, indent: int) -> list[str]:
         root, calls = root + calls[0], calls[1:]
     if calls and _is_short(calls[-1]) and len(space) + 4 + len(calls[-1]) <= _LINE:
         rows = statement(head, root, "", indent)
+        deeper = indent + 4 * (len(rows) == 1)
         for call in calls:
-            rows += statement("", call, "", indent + 4)
+            rows += statement("", call, "", deeper)
         return [*rows[:-1], f"{rows[-1]}{end}"]
     prefix = root + "".join(calls[:-1])
     call = calls[-1] if calls else value

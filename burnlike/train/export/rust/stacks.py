@@ -33,7 +33,8 @@ def _one(layer: nn.RNNBase, number: int) -> nn.RNNBase:
     """The layer with this number, whose parameters are those of the stack."""
     width = layer.hidden_size * (2 if layer.bidirectional else 1)
     options: dict[str, Any] = {"nonlinearity": layer.nonlinearity} if isinstance(layer, nn.RNN) else {}
-    made = type(layer)(
+    kind: Any = type(layer)
+    made = kind(
         layer.input_size if number == 0 else width,
         layer.hidden_size,
         bias=layer.bias,
@@ -50,7 +51,9 @@ def _one(layer: nn.RNNBase, number: int) -> nn.RNNBase:
 @contextmanager
 def stacks_apart(model: nn.Module) -> Iterator[None]:
     """A `with` block in which the model has a `Stacked` in place of each recurrent layer that is several."""
-    homes = [(it, name, child) for it in model.modules() for name, child in it._modules.items() if _is_stack(child)]
+    homes: list[tuple[nn.Module, str, Any]] = [
+        (it, name, child) for it in model.modules() for name, child in it._modules.items() if _is_stack(child)
+    ]
     try:
         for home, name, child in homes:
             setattr(home, name, Stacked(child).train(child.training))
@@ -60,5 +63,5 @@ def stacks_apart(model: nn.Module) -> Iterator[None]:
             setattr(home, name, child)
 
 
-def _is_stack(module: nn.Module | None) -> bool:
+def _is_stack(module: Any) -> bool:
     return type(module) in (nn.LSTM, nn.GRU, nn.RNN) and module.num_layers > 1 and not getattr(module, "proj_size", 0)

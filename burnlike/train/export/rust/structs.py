@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from .expressions import PART_CLOSE, PART_OPEN, lines_of, named, rolled
+from .expressions import lines_of, named, rolled
 from .functions import Function, Functions, kind_of, rank_of, type_of
 from .layers import Field, Init, fields_of, text_of
-from .printing import camel, identifier, number, snake, statement, unique
+from .printing import camel, identifier, number, parts_of, snake, statement, unique
 from .tracing import Trace, size_of
 
 _RESERVED = {"Tensor", "Param", "ParamId", "Module", "Device", "Int", "Bool", "Initializer", "Vec", "Self", "Option", "String", "Box", "Result"}
@@ -53,7 +53,9 @@ class Structs:
         self._names = {*_RESERVED, "Model"}
         self._names |= {it.init.type for it in trace.leaves.values()}
         self._tensors = {path: value for path, value in trace.values.values() if value.dim() or isinstance(value, nn.Parameter)}
-        self._tensors |= dict(model.named_parameters())
+        self._learns = any(it.requires_grad for it in model.parameters())
+        tied = {id(it) for leaf in trace.leaves.values() for it in leaf.layer.parameters()}
+        self._tensors |= {path: it for path, it in model.named_parameters() if id(it) not in tied}
         owned = tuple(f"{it}." for it in trace.leaves)
         self._tensors = {path: it for path, it in self._tensors.items() if not path.startswith(owned)}
         self._method_names: dict[int, str] = {}
@@ -81,7 +83,7 @@ class Structs:
             if name.startswith(prefix) and "." not in name.removeprefix(prefix):
                 own = unique(identifier(name.removeprefix(prefix)), taken)
                 names[name.removeprefix(prefix)] = own
-                fields[own] = self._parameter(tensor)
+                fields[own] = self._parameter(own, tensor)
                 self.paths[name] = f"{rust}{own}"
         for name, init in self._parts(path, rust, "", "", taken, lengths, names):
             fields[name] = init
@@ -167,10 +169,11 @@ class Structs:
             init = self._trace.leaves[path].init
             self.needs |= init.imports
             self.paths[path] = rust
-            return init
+            frozen = [not it.requires_grad for it in child.parameters()]
+            return init._replace(tail=f"{init.tail}.no_grad()") if self._learns and frozen and all(frozen) else init
         return self._struct(child, path, f"{rust}.")
 
-    def _parameter(self, tensor: Tensor) -> Init:
+    def _parameter(self, name: str, tensor: Tensor) -> Init:
         """A parameter or a buffer; its values come from the file."""
         self.needs.add("burn::module::Param")
         rank, kind = rank_of(tensor), kind_of(tensor)
@@ -182,12 +185,14 @@ class Structs:
             values = tensor.detach().float()
             if bool((values == values.reshape(-1)[0]).all()) if values.numel() else True:
                 first = float(f"{float(values.reshape(-1)[0]):.7g}") if values.numel() else 0.0
-                name = {0.0: "Initializer::Zeros", 1.0: "Initializer::Ones"}.get(first)
-                made = name or f"Initializer::Constant {{ value: {number(first)} }}"
+                known = {0.0: "Initializer::Zeros", 1.0: "Initializer::Ones"}.get(first)
+                made = known or f"Initializer::Constant {{ value: {number(first)} }}"
             else:
-                made = f"Initializer::Normal {{ mean: 0.0, std: {float(values.std()):.2g} }}"
-                made = made if "." in made.partition("std: ")[2] else made.replace(" }", ".0 }")
-            return Init(kind_text, f"{made}.init", (sizes,), takes_device=True)
+                made = "Initializer::Normal { mean: 0.0, std: 0.02 }"  # the same for all, as the values come later
+                if tensor.dim() < 2:
+                    made = f"Initializer::{'Zeros' if 'bias' in name or 'beta' in name else 'Ones'}"
+            tail = ".set_require_grad(false)" if self._learns and not tensor.requires_grad else ""
+            return Init(kind_text, f"{made}.init", (sizes,), (), tail, takes_device=True)
         self.needs.add("burn::module::ParamId")
         call = f"Tensor::zeros({{}}, device){'.bool()' * (kind == 'Bool')}"
         if kind == "Bool":
@@ -204,9 +209,9 @@ class Structs:
             if text not in found:
                 found.append(text)
                 docs.append(doc)
-            at = found.index(text)
-            self._method_names[id(function)] = "forward" if at == 0 else f"forward_{at + 1}"
-        return [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(found)], docs
+            self._method_names[id(function)] = f"forward_{at + 1}" if (at := found.index(text)) else "forward"
+        texts = [it.replace("fn forward(", f"fn forward_{at + 1}(", 1) if at else it for at, it in enumerate(found)]
+        return [_head(it) for it in texts], docs
 
     def _text(self, function: Function, names: dict[str, str], lengths: dict[str, int]) -> tuple[str, str]:
         self.needs |= function.needs
@@ -235,11 +240,8 @@ class Structs:
             it.text = re.sub("\ue000F(\\d+)\ue001", lambda found: self._method_names[int(found[1])], it.text)
         statements = [*named(rolled(function.statements, lengths), taken, {*function.size_names.values(), *functions})]
         body = [line for it in statements for line in lines_of(it, 8, part_name)]
-        head = f"    pub fn forward(&self, {', '.join(arguments)}) -> {output} {{"
-        rows = [head]
-        if len(head) > 100:
-            rows = ["    pub fn forward(", "        &self,", *(f"        {it}," for it in arguments), f"    ) -> {output} {{"]
-        return "\n".join([*rows, *body, "    }"]), self._doc(function, taken)
+        head = f"    pub fn forward({', '.join(['&self', *arguments])}) -> {output} {{"
+        return "\n".join([head, *body, "    }"]), self._doc(function, taken)
 
     def _doc(self, function: Function, taken: dict[int, str]) -> str:
         symbols = {size: name for size, name in function.size_names.items()}
@@ -292,6 +294,16 @@ def _shape(init: Init) -> object:
     return (init.head, init.tail, init.type, None if struct else (len(init.arguments), tuple(map(_shape, init.items))))
 
 
+def _head(text: str) -> str:
+    """A function whose first line is divided if it is too long."""
+    head, _, body = text.partition("\n")
+    if len(head) <= 100:
+        return text
+    name, _, rest = head.partition("(")
+    arguments, _, result = rest.partition(") -> ")
+    return "\n".join([f"{name}(", *(f"        {it}," for it in parts_of(arguments)), f"    ) -> {result}", body])
+
+
 def text_of_struct(struct: Struct, indent: int = 0) -> str:
     """The struct, and its `impl`."""
     first = struct.fields[0]
@@ -311,9 +323,14 @@ def text_of_struct(struct: Struct, indent: int = 0) -> str:
     arguments = [*(f"{it}: {types[it]}" for it in unique_arguments), f"{device}: &Device"]
     head = f"    pub fn new({', '.join(arguments)}) -> Self {{"
     heads = [head] if len(head) <= 100 else ["    pub fn new(", *(f"        {it}," for it in arguments), "    ) -> Self {"]
-    new = ["    /// The module with initial weights.", *heads, "        Self {", *rows, "        }", "    }"]
+    inside = " ".join(it.strip() for it in rows).removesuffix(",")
+    made = ["        Self {", *rows, "        }"]
+    if len(inside) <= 18:
+        made = [f"        Self {{ {inside} }}" if inside else "        Self {}"]
+    many = ["    #[allow(clippy::too_many_arguments)]"] * (len(arguments) > 7)
+    new = ["    /// The module with initial weights.", *many, *heads, *made, "    }"]
     doc = f"/// `{struct.made_of}` of the exported model."
-    text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{\n{fields}}}\n\nimpl {struct.name} {{\n"
+    text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{{fields and chr(10)}{fields}}}\n\nimpl {struct.name} {{\n"
     return text + "\n".join(new) + "\n" + "".join(
         f"\n{_merged([docs[at] for docs in struct.docs])}\n{it}\n" for at, it in enumerate(struct.functions)
     ) + "}\n"

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, fx, nn
-from torch.utils import _pytree as pytree
 
 from .... import nn as layers
+from ...._torch_compat import pytree
 from ....errors import BurnlikeError, NoCounterpartError
 from ....interop import from_torch
 from ....interop.layer_conversion import FromTorch
-from ....nn.tensor_source import TensorSource
 from ....ops._function import references
 from ..program import Program, may_vary, with_signature
 from ..proof import quiet, reason_of
@@ -159,7 +158,8 @@ class _Noting(nn.Module):
 
 def _shapes_of(call: _Call, arguments: Any, keywords: Any) -> Any:
     """The result of a layer on the meta device for fake tensors; layers with layers in them can't run in a trace."""
-    tag, layer, twin = tag_of(call.leaf.twin) or "", call.shapes, call.leaf.twin
+    tag, layer = tag_of(call.leaf.twin) or "", call.shapes
+    twin: Any = call.leaf.twin
     tensors = [it for it in pytree.tree_leaves((arguments, keywords)) if isinstance(it, Tensor)]
     x = tensors[0]
     if tag.removeprefix("Bi") in ("Lstm", "Gru", "Rnn"):
@@ -248,15 +248,18 @@ def _leaf(module: nn.Module, path: str) -> Leaf | None:
 @contextmanager
 def _whole(leaves: Mapping[str, Leaf]) -> Iterator[None]:
     """A `with` block in which a call of a layer is one op."""
-    replaced: list[nn.Module] = []
+    children = {leaf.layer: dict(leaf.layer._modules) for leaf in leaves.values()}
     try:
         for leaf in leaves.values():
+            # torch.export looks children up as attributes, where that of a bidirectional layer's child is the method.
+            modules = children[leaf.layer].items()
+            leaf.layer.__dict__["_modules"] = {"ahead" if it == "forward" else it: child for it, child in modules}
             leaf.layer.__dict__["forward"] = _recorded(leaf)
-            replaced.append(leaf.layer)
         yield
     finally:
-        for layer in replaced:
-            del layer.__dict__["forward"]
+        for layer, modules in children.items():
+            layer.__dict__["_modules"] = modules
+            layer.__dict__.pop("forward", None)
 
 
 def _recorded(leaf: Leaf) -> Any:
@@ -297,6 +300,8 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
             exported = torch.export.export(noting, (), kwargs=dict(example), dynamic_shapes=dims_of(example))
             if any(_changes(node) for node in exported.graph.nodes):
                 exported = exported.run_decompositions({})
+            _inline(exported.graph_module)
+            _simplify(exported.graph_module.graph)
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError, KeyError) as error:
         kind = type(program.model).__name__
         raise NoCounterpartError(f"torch.export can't follow {kind}: {reason_of(error)}") from error
@@ -309,7 +314,9 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     held = {**exported.state_dict, **exported.constants}
     named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     named |= signature.inputs_to_lifted_tensor_constants
+    first = _owners(program.model, leaves)
     values = {name: (target.removeprefix(MODEL), held[target]) for name, target in named.items()}
+    values = {name: (first.get(path, path), value) for name, (path, value) in values.items()}
     last = next(it for it in exported.graph.nodes if it.op == "output").args[0]
     notes = [it for it in last if str(getattr(it, "target", "")).startswith("burnlike_rust.argument")]
     arguments: dict[tuple[str, str], dict[str, fx.Node]] = {}
@@ -322,6 +329,64 @@ def traced(program: Program, example: Mapping[str, Tensor], without: set[str]) -
     outputs = [*last[changed : changed + count]]
     given = [(path, nodes) for (path, _), nodes in arguments.items()]
     return Trace(graph, calls, leaves, values, [*map(str, signature.user_inputs)], outputs, given)
+
+
+def _owners(model: nn.Module, leaves: Mapping[str, Leaf]) -> dict[str, str]:
+    """Of each name of a parameter that which Rust has it under: a layer's, or the first."""
+    first: dict[int, str] = {}
+    names = [*model.named_parameters(remove_duplicate=False)]
+    for name, tensor in sorted(names, key=lambda it: it[0].rpartition(".")[0] not in leaves):
+        first.setdefault(id(tensor), name)
+    return {name: first[id(tensor)] for name, tensor in names}
+
+
+def _inline(module: fx.GraphModule) -> None:
+    """Put the graphs of `with` blocks, of `torch.no_grad()` say, in the places of their calls."""
+    for node in [it for it in module.graph.nodes if str(it.target).startswith("wrap_with_")]:
+        at = next(at for at, it in enumerate(node.args) if isinstance(it, fx.Node) and it.op == "get_attr")
+        inner = getattr(module, str(node.args[at].target))
+        if "autocast" in str(node.target) and node.args[2]:
+            raise NoCounterpartError("the model computes in another dtype by torch.autocast; leave this out for Rust")
+        _inline(inner)
+        copies = dict(zip((it for it in inner.graph.nodes if it.op == "placeholder"), node.args[at + 1 :], strict=True))
+        with module.graph.inserting_before(node):
+            for it in inner.graph.nodes:
+                if it.op == "call_function":
+                    copies[it] = module.graph.node_copy(it, copies.__getitem__)
+        results = next(it for it in inner.graph.nodes if it.op == "output").args[0]
+        for user in [*node.users]:
+            user.replace_all_uses_with(copies[results[user.args[1]]])
+            module.graph.erase_node(user)
+        module.graph.erase_node(node)
+
+
+_NOTHING = {"contiguous", "alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy", "to", "_to_copy", "expand", "slice", "type_as"}
+"""Operations that leave their tensor as it is, but perhaps in another dtype or layout."""
+_WITHOUT = {"add": 0, "sub": 0, "mul": 1, "div": 1}
+
+
+def _simplify(graph: fx.Graph) -> None:
+    """Leave out what changes nothing, and what a module computes twice."""
+    before: dict[object, fx.Node] = {}
+    for node in [*graph.nodes]:
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(value, Tensor) or is_item(node):
+            continue
+        name, first = str(node.target).removeprefix("aten.").partition(".")[0], next(iter(node.args), None)
+        same: fx.Node | None = None
+        if isinstance(first, fx.Node) and isinstance(source := first.meta.get("val"), Tensor):
+            is_like = source.dtype == value.dtype and [*map(str, source.shape)] == [*map(str, value.shape)]
+            is_number = name in _WITHOUT and len(node.args) > 1 and type(node.args[1]) in (int, float)
+            changes_nothing = name in _NOTHING or ("dropout" in name and not node.args[2])
+            if is_like and (changes_nothing or (is_number and node.args[1] == _WITHOUT[name] and not node.kwargs)):
+                same = first
+        is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        if same is None and not is_random and not str(node.target).startswith("burnlike_rust"):
+            call = [*(node.meta.get("nn_module_stack") or {}).values()][-1:]
+            same = before.setdefault((str(call), node.target, str(node.args), str(node.kwargs)), node)
+        if same is not None and same is not node:
+            node.replace_all_uses_with(same)
+            graph.erase_node(node)
 
 
 def dims_of(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
