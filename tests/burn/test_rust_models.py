@@ -19,7 +19,8 @@ DRAWN = int(os.environ.get("BURN_MODELS", "10"))
 REFUSED = {"maxpool3d": "Burn has no counterpart of the operation max_pool3d"}
 GPT = """
 {type: DecoderLm, vocab_size: 50, max_sequence_length: 128, d_model: 16, n_layers: 2, n_heads: 2, d_ff: 32,
-norm: LayerNorm, positions: {type: Learned}, feed_forward: {type: Plain}, attention_bias: true, attention_output_bias: true}
+norm: LayerNorm, positions: {type: Learned}, feed_forward: {type: Plain}, attention_bias: true,
+attention_output_bias: true}
 """
 GREEDY = """
 let mut tokens = checks.checks[0].tokens.val();
