@@ -33,7 +33,9 @@ def write_burn(
         model: nn.Module = _Parts(source.model)
     else:
         (example, said), model = example_of(source, inputs), source.model
-    origin = ", ".join(f"{name} {os.path.basename(str(it))}" for name, it in source.about.items() if name in ("run", "step", "record"))
+    origin = ", ".join(
+        f"{name} {os.path.basename(str(it))}" for name, it in source.about.items() if name in ("run", "step", "record")
+    )
     about = f"{type(source.model).__name__}, written by burnlike{f' ({origin})' if origin else ''}"
     program = program_of(model, example)
     return [f"example   {said}", *write_crate(program, example, out, about=about, classes=source.classes, dtype=dtype)]
@@ -67,8 +69,12 @@ def write_module(
         inputs |= value if is_open else {name: value}
     wrong = [f"{name} is a {type(it).__name__}" for name, it in inputs.items() if not isinstance(it, Tensor)]
     if wrong:
-        raise ArgumentError(f"to_burn: expected tensors as the example, {', '.join(wrong)}; wrap the module in one that takes tensors")
-    if all(it.dim() and it.shape[0] == 1 for it in inputs.values()):  # of one item, torch would take the number for fixed
+        raise ArgumentError(
+            f"to_burn: expected tensors as the example, {', '.join(wrong)}; wrap the module in one that takes tensors"
+        )
+    if all(
+        it.dim() and it.shape[0] == 1 for it in inputs.values()
+    ):  # of one item, torch would take the number for fixed
         inputs = {name: torch.cat((it, it)) for name, it in inputs.items()}
     modes = {it: it.training for it in module.modules()}
     try:

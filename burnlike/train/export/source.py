@@ -178,7 +178,9 @@ def called_parts(source: Source) -> dict[str, Tensor]:
         ConfigError: the model is of no run, or the task calls a network with no tensor.
     """
     if source.run is None or source.task is None:
-        raise ConfigError("networks that a task calls one by one: export a run, whose data say what each is called with")
+        raise ConfigError(
+            "networks that a task calls one by one: export a run, whose data say what each is called with"
+        )
     found: dict[str, Tensor] = {}
 
     def note(name: str) -> Any:

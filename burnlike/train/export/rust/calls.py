@@ -150,7 +150,14 @@ def _theirs(name: str, *, both: bool) -> Callable[..., list[Expr]]:
         if name == "Gru" and not both:
             output = writer.let(Expr(text), "output")
             at = int(layer.batch_first)
-            return [output, Expr(f"{output.text}.slice_dim({at}, -1..).swap_dims(0, {at})" if at else f"{output.text}.slice_dim(0, -1..)")]
+            return [
+                output,
+                Expr(
+                    f"{output.text}.slice_dim({at}, -1..).swap_dims(0, {at})"
+                    if at
+                    else f"{output.text}.slice_dim(0, -1..)"
+                ),
+            ]
         found = _outputs(writer, text, name, True)
         output, states = found[0], found[:0:-1]
         if users <= {0}:
@@ -298,14 +305,14 @@ _OF_TORCH: dict[str, Callable[..., list[Expr]]] = {
     **{name: _theirs(name, both=False) for name in ("Lstm", "Gru", "Rnn")},
     **{f"Bi{name}": _theirs(name, both=True) for name in ("Lstm", "Gru", "Rnn")},
     "MultiHeadAttention": _torch_attention,
-    "TransformerEncoder": _torch_stack(("src_key_padding_mask", "mask_pad"), ("src_mask", "mask_attn"), ("mask", "mask_attn")),
+    "TransformerEncoder": _torch_stack(
+        ("src_key_padding_mask", "mask_pad"), ("src_mask", "mask_attn"), ("mask", "mask_attn")
+    ),
     "TransformerDecoder": _torch_stack(
         ("tgt_key_padding_mask", "target_mask_pad"),
         ("tgt_mask", "target_mask_attn"),
         ("memory_key_padding_mask", "memory_mask_pad"),
         ("memory_mask", "memory_mask_attn"),
     ),
-    **dict.fromkeys(
-        ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"), _plain
-    ),
+    **dict.fromkeys(("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"), _plain),
 }

@@ -63,7 +63,12 @@ class Written:
         new_end = body.index("\n    }\n", start) + len("\n    }\n")
         body = body[:new_end] + _LOAD + body[new_end:]
         del end
-        needs = {"burn::module::Module", "burn::store::ModuleRecord", "burn::store::RecordError", "burn::tensor::Device"}
+        needs = {
+            "burn::module::Module",
+            "burn::store::ModuleRecord",
+            "burn::store::RecordError",
+            "burn::tensor::Device",
+        }
         words = {*re.findall(r"\w+", body)}
         needs |= {f"burn::tensor::{it}" for it in ("Tensor", "Int", "Bool") if it in words}
         needs |= {it for it in self.structs.needs if it.rpartition(":")[2] in words}
@@ -99,7 +104,13 @@ class Written:
                 if name in part.ids:
                     ids[f"{rust}.{name}"] = part.ids[name]
             states |= {f"{rust}.{name}" for name in part.states}
-        return replace(Record({}), tensors=tensors, ids=ids, states=frozenset(states) if isinstance(whole.states, frozenset) else states, layout=None)
+        return replace(
+            Record({}),
+            tensors=tensors,
+            ids=ids,
+            states=frozenset(states) if isinstance(whole.states, frozenset) else states,
+            layout=None,
+        )
 
 
 def _holding(layer: nn.Module) -> nn.Module:
@@ -110,7 +121,7 @@ def _holding(layer: nn.Module) -> nn.Module:
     return holder.train(layer.training)
 
 
-_LOAD = '''
+_LOAD = """
     /// The module with the weights of a file such as `model.bpk`, in the device's default dtype.
     ///
     /// # Errors
@@ -120,7 +131,7 @@ _LOAD = '''
         let record = ModuleRecord::load(path)?.cast_to_module_dtype();
         Self::new(device).try_load_record(record)
     }
-'''
+"""
 
 
 def _imports(paths: set[str]) -> list[str]:
@@ -209,7 +220,11 @@ def write_written(
         }
         for path, text in files.items():
             replace_file(made / path, text.encode())
-    return [f"burn      {out}: a crate for Burn {BURN}, {lines} lines", f"tensors   {len(record.tensors)}", f"run       cd {out} && cargo run"]
+    return [
+        f"burn      {out}: a crate for Burn {BURN}, {lines} lines",
+        f"tensors   {len(record.tensors)}",
+        f"run       cd {out} && cargo run",
+    ]
 
 
 Checks = list[tuple[dict[str, Tensor], list[Tensor]]]

@@ -22,9 +22,21 @@ _LIBRARIES = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
 """Where the lines of a trace say nothing of the user's program."""
 _ASSIGNED = re.compile(r"\s*(?:return\b|([\w, ]+?)\s*(?:[-+*/]?=)(?!=))")
 _NAMES = {
-    **{"matmul": "product", "bmm": "product", "mm": "product", "mul": "scaled", "div": "scaled", "add": "sum"},
-    **{"scaled_dot_product_attention": "context", "_unsafe_view": "view", "_softmax": "weights", "softmax": "weights"},
-    **{"masked_fill": "masked", "bitwise_not": "inverse", "_to_copy": "cast", "alias": "x", "clone": "x"},
+    "matmul": "product",
+    "bmm": "product",
+    "mm": "product",
+    "mul": "scaled",
+    "div": "scaled",
+    "add": "sum",
+    "scaled_dot_product_attention": "context",
+    "_unsafe_view": "view",
+    "_softmax": "weights",
+    "softmax": "weights",
+    "masked_fill": "masked",
+    "bitwise_not": "inverse",
+    "_to_copy": "cast",
+    "alias": "x",
+    "clone": "x",
 }
 _ROLES = {(0, 4): "batch", (2, 4): "height", (3, 4): "width", (0, 3): "batch", (1, 3): "length", (0, 2): "batch"}
 
@@ -175,7 +187,9 @@ def _is_computed(node: fx.Node) -> bool:
     if str(node.target).startswith("burnlike_rust.argument"):
         return False
     value = node.meta.get("val")
-    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(isinstance(it, Tensor) for it in value))
+    return isinstance(value, Tensor) or (
+        isinstance(value, list | tuple) and any(isinstance(it, Tensor) for it in value)
+    )
 
 
 class Writer:
@@ -320,7 +334,14 @@ class Writer:
             self.function.size_arguments.append(size)
             return names[size]
         kind = type(size).__name__
-        operators = {"Add": (" + ", 2), "Mul": (" * ", 1), "FloorDiv": (" / ", 1), "Mod": (" % ", 1), "PythonMod": (" % ", 1), "CleanDiv": (" / ", 1)}
+        operators = {
+            "Add": (" + ", 2),
+            "Mul": (" * ", 1),
+            "FloorDiv": (" / ", 1),
+            "Mod": (" % ", 1),
+            "PythonMod": (" % ", 1),
+            "CleanDiv": (" / ", 1),
+        }
         if kind in operators:
             sign, own = operators[kind]
             parts = sorted(size.args, key=lambda it: it.could_extract_minus_sign()) if kind == "Add" else [*size.args]
@@ -329,7 +350,9 @@ class Writer:
             text = ""
             for place, it in enumerate(parts):
                 negative = kind == "Add" and it.could_extract_minus_sign()
-                one = self._written(-it if negative else it, own - (kind in ("FloorDiv", "Mod") and place > 0) - negative)
+                one = self._written(
+                    -it if negative else it, own - (kind in ("FloorDiv", "Mod") and place > 0) - negative
+                )
                 text += (" - " if negative else sign if place else "") + one
             return text if own <= level else f"({text})"
         if kind in ("Max", "Min"):
@@ -424,7 +447,11 @@ class Writer:
             count = len(self.function.statements)
             found = handler(self, *node.args, **node.kwargs)
             width = self.width(found) if isinstance(found, Expr) else 0
-            if not fits or width <= WIDTH or all(re.fullmatch(f"{OPEN}\\d+{CLOSE}", it.text) for it in map(self._plain, node.all_input_nodes)):
+            if (
+                not fits
+                or width <= WIDTH
+                or all(re.fullmatch(f"{OPEN}\\d+{CLOSE}", it.text) for it in map(self._plain, node.all_input_nodes))
+            ):
                 break
             self.expressions = before
             del self.function.statements[count:]
@@ -447,7 +474,11 @@ class Writer:
         called = re.match(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}", found.text)
         if called is not None and called[1].rpartition(".")[2].isdecimal():
             return True  # items of lists are called in a loop, perhaps
-        return self.uses.get(node, 0) != 1 or any(node is it for it, _ in self.sources.values()) or self.width(found) > WIDTH
+        return (
+            self.uses.get(node, 0) != 1
+            or any(node is it for it, _ in self.sources.values())
+            or self.width(found) > WIDTH
+        )
 
     def _handler(self, node: fx.Node) -> Any:
         if is_item(node):
@@ -475,7 +506,8 @@ class Writer:
         outputs = [
             it
             for it in group.nodes()
-            if isinstance(it.meta.get("val"), Tensor) and (it in used or any(user not in nodes and user in self.all.live for user in it.users))
+            if isinstance(it.meta.get("val"), Tensor)
+            and (it in used or any(user not in nodes and user in self.all.live for user in it.users))
         ]
         function = Writer(self.all, group, outputs).function
         relative = group.path.removeprefix(self.group.path).removeprefix(".")
@@ -508,7 +540,9 @@ class Writer:
     def argument(self, node: fx.Node) -> Expr:
         """A tensor as an argument; one that is long, or that does not fit here, gets a name first."""
         found = self.expression(node)
-        if (not self.fits if hasattr(self, "fits") else False) and node in self.inside or self.width(found) > WIDTH - 12:
+        if ((not self.fits if hasattr(self, "fits") else False) and node in self.inside) or self.width(
+            found
+        ) > WIDTH - 12:
             if not re.fullmatch(f"{OPEN}\\d+{CLOSE}", found.text) and node in self.expressions:
                 found = self.expressions[node] = self.let(found, name_of(node))
         return found

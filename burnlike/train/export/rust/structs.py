@@ -12,7 +12,22 @@ from .layers import Field, Init, fields_of, text_of
 from .printing import camel, identifier, number, parts_of, snake, statement, unique
 from .tracing import Trace, size_of
 
-_RESERVED = {"Tensor", "Param", "ParamId", "Module", "Device", "Int", "Bool", "Initializer", "Vec", "Self", "Option", "String", "Box", "Result"}
+_RESERVED = {
+    "Tensor",
+    "Param",
+    "ParamId",
+    "Module",
+    "Device",
+    "Int",
+    "Bool",
+    "Initializer",
+    "Vec",
+    "Self",
+    "Option",
+    "String",
+    "Box",
+    "Result",
+}
 
 
 @dataclass
@@ -52,7 +67,9 @@ class Structs:
         self.needs: set[str] = set()
         self._names = {*_RESERVED, "Model"}
         self._names |= {it.init.type for it in trace.leaves.values()}
-        self._tensors = {path: value for path, value in trace.values.values() if value.dim() or isinstance(value, nn.Parameter)}
+        self._tensors = {
+            path: value for path, value in trace.values.values() if value.dim() or isinstance(value, nn.Parameter)
+        }
         self._learns = any(it.requires_grad for it in model.parameters())
         tied = {id(it) for leaf in trace.leaves.values() for it in leaf.layer.parameters()}
         self._tensors |= {path: it for path, it in model.named_parameters() if id(it) not in tied}
@@ -70,7 +87,9 @@ class Structs:
                 yield name, child
 
     def _has_parts(self, path: str) -> bool:
-        return path in self._trace.leaves or any(it.startswith(f"{path}.") for it in (*self._trace.leaves, *self._tensors))
+        return path in self._trace.leaves or any(
+            it.startswith(f"{path}.") for it in (*self._trace.leaves, *self._tensors)
+        )
 
     def _struct(self, module: nn.Module, path: str, rust: str) -> Init:
         """The struct of a module that is no layer of Burn's, and what makes it."""
@@ -88,7 +107,11 @@ class Structs:
         for name, init in self._parts(path, rust, "", "", taken, lengths, names):
             fields[name] = init
         texts, docs = self._texts(path, names, lengths)
-        key = (type(module).__name__, tuple((name, init.type, _shape(init)) for name, init in fields.items()), tuple(texts))
+        key = (
+            type(module).__name__,
+            tuple((name, init.type, _shape(init)) for name, init in fields.items()),
+            tuple(texts),
+        )
         if key not in self.structs:
             wanted = "Model" if not path else self._wanted(type(module).__name__, path)
             title = "Model" if not path else unique(wanted, self._names)
@@ -96,7 +119,9 @@ class Structs:
         struct = self.structs[key]
         struct.fields.append([*fields.items()])
         struct.docs.append(docs)
-        return Init(struct.name, f"{struct.name}::new", (Field("", "", str(len(struct.fields) - 1)),), takes_device=True)
+        return Init(
+            struct.name, f"{struct.name}::new", (Field("", "", str(len(struct.fields) - 1)),), takes_device=True
+        )
 
     def _wanted(self, kind: str, path: str) -> str:
         if kind in ("Sequential", "Module", "ModuleList", "ModuleDict", "Residual", "Repeat", "Graph"):
@@ -105,19 +130,37 @@ class Structs:
         return camel(kind)
 
     def _parts(
-        self, path: str, rust: str, below: str, prefix: str, taken: set[str], lengths: dict[str, int], names: dict[str, str]
+        self,
+        path: str,
+        rust: str,
+        below: str,
+        prefix: str,
+        taken: set[str],
+        lengths: dict[str, int],
+        names: dict[str, str],
     ) -> Iterator[tuple[str, Init]]:
         """The fields for the children of a module; those of lists and dicts that are not called are its own."""
         full = f"{path}.{below}".strip(".")
-        is_list = isinstance(self._model.get_submodule(full), nn.ModuleList) or type(self._model.get_submodule(full)).__name__ == "ModuleTuple"
+        is_list = (
+            isinstance(self._model.get_submodule(full), nn.ModuleList)
+            or type(self._model.get_submodule(full)).__name__ == "ModuleTuple"
+        )
         for name, child in self._children(full):
             place = f"{below}.{name}" if below else name
             child_path = f"{full}.{name}" if full else name
             kind = snake(type(child).__name__)
             plain = f"{kind}_{name}" if name.isdecimal() and not prefix else name
             own = identifier(f"{prefix}{plain}")
-            if child_path not in self._trace.leaves and child_path not in self._functions.by_path and not self._owns(child_path):
-                made = self._list(child_path, rust, own, taken) if isinstance(child, nn.ModuleList | nn.Sequential) or child_path and self._is_list(child) else None
+            if (
+                child_path not in self._trace.leaves
+                and child_path not in self._functions.by_path
+                and not self._owns(child_path)
+            ):
+                made = (
+                    self._list(child_path, rust, own, taken)
+                    if isinstance(child, nn.ModuleList | nn.Sequential) or (child_path and self._is_list(child))
+                    else None
+                )
                 if made is not None:
                     field_name, init = made
                     lengths[place] = len(init.items)
@@ -199,7 +242,14 @@ class Structs:
             call = call.replace("Tensor", f"Tensor::<{rank}, Int>")
         tail = ").set_require_grad(false)" if kind == "Float" else ")"
         head, _, rest = call.partition("({}")
-        return Init(kind_text, f"Param::initialized(ParamId::new(), {head}", (sizes,), (), rest.replace(", device)", "") + tail, takes_device=True)
+        return Init(
+            kind_text,
+            f"Param::initialized(ParamId::new(), {head}",
+            (sizes,),
+            (),
+            rest.replace(", device)", "") + tail,
+            takes_device=True,
+        )
 
     def _texts(self, path: str, names: dict[str, str], lengths: dict[str, int]) -> tuple[list[str], list[str]]:
         """The functions of a module and their shapes, each text once; calls of the same text have the same name."""
@@ -226,7 +276,9 @@ class Structs:
             while head not in names and rest:
                 more, _, rest = rest.partition(".")
                 head = f"{head}.{more}"
-            return f"self.{names[head]}" + "".join(f"[{it}]" if it.isdecimal() else f".{it}" for it in rest.split(".") if it)
+            return f"self.{names[head]}" + "".join(
+                f"[{it}]" if it.isdecimal() else f".{it}" for it in rest.split(".") if it
+            )
 
         taken = {value.number: value.name for value, _ in function.inputs}
         functions = {it.rpartition(":")[2] for it in function.needs}
@@ -267,7 +319,10 @@ class Structs:
                 return init
             values = struct.values(int(init.arguments[0].value))
             places = {name: at for at, name in reversed(struct.arguments.items())}
-            given = (values[places[name]]._replace(name=name, is_default=False) for name in dict.fromkeys(struct.arguments.values()))
+            given = (
+                values[places[name]]._replace(name=name, is_default=False)
+                for name in dict.fromkeys(struct.arguments.values())
+            )
             return init._replace(arguments=tuple(given))
 
         for struct in self.structs.values():
@@ -322,7 +377,9 @@ def text_of_struct(struct: Struct, indent: int = 0) -> str:
     device = "device" if any("device" in it for it in rows) else "_device"
     arguments = [*(f"{it}: {types[it]}" for it in unique_arguments), f"{device}: &Device"]
     head = f"    pub fn new({', '.join(arguments)}) -> Self {{"
-    heads = [head] if len(head) <= 100 else ["    pub fn new(", *(f"        {it}," for it in arguments), "    ) -> Self {"]
+    heads = (
+        [head] if len(head) <= 100 else ["    pub fn new(", *(f"        {it}," for it in arguments), "    ) -> Self {"]
+    )
     inside = " ".join(it.strip() for it in rows).removesuffix(",")
     made = ["        Self {", *rows, "        }"]
     if len(inside) <= 18:
@@ -331,9 +388,13 @@ def text_of_struct(struct: Struct, indent: int = 0) -> str:
     new = ["    /// The module with initial weights.", *many, *heads, *made, "    }"]
     doc = f"/// `{struct.made_of}` of the exported model."
     text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{{fields and chr(10)}{fields}}}\n\nimpl {struct.name} {{\n"
-    return text + "\n".join(new) + "\n" + "".join(
-        f"\n{_merged([docs[at] for docs in struct.docs])}\n{it}\n" for at, it in enumerate(struct.functions)
-    ) + "}\n"
+    return (
+        text
+        + "\n".join(new)
+        + "\n"
+        + "".join(f"\n{_merged([docs[at] for docs in struct.docs])}\n{it}\n" for at, it in enumerate(struct.functions))
+        + "}\n"
+    )
 
 
 def _merged(docs: Sequence[str]) -> str:

@@ -274,7 +274,9 @@ def _recorded(leaf: Leaf) -> Any:
         placed = pytree.tree_unflatten(positions, spec)
         bound = signature.bind(leaf.layer, *placed[0], **placed[1]).arguments
         key, output = f"{leaf.path}#{len(_CALLS)}", list[Any]()
-        _CALLS[key] = _Call(leaf, {name: it for name, it in bound.items() if name != "self"}, positions, shapes, spec, output)
+        _CALLS[key] = _Call(
+            leaf, {name: it for name, it in bound.items() if name != "self"}, positions, shapes, spec, output
+        )
         results = iter(torch.ops.burnlike_rust.layer(key, tensors))
         result = pytree.tree_map_only(Tensor, lambda _: next(results), output[0])
         if getattr(leaf.layer, "inplace", False):
@@ -360,7 +362,19 @@ def _inline(module: fx.GraphModule) -> None:
         module.graph.erase_node(node)
 
 
-_NOTHING = {"contiguous", "alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy", "to", "_to_copy", "expand", "slice", "type_as"}
+_NOTHING = {
+    "contiguous",
+    "alias",
+    "detach",
+    "detach_",
+    "lift_fresh",
+    "lift_fresh_copy",
+    "to",
+    "_to_copy",
+    "expand",
+    "slice",
+    "type_as",
+}
 """Operations that leave their tensor as it is, but perhaps in another dtype or layout."""
 _WITHOUT = {"add": 0, "sub": 0, "mul": 1, "div": 1}
 
