@@ -87,7 +87,23 @@ def _chain(rng: Random, x: Tensor, count: int, depth: int) -> tuple[Config, Tens
     return {"type": "Sequential", "layers": dict(zip(names, layers, strict=True))}, x
 
 
-_NAMES = ["conv", "norm", "act", "self", "move", "mapper", "Conv", "type_", "block1", "stem", "x", "device", "loop", "n0", "head"]
+_NAMES = [
+    "conv",
+    "norm",
+    "act",
+    "self",
+    "move",
+    "mapper",
+    "Conv",
+    "type_",
+    "block1",
+    "stem",
+    "x",
+    "device",
+    "loop",
+    "n0",
+    "head",
+]
 
 
 def _part(rng: Random, x: Tensor, depth: int) -> tuple[Config, Tensor]:
@@ -177,7 +193,11 @@ def _of_rank(*ranks: int) -> Callable[[_Draw], _Draw]:
 def _windows(rng: Random, shape: list[int], *, transposed: bool = False) -> Config:
     n = len(shape) - 2
     one = n == 1
-    pick = (lambda low, high: rng.randint(low, high)) if one else (lambda low, high: rng.choice([rng.randint(low, high), [rng.randint(low, high) for _ in range(n)]]))
+    pick = (
+        (lambda low, high: rng.randint(low, high))
+        if one
+        else (lambda low, high: rng.choice([rng.randint(low, high), [rng.randint(low, high) for _ in range(n)]]))
+    )
     found: Config = {"kernel_size": pick(1, 3), "stride": pick(1, 2), "dilation": pick(1, 2)}
     if transposed:
         return found | {"padding": pick(0, 1), "padding_out": 0}
@@ -193,7 +213,9 @@ def _conv(rng: Random, shape: list[int]) -> Config:
 
 
 def _transposed(rng: Random, shape: list[int]) -> Config:
-    return {"channels": [shape[1], rng.choice([2, 4])], "bias": rng.random() < 0.7} | _windows(rng, shape, transposed=True)
+    return {"channels": [shape[1], rng.choice([2, 4])], "bias": rng.random() < 0.7} | _windows(
+        rng, shape, transposed=True
+    )
 
 
 def _pool(rng: Random, shape: list[int], *, is_max: bool) -> Config:
@@ -232,7 +254,9 @@ def _dims(rng: Random, shape: list[int]) -> Config:
 
 
 def _plain(**fields: Any) -> _Draw:
-    return lambda rng, shape: {name: it(rng) if callable(it) else it for name, it in fields.items() if rng.random() < 0.7}
+    return lambda rng, shape: {
+        name: it(rng) if callable(it) else it for name, it in fields.items() if rng.random() < 0.7
+    }
 
 
 def _channels(name: str, **more: Callable[[Random], Any]) -> _Draw:
@@ -251,7 +275,11 @@ def _float(low: float, high: float) -> Callable[[Random], float]:
     return lambda rng: round(rng.uniform(low, high), 3)
 
 
-_NORMS = [{"type": "Identity"}, {"type": "BatchNorm", "num_features": 1}, {"type": "GroupNorm", "num_groups": 1, "num_channels": 1}]
+_NORMS = [
+    {"type": "Identity"},
+    {"type": "BatchNorm", "num_features": 1},
+    {"type": "GroupNorm", "num_groups": 1, "num_channels": 1},
+]
 
 
 def _size(rng: Random) -> Config:
@@ -320,7 +348,12 @@ _LAYERS: dict[str, _Draw] = {
 
 # By hand
 
-_X = {"rows": lambda: torch.randn(3, 4), "sequence": lambda: torch.randn(2, 5, 4), "image": lambda: torch.randn(2, 4, 6, 6), "tokens": lambda: torch.randint(9, (2, 5))}
+_X = {
+    "rows": lambda: torch.randn(3, 4),
+    "sequence": lambda: torch.randn(2, 5, 4),
+    "image": lambda: torch.randn(2, 4, 6, 6),
+    "tokens": lambda: torch.randint(9, (2, 5)),
+}
 
 
 def _graph_of(nodes: str, inputs: str = "x", outputs: str = "") -> str:

@@ -15,13 +15,21 @@ pytestmark = pytest.mark.burn
 
 _SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 _ENCODER = {
-    "vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "intermediate_size": 32, "max_position_embeddings": 32,
+    "vocab_size": 64,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 32,
 }
 _DECODER = {**_ENCODER, **_SPECIAL, "num_key_value_heads": 1}
 _IMAGES = {
-    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
-    "image_size": 16, "patch_size": 4,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "image_size": 16,
+    "patch_size": 4,
 }
 
 
@@ -73,10 +81,19 @@ _WHISPER = {
     "suppress_tokens": None, "begin_suppress_tokens": None,
 }  # fmt: skip
 _WAV2VEC2 = {
-    "vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
-    "conv_dim": (8, 8), "conv_stride": (5, 2), "conv_kernel": (10, 3), "num_feat_extract_layers": 2,
-    "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2,
-    "apply_spec_augment": False, "layerdrop": 0.0,
+    "vocab_size": 32,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "conv_dim": (8, 8),
+    "conv_stride": (5, 2),
+    "conv_kernel": (10, 3),
+    "num_feat_extract_layers": 2,
+    "num_conv_pos_embeddings": 4,
+    "num_conv_pos_embedding_groups": 2,
+    "apply_spec_augment": False,
+    "layerdrop": 0.0,
 }
 _T5 = {
     "vocab_size": 64,
@@ -147,7 +164,9 @@ FAMILIES = {
     ),
 }  # fmt: skip
 """All are right in Rust."""
-REFUSED = {"mixtral": (Case(_decoder("Mixtral", num_local_experts=2), _text), "model.layers.0.mlp.experts: Burn has no")}
+REFUSED = {
+    "mixtral": (Case(_decoder("Mixtral", num_local_experts=2), _text), "model.layers.0.mlp.experts: Burn has no")
+}
 
 
 def test_families_of_transformers_are_in_rust_what_they_are_in_python(tmp_path: Path) -> None:

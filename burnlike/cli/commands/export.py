@@ -73,7 +73,8 @@ def _source(args: argparse.Namespace) -> "Source":
 
         return source_of_function(args.place)
     is_config = args.place.endswith(_CONFIGS)
-    if not is_config and args.to == "burn" and not place_of(args.place).is_dir() and config_file(args.place) != args.place:
+    is_shipped = not is_config and not place_of(args.place).is_dir() and config_file(args.place) != args.place
+    if is_shipped and args.to == "burn":
         args.out = args.out or Path("exports", "burn")
         args.place, is_config = config_file(args.place), True
     return _of_config(args) if is_config else _of_run(args)

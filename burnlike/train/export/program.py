@@ -55,7 +55,7 @@ class Program(nn.Module):
 
 
 def _positional(model: nn.Module, given: dict[str, Tensor]) -> list[Tensor]:
-    """The inputs that a model takes by position only, as `others_0` of a `*others`, with those before; out of `given`."""
+    """The inputs that a model takes by position only, `others_0` of a `*others`, and those before, out of `given`."""
     parameters = [*inspect.signature(model.forward).parameters.values()]
     rest = next((it.name for it in parameters if it.kind is inspect.Parameter.VAR_POSITIONAL), None)
     names = [it for it in given if rest is not None and it.startswith(f"{rest}_")]

@@ -218,6 +218,7 @@ class Writer:
         self._take_inputs()
         self._take_sizes()
         self.node: Any = None
+        self.fits = True
         self._items()
         results = [self.expression(it) for it in outputs]
         if len(results) == 1 and self._is_last(results[0]):
@@ -502,7 +503,7 @@ class Writer:
 
     def _call(self, group: Group) -> None:
         nodes = {*group.nodes()}
-        used = {it for it in self.function.outputs}
+        used = {*self.function.outputs}
         outputs = [
             it
             for it in group.nodes()
@@ -540,11 +541,9 @@ class Writer:
     def argument(self, node: fx.Node) -> Expr:
         """A tensor as an argument; one that is long, or that does not fit here, gets a name first."""
         found = self.expression(node)
-        if ((not self.fits if hasattr(self, "fits") else False) and node in self.inside) or self.width(
-            found
-        ) > WIDTH - 12:
-            if not re.fullmatch(f"{OPEN}\\d+{CLOSE}", found.text) and node in self.expressions:
-                found = self.expressions[node] = self.let(found, name_of(node))
+        is_long = (not self.fits and node in self.inside) or self.width(found) > WIDTH - 12
+        if is_long and node in self.expressions and not re.fullmatch(f"{OPEN}\\d+{CLOSE}", found.text):
+            found = self.expressions[node] = self.let(found, name_of(node))
         return found
 
     def refused(self, what: str) -> NoCounterpartError:

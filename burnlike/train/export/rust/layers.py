@@ -101,7 +101,7 @@ class Row(NamedTuple):
 
 
 class Field(NamedTuple):
-    """An argument of an `Init`: its name, its type in Rust, its value as text, and whether Burn's default is the same."""
+    """An argument of an `Init`: its name, type in Rust, value as text, and whether Burn's default is the same."""
 
     name: str
     type: str

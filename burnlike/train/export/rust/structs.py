@@ -296,7 +296,7 @@ class Structs:
         return "\n".join([head, *body, "    }"]), self._doc(function, taken)
 
     def _doc(self, function: Function, taken: dict[int, str]) -> str:
-        symbols = {size: name for size, name in function.size_names.items()}
+        symbols = function.size_names
 
         def shape(node: object) -> str:
             sizes = node.meta["val"].shape  # type: ignore[attr-defined]
@@ -333,7 +333,7 @@ class Structs:
             same: dict[tuple[str, ...], int] = {}
             hints = [rows[0][at].name for at in differing]
             for at in differing:
-                column = tuple(row[at].value for row in rows) + (rows[0][at].type,)
+                column = (*(row[at].value for row in rows), rows[0][at].type)
                 if column in same:
                     struct.arguments[at] = struct.arguments[same[column]]
                     continue
@@ -387,7 +387,8 @@ def text_of_struct(struct: Struct, indent: int = 0) -> str:
     many = ["    #[allow(clippy::too_many_arguments)]"] * (len(arguments) > 7)
     new = ["    /// The module with initial weights.", *many, *heads, *made, "    }"]
     doc = f"/// `{struct.made_of}` of the exported model."
-    text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{{fields and chr(10)}{fields}}}\n\nimpl {struct.name} {{\n"
+    text = f"{doc}\n#[derive(Module, Debug)]\npub struct {struct.name} {{{fields and chr(10)}{fields}}}\n"
+    text += f"\nimpl {struct.name} {{\n"
     return (
         text
         + "\n".join(new)

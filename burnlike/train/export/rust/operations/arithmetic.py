@@ -97,8 +97,8 @@ def _method(name: str, kind: str | None = None) -> Operation:
 
 for _torch, _burn in {
     **{it: it for it in (
-        "abs", "exp", "log", "sqrt", "neg", "sin", "cos", "tan", "sinh", "cosh", "tanh", "erf", "floor", "ceil", "round",
-        "sign", "log1p", "square", "trunc", "atan", "asin", "acos", "asinh", "acosh", "atanh", "detach",
+        "abs", "exp", "log", "sqrt", "neg", "sin", "cos", "tan", "sinh", "cosh", "tanh", "erf", "floor", "ceil",
+        "round", "sign", "log1p", "square", "trunc", "atan", "asin", "acos", "asinh", "acosh", "atanh", "detach",
     )},
     "reciprocal": "recip", "rsqrt": "sqrt().recip", "log2": "log().div_scalar(std::f64::consts::LN_2).abs().abs",
     "bitwise_not": "bool_not", "logical_not": "bool_not",
@@ -130,7 +130,8 @@ def _same(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
 
 OPERATIONS |= {
     f"aten.{name}": _same
-    for name in ("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh", "detach_", "positive", "resolve_conj", "_assert_tensor_metadata")
+    for name in ("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh", "detach_", 
+                 "positive", "resolve_conj", "_assert_tensor_metadata")
 }  # fmt: skip
 
 
@@ -178,8 +179,9 @@ def _dim(w: Any, x: Any, dim: int = -1, *_: Any, **__: Any) -> str:
 OPERATIONS |= {
     f"aten.{name}{inplace}": found
     for name, found in {
-        "relu": _function("relu"), "silu": _function("silu"), "sigmoid": _function("sigmoid"), "selu": _function("selu"),
-        "mish": _function("mish"), "log_sigmoid": _function("log_sigmoid"), "hardswish": _function("hard_swish"),
+        "relu": _function("relu"), "silu": _function("silu"), "sigmoid": _function("sigmoid"),
+        "selu": _function("selu"), "mish": _function("mish"), "log_sigmoid": _function("log_sigmoid"),
+        "hardswish": _function("hard_swish"),
         "relu6": _function("relu6"),
         "leaky_relu": _function("leaky_relu", _value(0, 0.01)), "elu": _function("elu", _value(0, 1.0)),
         "celu": _function("celu", _value(0, 1.0)), "softmax": _function("softmax", _dim),

@@ -113,7 +113,8 @@ def _is_grid(indices: Sequence[Any], sizes: Sequence[Any]) -> bool:
     """True if indices are all those of their dimensions, each along an axis of its own, in the order of dimensions."""
     axes = list[int]()
     for index in indices:
-        rank, source = max(rank_of(it) for it in indices), index
+        rank = max(rank_of(it) for it in indices)
+        source: Any = index
         while isinstance(source, fx.Node) and str(source.target).startswith("aten.unsqueeze"):
             source = source.args[0]
         wide = [at for at, it in enumerate(value_of(index).shape, rank - rank_of(index)) if str(it) != "1"]

@@ -104,13 +104,13 @@ def _attention(
     hidden: Expr | None = None
     if is_causal:
         scores = w.let(scores, "scores")
-        hidden = w.let(Expr(f"Tensor::<2, Bool>::tril_mask([{w.size(rows)}, {w.size(columns)}], 0, &device)"), "hidden")
-        scores = scores.dot(
-            f"mask_fill({hidden.dot(f'unsqueeze::<{rank}>().expand([{full}])').text}, f64::NEG_INFINITY)"
-        )
+        square = w.let(Expr(f"Tensor::<2, Bool>::tril_mask([{w.size(rows)}, {w.size(columns)}], 0, &device)"), "hidden")
+        hidden = square.dot(f"unsqueeze::<{rank}>().expand([{full}])")
+        scores = scores.dot(f"mask_fill({hidden.text}, f64::NEG_INFINITY)")
     elif mask is not None and kind_of(mask) == "Bool":
         scores = w.let(scores, "scores")
-        hidden = w.let(tensor_of(w, mask, "Bool", rank).dot(f"bool_not().expand([{full}])"), "hidden")
+        shown = tensor_of(w, mask, "Bool", rank)
+        hidden = w.let(shown.dot(f"bool_not().expand([{full}])"), "hidden")
         scores = scores.dot(f"mask_fill({hidden.text}, f64::NEG_INFINITY)")
     elif mask is not None:
         mask = w.let(tensor_of(w, mask, "Float", rank), "mask")

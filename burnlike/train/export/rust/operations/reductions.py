@@ -35,7 +35,7 @@ def _reduce(method: str) -> Operation:
         if len(places) == 1:
             found = found.dot(f"{method}_dim({places[0]})")
         else:
-            found = found.dot(f"{method}places_of(&[{', '.join(map(str, places))}])")
+            found = found.dot(f"{method}_dims(&[{', '.join(map(str, places))}])")
         return found if keepdim else squeezed(found, places, rank_of(x))
 
     return write
@@ -185,17 +185,14 @@ def _logsumexp(w: Any, x: Any, dims: Any, keepdim: bool = False) -> Expr:
 
 def _made(call: str, *, takes_value: bool = False) -> Operation:
     def write(w: Any, shape: Any, *arguments: Any, **keywords: Any) -> Expr:
-        name = str(w.node.target)
         kind = kind_of(w.node)
         sizes = ", ".join(map(w.size, w.node.meta["val"].shape)) or "1"
         rank = rank_of(w.node)
-        given = (
-            ""
-            if not takes_value
-            else f", {number_of(w, arguments[-1] if arguments else keywords['fill_value'], 'Int' if kind == 'Bool' else kind)}"
-        )
-        tensor = f"Tensor::<{rank}{'' if kind == 'Float' else ', Int' if kind == 'Int' else ', Int'}>"
-        del name
+        given = ""
+        if takes_value:
+            value = arguments[-1] if arguments else keywords["fill_value"]
+            given = f", {number_of(w, value, 'Int' if kind == 'Bool' else kind)}"
+        tensor = f"Tensor::<{rank}{'' if kind == 'Float' else ', Int'}>"
         found = Expr(f"{tensor}::{call}([{sizes}]{given}, &device)")
         return found.dot("bool()") if kind == "Bool" else found
 

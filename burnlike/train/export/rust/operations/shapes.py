@@ -89,8 +89,12 @@ def _expand(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
 @operation("broadcast_tensors")
 def _broadcast(w: Any, tensors: Sequence[Any]) -> Several:
     rank, shape = max(map(rank_of, tensors)), ", ".join(map(w.size, w.node.meta["val"][0].shape))
-    return Several([tensor_of(w, it, kind_of(it), rank).dot(f"expand([{shape}])") if value_of(it).shape != made.shape else w.argument(it)
-                    for it, made in zip(tensors, w.node.meta["val"], strict=True)])  # fmt: skip
+    items: list[Expr] = []
+    for tensor, made in zip(tensors, w.node.meta["val"], strict=True):
+        is_same = value_of(tensor).shape == made.shape
+        whole = tensor_of(w, tensor, kind_of(tensor), rank)
+        items.append(w.argument(tensor) if is_same else whole.dot(f"expand([{shape}])"))
+    return Several(items)
 
 
 @operation("repeat", "tile")
