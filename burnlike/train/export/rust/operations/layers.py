@@ -101,7 +101,7 @@ def _attention(
     scores = Expr(f"{product.text} * {number(factor)}", 1)
     rows, columns = value_of(query).shape[-2], value_of(key).shape[-2]
     full = ", ".join(map(w.size, [*value_of(query).shape[:-2], rows, columns]))
-    hidden: Expr | None = None
+    hidden: Any = None
     if is_causal:
         scores = w.let(scores, "scores")
         square = w.let(Expr(f"Tensor::<2, Bool>::tril_mask([{w.size(rows)}, {w.size(columns)}], 0, &device)"), "hidden")
