@@ -67,7 +67,7 @@ def _depth_anything() -> nn.Module:
 
 
 _WHISPER = {
-    **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in (("layers", 2), ("attention_heads", 2))},
+    **{f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")},
     "vocab_size": 64, "num_mel_bins": 8, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "d_model": 16,
     "max_source_positions": 10, "max_target_positions": 16, "decoder_start_token_id": 1,
     "suppress_tokens": None, "begin_suppress_tokens": None,
@@ -114,7 +114,10 @@ FAMILIES = {
     ),
     "vit": Case(_model("ViTModel", "ViTConfig", **_IMAGES), _pixels(16)),
     "dinov2": Case(
-        _model("Dinov2Model", "Dinov2Config", **{name: it for name, it in _IMAGES.items() if name != "intermediate_size"}),
+        _model(
+            "Dinov2Model", "Dinov2Config",
+            **{name: it for name, it in _IMAGES.items() if name != "intermediate_size"},
+        ),
         _pixels(16),
     ),
     "depth_anything": Case(_depth_anything, _pixels(28)),
@@ -147,7 +150,9 @@ FAMILIES = {
     ),
 }  # fmt: skip
 """All are right in Rust."""
-REFUSED = {"mixtral": (Case(_decoder("Mixtral", num_local_experts=2), _text), "model.layers.0.mlp.experts: Burn has no")}
+REFUSED = {
+    "mixtral": (Case(_decoder("Mixtral", num_local_experts=2), _text), "model.layers.0.mlp.experts: Burn has no"),
+}
 
 
 def test_families_of_transformers_are_in_rust_what_they_are_in_python(tmp_path: Path) -> None:
