@@ -120,6 +120,8 @@ def replace_file(path: str | os.PathLike[str], data: bytes, within: str | os.Pat
 def make_directories(directory: str | os.PathLike[str]) -> None:
     """Make a directory and those around it where they are missing; their names survive a loss of power."""
     path = Path(directory)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
     missing = [it for it in (path, *path.parents) if not it.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for made in missing:

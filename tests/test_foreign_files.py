@@ -27,6 +27,7 @@ OWN = {
     "record/saving/shard_set.py": "descriptors and directories",
     "record/saving/writing.py": "a descriptor",
     "train/export/hugging_face.py": "files that it has written itself",
+    "train/export/torch_program.py": "a descriptor",
     "train/job/steps.py": "files that it has written itself",
     "train/runs/environment.py": "/proc",
     "train/runs/run_dir.py": "/dev/null",

@@ -63,6 +63,16 @@ def test_tree_map(pair: Pair) -> None:
     assert pytree.tree_map(lambda it: -it, pair).b == [-2, -3]
 
 
+def test_tree_map_only(pair: Pair) -> None:
+    assert pytree.tree_map_only(int, lambda it: -it, {"x": pair, "y": "text"})["y"] == "text"
+    assert pytree.tree_map_only(int, lambda it: -it, pair).b == [-2, -3]
+
+
+def test_TreeSpec(pair: Pair) -> None:
+    _, form = pytree.tree_flatten(pair)
+    assert isinstance(form, pytree.TreeSpec)
+
+
 def test_tree_flatten_with_path(pair: Pair) -> None:
     paths = [path for path, _ in pytree.tree_flatten_with_path(pair)[0]]
     assert [path[0] for path in paths] == [pytree.GetAttrKey("a"), *[pytree.MappingKey("b")] * 2]

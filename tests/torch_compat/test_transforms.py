@@ -22,6 +22,19 @@ def test_transforming() -> None:
     assert not transforms.transforming()
 
 
+def test_readable() -> None:
+    seen: list[bool] = []
+
+    def loss(x: Tensor) -> Tensor:
+        seen.append(transforms.readable(x))
+        return x.sum()
+
+    torch.func.grad(loss)(torch.ones(2))
+    assert seen == [False]
+    assert transforms.readable(torch.ones(2))
+    assert not transforms.readable(torch.ones(2, device="meta"))
+
+
 def test_in_forward_mode() -> None:
     assert not transforms.in_forward_mode()
     with forward_ad.dual_level():

@@ -19,6 +19,7 @@ from ...optim.states.matching import StateOwner
 from ...optim.states.torch_records import read_torch_record, trained_by
 from ...record import EXTENSIONS, LoadReport, Record, open_record, save as save_record, verify
 from ...record.formats import check_name
+from ...record.layout import LAYOUTS
 from ...record.loading.load_into import PreparedLoad
 from ...record.loading.load_options import Remap
 from ...record.nesting import names_below, part_of
@@ -192,9 +193,17 @@ class TrainingState:
         """
         names, folder = self._burn_names(), Path(directory)
         records = self.to_records()
+        for name in names.values():
+            if name in records and records[name].values.get(LAYOUTS):
+                raise RecordMismatchError(
+                    f"'{name}' has states of torch's layers; convert the model by from_torch before"
+                )
         folder.mkdir(parents=True, exist_ok=True)
         for kind, name in reversed(names.items()):
-            save_record(records.get(name, self.parts[name]), burn_file(folder, kind, epoch))
+            written = records.get(name, self.parts[name])
+            if isinstance(written, Record) and LAYOUTS in written.values:  # of Burn's layers
+                written = replace(written, values={key: it for key, it in written.values.items() if key != LAYOUTS})
+            save_record(written, burn_file(folder, kind, epoch))
         return folder
 
     def _burn_names(self) -> dict[str, str]:
