@@ -87,6 +87,15 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     assert schedule.to_record() == training()[2].to_record()
 
 
+def test_states_of_torchs_layers_are_refused(tmp_path: Path) -> None:
+    model, optimizer = torch.nn.Linear(2, 1), AdamWConfig().init()
+    model(torch.ones(3, 2)).sum().backward()
+    optimizer.step(0.1, model, GradientsParams.from_module(model))
+    with pytest.raises(RecordMismatchError, match="states of torch's layers; convert the model by from_torch"):
+        TrainingState(model=model, optimizer=optimizer).save_for_burn(tmp_path, 1)
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_more_than_one_model_has_no_place(tmp_path: Path) -> None:
     model, optimizer, _ = training()
     state = TrainingState(one=model, other=torch.nn.Linear(1, 1), optimizer=optimizer)
@@ -107,7 +116,8 @@ def test_a_directory_of_several_files_is_no_record(tmp_path: Path) -> None:
 
 
 def test_it_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
-    model, schedule = torch.nn.Linear(2, 1), CosineAnnealingConfig(initial_lr=0.1, num_iters=9).init()
+    model = bl.nn.LinearConfig(d_input=2, d_output=1).init()
+    schedule = CosineAnnealingConfig(initial_lr=0.1, num_iters=9).init()
     optimizer = AdamWConfig().init()
 
     def step() -> None:

@@ -201,7 +201,7 @@ class TrainingState:
         folder.mkdir(parents=True, exist_ok=True)
         for kind, name in reversed(names.items()):
             written = records.get(name, self.parts[name])
-            if isinstance(written, Record) and LAYOUTS in written.values:  # of Burn's layers
+            if isinstance(written, Record):  # of Burn's layers, which Burn's files imply
                 written = replace(written, values={key: it for key, it in written.values.items() if key != LAYOUTS})
             save_record(written, burn_file(folder, kind, epoch))
         return folder
