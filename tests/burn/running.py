@@ -13,26 +13,13 @@ from typing import Any
 import pytest
 import torch
 
+from ..vectors.values import DTYPES
+
 HERE = Path(__file__).parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or HERE.parents[1] / ".cache" / "burn")
 SEED = int(os.environ.get("BURN_SEED", "1"))
 """Of the cases that are drawn: `make test-burn SEED=2` draws others."""
 
-DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i16": torch.int16,
-    "i8": torch.int8,
-    "u64": torch.uint64,
-    "u32": torch.uint32,
-    "u16": torch.uint16,
-    "u8": torch.uint8,
-    "bool": torch.bool,
-}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 

@@ -17,11 +17,12 @@ from ....record import BurnpackRecorder, Precision, Record
 from ..program import Program, others_of
 from . import CARGO
 from .calls import UnknownCall
-from .functions import Functions, NeedsTensor, kind_of, rank_of, type_of
+from .functions import Functions, NeedsTensor
 from .printing import identifier, snake, statement, unique
 from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
 from .tracing import Trace, leaves_of, traced
+from .values import kind_of, rank_of, type_of
 
 BURN = "0.22.1"
 """The release of Burn that crates are for."""
@@ -52,17 +53,15 @@ class Written:
                 if error.path in without:
                     raise NoCounterpartError(f"{error.path}: a module elsewhere uses its tensors") from error
                 without.add(error.path)
-        self.structs = Structs(functions, self.trace, program.model, self.function)
+        self.structs = Structs(functions, self.trace, program.model)
 
     def code(self, about: str, classes: Sequence[str] | None) -> str:
         """The text of `src/model.rs`."""
         structs = [*self.structs.structs.values()]
         body = "\n".join(text_of_struct(it) for it in structs)
-        end = body.rindex("\n}\n")
         start = body.index("impl Model {")
         new_end = body.index("\n    }\n", start) + len("\n    }\n")
         body = body[:new_end] + _LOAD + body[new_end:]
-        del end
         needs = {
             "burn::module::Module",
             "burn::store::ModuleRecord",
@@ -104,13 +103,7 @@ class Written:
                 if name in part.ids:
                     ids[f"{rust}.{name}"] = part.ids[name]
             states |= {f"{rust}.{name}" for name in part.states}
-        return replace(
-            Record({}),
-            tensors=tensors,
-            ids=ids,
-            states=frozenset(states) if isinstance(whole.states, frozenset) else states,
-            layout=None,
-        )
+        return replace(Record({}), tensors=tensors, ids=ids, states=states)
 
 
 def _holding(layer: nn.Module) -> nn.Module:
@@ -214,7 +207,7 @@ def write_written(
         files = {
             "Cargo.toml": _CARGO,
             "src/model.rs": code,
-            "src/main.rs": main_rs(program, checks, written),
+            "src/main.rs": main_rs(checks),
             "README.md": _README.format(about=about, call=written.call()),
             ".gitignore": "/target\n",
         }
@@ -280,7 +273,7 @@ opt-level = 3
 """
 
 
-def main_rs(program: Program, checks: Checks, written: Written) -> str:
+def main_rs(checks: Checks) -> str:
     """A program that runs the model on the saved inputs and compares its results with the saved ones."""
     inputs, outputs = checks[0]
     names = _names_of(inputs)
@@ -299,7 +292,7 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
             lines = statement(f"{name}: ", f"Param::initialized(ParamId::new(), {zeros})", ",", 16)
             made += "".join(f"{it}\n" for it in lines)
         made += " " * 12 + "},\n"
-    given = [f"check.{it}.val()" for it in names]
+    given = ", ".join(f"check.{it}.val()" for it in names)
     results = "result" if len(outputs) == 1 else f"({', '.join(f'result_{at}' for at in range(len(outputs)))})"
     compares = ""
     for at, tensor in enumerate(outputs):
@@ -309,7 +302,7 @@ def main_rs(program: Program, checks: Checks, written: Written) -> str:
         compares += "".join(f"{it}\n" for it in statement("", compare, ";", 4))
     kinds |= {"Int"} if "Bool" in kinds else set()
     use = ", ".join(sorted(["Device", "Tensor", *kinds]))
-    call = "\n".join(statement(f"let {results} = ", f"model.forward({', '.join(given)})", ";", 4))
+    call = "\n".join(statement(f"let {results} = ", f"model.forward({given})", ";", 4))
     return _MAIN.format(rows=rows, made=made, call=call, compares=compares, use=use)
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from .printing import statement, unique
 
 OPEN, CLOSE = "\ue000", "\ue001"
-"""Around the number of a value in a text, until it has a name; around the path of a part of the module in `PART`."""
+"""Around the number of a value in a text, until it has a name."""
 PART_OPEN, PART_CLOSE = "\ue002", "\ue003"
+"""Around the path of a part of the module."""
 _VALUE = re.compile(f"{OPEN}(\\d+){CLOSE}")
 _PART = re.compile(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}")
 
@@ -22,6 +23,11 @@ class Expr(NamedTuple):
 
     def dot(self, call: str) -> "Expr":
         return Expr(f"{self.within(0)}.{call}")
+
+    @property
+    def is_value(self) -> bool:
+        """True if it is the name of a value alone."""
+        return _VALUE.fullmatch(self.text) is not None
 
     def within(self, level: int) -> str:
         """The text as an operand of an operator of the level."""

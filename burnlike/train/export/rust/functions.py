@@ -1,10 +1,8 @@
 """Functions of Rust from the graph of a model: one for each call of a module that is a struct."""
 
-import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,45 +12,11 @@ from ....errors import NoCounterpartError
 from .calls import call_of
 from .expressions import CLOSE, OPEN, PART_CLOSE, PART_OPEN, Expr, Statement, Value, numbers_in, part
 from .operations import OPERATIONS, Several
-from .printing import WIDTH, identifier
+from .printing import WIDTH, identifier, unique
 from .tracing import MODEL, Trace, is_item, size_of
+from .values import literal, name_of, source_line
 
-KINDS = {torch.bool: "Bool"} | dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), "Int")
-_LIBRARIES = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
-"""Where the lines of a trace say nothing of the user's program."""
-_ASSIGNED = re.compile(r"\s*(?:return\b|([\w, ]+?)\s*(?:[-+*/]?=)(?!=))")
-_NAMES = {
-    "matmul": "product",
-    "bmm": "product",
-    "mm": "product",
-    "mul": "scaled",
-    "div": "scaled",
-    "add": "sum",
-    "scaled_dot_product_attention": "context",
-    "_unsafe_view": "view",
-    "_softmax": "weights",
-    "softmax": "weights",
-    "masked_fill": "masked",
-    "bitwise_not": "inverse",
-    "_to_copy": "cast",
-    "alias": "x",
-    "clone": "x",
-}
 _ROLES = {(0, 4): "batch", (2, 4): "height", (3, 4): "width", (0, 3): "batch", (1, 3): "length", (0, 2): "batch"}
-
-
-def kind_of(tensor: Tensor) -> str:
-    return KINDS.get(tensor.dtype, "Float")
-
-
-def rank_of(tensor: Tensor) -> int:
-    """The number of dimensions in Rust, where a single number has one."""
-    return max(tensor.dim(), 1)
-
-
-def type_of(tensor: Tensor) -> str:
-    kind = kind_of(tensor)
-    return f"Tensor<{rank_of(tensor)}{'' if kind == 'Float' else f', {kind}'}>"
 
 
 @dataclass
@@ -75,7 +39,7 @@ class Function:
         inputs: tensors from outside, with their names; sizes that no tensor has follow them.
         outputs: tensors that are used outside.
         statements: the last has the result.
-        size_names: names of sizes within it, and `arguments` those that are given.
+        size_names: names of sizes within it, and `size_arguments` those that are given.
         needs: paths to import.
     """
 
@@ -86,7 +50,6 @@ class Function:
     statements: list[Statement] = field(default_factory=list)
     size_names: dict[Any, str] = field(default_factory=dict)
     needs: set[str] = field(default_factory=set)
-    name: str = "forward"
 
 
 class Functions:
@@ -94,7 +57,6 @@ class Functions:
 
     Attributes:
         by_path: of each module that is a struct, what its calls do.
-        constants: tensors that are in the program only, by their names in the module with the path "".
     """
 
     def __init__(self, trace: Trace, model: nn.Module) -> None:
@@ -203,10 +165,8 @@ class Writer:
         self.all, self.group = functions, group
         self.function = Function(group.path)
         self.expressions: dict[fx.Node, Expr] = {}
-        self.names: dict[fx.Node, str] = {}
-        inside = {*group.nodes()}
         self.uses: dict[fx.Node, int] = {}
-        self.inside = inside
+        self.inside = {*group.nodes()}
         if outputs is None:
             outputs = functions.trace.outputs
         self.function.outputs = [*outputs]
@@ -255,16 +215,13 @@ class Writer:
             if node not in self.inside and not self._is_own(node):
                 wanted[node] = None
         for node in wanted:
-            name = identifier(node.name) if node in placeholders else self.all_names(node)
+            name = identifier(node.name) if node in placeholders else name_of(node)
             if node in placeholders and node.name in self.all.trace.values:
                 name = identifier(self.all.trace.values[node.name][0].rpartition(".")[2])
             name = next((identifier(it) for it, noted_node in noted.items() if noted_node is node), name)
             value = self.value(name)
             self.function.inputs.append((value, node))
             self.expressions[node] = value.expr
-
-    def all_names(self, node: fx.Node) -> str:
-        return name_of(node)
 
     def _is_own(self, node: fx.Node) -> bool:
         """True for a parameter or a buffer of the module or of one below it."""
@@ -291,14 +248,6 @@ class Writer:
 
     def _take_sizes(self) -> None:
         """Name the sizes that the function needs, by the tensors that have them."""
-        wanted: dict[Any, None] = {}
-        for item in self.group.items:
-            for node in item.nodes() if isinstance(item, Group) else [item]:
-                for size in _sizes_of(node):
-                    wanted.update(dict.fromkeys(size.free_symbols if size.is_number is False else ()))
-                    if not size.is_Symbol:
-                        wanted.setdefault(size)
-        self.wanted_sizes = wanted
         self.reads: dict[fx.Node, dict[int, str]] = {}
         self.sources: dict[Any, tuple[fx.Node, int]] = {}
         nodes = [node for _, node in self.function.inputs]
@@ -371,18 +320,13 @@ class Writer:
             name = "length"
         name = self._size_name(name)
         self.function.size_names[size] = name
-        expr = self.expressions[node]
-        if not re.fullmatch(f"{OPEN}\\d+{CLOSE}", expr.text):
+        if not self.expressions[node].is_value:
             raise self.refused(f"the size {size} of a parameter")
         self.reads.setdefault(node, {})[at] = name
         return name
 
     def _size_name(self, name: str) -> str:
-        taken, number = {*self.function.size_names.values()}, 2
-        found = name
-        while found in taken:
-            found, number = f"{name}_{number}", number + 1
-        return found
+        return unique(name, {*self.function.size_names.values()})
 
     # What is computed
 
@@ -393,9 +337,8 @@ class Writer:
             elif not is_item(item) or item not in self.expressions:
                 self._node(item)
         statements = self.function.statements
-        device = "device()" if any(".device" in it.text or "&device" in it.text for it in statements) else ""
         firsts: list[Statement] = []
-        if device:
+        if any(".device" in it.text or "&device" in it.text for it in statements):
             held = [value.expr for value, _ in self.function.inputs] + [
                 self._own(it) for it in self.uses if self._is_own(it) and self.all.trace.values[it.name][1].dim()
             ]
@@ -451,7 +394,7 @@ class Writer:
             if (
                 not fits
                 or width <= WIDTH
-                or all(re.fullmatch(f"{OPEN}\\d+{CLOSE}", it.text) for it in map(self._plain, node.all_input_nodes))
+                or all(it not in self.expressions or self.expressions[it].is_value for it in node.all_input_nodes)
             ):
                 break
             self.expressions = before
@@ -466,11 +409,8 @@ class Writer:
             found = self.let(found, name_of(node))
         self.expressions[node] = found
 
-    def _plain(self, node: fx.Node) -> Expr:
-        return self.expressions.get(node, Expr(f"{OPEN}0{CLOSE}"))
-
     def _has_name(self, node: fx.Node, found: Expr) -> bool:
-        if re.fullmatch(f"{OPEN}\\d+{CLOSE}", found.text):
+        if found.is_value:
             return False
         called = re.match(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}", found.text)
         if called is not None and called[1].rpartition(".")[2].isdecimal():
@@ -514,11 +454,7 @@ class Writer:
         relative = group.path.removeprefix(self.group.path).removeprefix(".")
         arguments = [self.argument(node).text for _, node in function.inputs]
         arguments += [self._written(it, 2) for it in function.size_arguments]
-        call = Statement([], "", names={})
-        call.text = f"{part(relative)}.{OPEN}F{id(function)}{CLOSE}({', '.join(arguments)})"
-        self.calls = getattr(self, "calls", {})
-        self.all.__dict__.setdefault("functions", {})[id(function)] = function
-        expr = Expr(call.text)
+        expr = Expr(f"{part(relative)}.{OPEN}F{id(function)}{CLOSE}({', '.join(arguments)})")
         if len(outputs) == 1:
             (node,) = outputs
             self.expressions[node] = expr
@@ -542,13 +478,13 @@ class Writer:
         """A tensor as an argument; one that is long, or that does not fit here, gets a name first."""
         found = self.expression(node)
         is_long = (not self.fits and node in self.inside) or self.width(found) > WIDTH - 12
-        if is_long and node in self.expressions and not re.fullmatch(f"{OPEN}\\d+{CLOSE}", found.text):
+        if is_long and node in self.expressions and not found.is_value:
             found = self.expressions[node] = self.let(found, name_of(node))
         return found
 
     def refused(self, what: str) -> NoCounterpartError:
         """The error of something that Burn has not, with the module and the line of its source."""
-        where = _line(self.node) if self.node is not None else ""
+        where = source_line(self.node) if self.node is not None else ""
         path = self.group.path or "the model"
         return NoCounterpartError(
             f"{path}: Burn has no counterpart of {what}{where}; `--to onnx` and burn-onnx, Burn's importer, may have"
@@ -568,12 +504,6 @@ def is_number(value: Tensor) -> bool:
     return value.dim() == 0 and not isinstance(value, nn.Parameter)
 
 
-def literal(value: Any) -> str:
-    from .printing import number
-
-    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else number(value)
-
-
 def _inputs_of(item: "fx.Node | Group") -> list[fx.Node]:
     """The nodes that a node or a group takes from outside it, each as often as it does; a group takes each once."""
     if isinstance(item, fx.Node):
@@ -582,40 +512,3 @@ def _inputs_of(item: "fx.Node | Group") -> list[fx.Node]:
         return found
     inside = {*item.nodes()}
     return [*dict.fromkeys(it for node in item.nodes() for it in _inputs_of(node) if it not in inside)]
-
-
-def _sizes_of(node: fx.Node) -> list[Any]:
-    values = [it.meta.get("val") for it in node.all_input_nodes]
-    return [it.node.expr for it in values if isinstance(it, torch.SymInt)]
-
-
-def _frames(node: fx.Node) -> list[tuple[str, int]]:
-    found = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
-    return [(file, int(line)) for file, line in found if not file.startswith(_LIBRARIES)]
-
-
-def _line(node: fx.Node) -> str:
-    frames = _frames(node)
-    if not frames:
-        return ""
-    file, line = frames[-1]
-    return f" (line {line} of {file.rpartition('/')[2]}: {linecache.getline(file, line).strip()})"
-
-
-def name_of(node: fx.Node) -> str:
-    """A name for the value: that which the program's source gives it, or else the operation's."""
-    frames = _frames(node)
-    place: Any = node.args[1] if is_item(node) else 0
-    if frames:
-        later = [user for user in node.users if _frames(user)[-1:] == frames[-1:] and not is_item(user)]
-        assigned = _ASSIGNED.match(linecache.getline(*frames[-1]))
-        if assigned is not None and not later:
-            names = [it.strip() for it in (assigned[1] or "output").split(",")]
-            if len(names) == 1 or (is_item(node) and isinstance(place, int) and place < len(names)):
-                return identifier(names[place if len(names) > 1 else 0])
-    source = node.args[0] if is_item(node) and isinstance(node.args[0], fx.Node) else node
-    if str(source.target).startswith("burnlike_rust"):
-        names = [it for it in str(source.args[0]).partition("#")[0].split(".") if not it.isdecimal()]
-        return identifier(names[-1]) if names else "x"
-    name = re.sub(r"_\d+$", "", source.name)
-    return identifier(_NAMES.get(name, name)) if source.op == "call_function" else "x"

@@ -111,14 +111,12 @@ def _is_short(value: str) -> bool:
         _, calls = chain_of(operand)
         if len(calls) > 1 and len(operand) > WIDTH:
             return False
-    depth, starts = 0, list[int]()
+    starts: list[int] = []
     for at, character in enumerate(value):
         if character in "([":
             starts.append(at)
-        elif character in ")]":
-            inside = value[starts.pop() + 1 : at]
-            if len(inside) > WIDTH and value[: at + 1].strip("([") and depth == 0:
-                return False
+        elif character in ")]" and at - starts.pop() - 1 > WIDTH:
+            return False
     return True
 
 

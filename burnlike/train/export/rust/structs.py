@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from .expressions import lines_of, named, rolled
-from .functions import Function, Functions, kind_of, rank_of, type_of
+from .functions import Function, Functions
 from .layers import Field, Init, fields_of, text_of
 from .printing import camel, identifier, number, parts_of, snake, statement, unique
 from .tracing import Trace, size_of
+from .values import kind_of, rank_of, type_of
 
 _RESERVED = {
     "Tensor",
@@ -60,8 +61,8 @@ class Structs:
         needs: paths to import.
     """
 
-    def __init__(self, functions: Functions, trace: Trace, model: nn.Module, root: Function) -> None:
-        self._functions, self._trace, self._model, self._root = functions, trace, model, root
+    def __init__(self, functions: Functions, trace: Trace, model: nn.Module) -> None:
+        self._functions, self._trace, self._model = functions, trace, model
         self.structs: dict[object, Struct] = {}
         self.paths: dict[str, str] = {}
         self.needs: set[str] = set()
@@ -141,27 +142,14 @@ class Structs:
     ) -> Iterator[tuple[str, Init]]:
         """The fields for the children of a module; those of lists and dicts that are not called are its own."""
         full = f"{path}.{below}".strip(".")
-        is_list = (
-            isinstance(self._model.get_submodule(full), nn.ModuleList)
-            or type(self._model.get_submodule(full)).__name__ == "ModuleTuple"
-        )
         for name, child in self._children(full):
             place = f"{below}.{name}" if below else name
             child_path = f"{full}.{name}" if full else name
             kind = snake(type(child).__name__)
             plain = f"{kind}_{name}" if name.isdecimal() and not prefix else name
             own = identifier(f"{prefix}{plain}")
-            if (
-                child_path not in self._trace.leaves
-                and child_path not in self._functions.by_path
-                and not self._owns(child_path)
-            ):
-                made = (
-                    self._list(child_path, rust, own, taken)
-                    if isinstance(child, nn.ModuleList | nn.Sequential) or (child_path and self._is_list(child))
-                    else None
-                )
-                if made is not None:
+            if not self._is_part(child_path):
+                if (made := self._list(child_path, rust, own, taken)) is not None:
                     field_name, init = made
                     lengths[place] = len(init.items)
                     names[place] = field_name
@@ -172,11 +160,6 @@ class Structs:
             own = unique(own, taken)
             names[place] = own
             yield own, self._part(child, child_path, f"{rust}{own}")
-        del is_list
-
-    def _is_list(self, module: nn.Module) -> bool:
-        names = [name for name, _ in module.named_children()]
-        return bool(names) and names == [str(it) for it in range(len(names))]
 
     def _owns(self, path: str) -> bool:
         return any(it.startswith(f"{path}.") and "." not in it.removeprefix(f"{path}.") for it in self._tensors)
@@ -186,8 +169,7 @@ class Structs:
         children = [*self._children(path)]
         if not children or [name for name, _ in children] != [str(it) for it in range(len(children))]:
             return None
-        nested = [it for name, it in children if not self._is_part(f"{path}.{name}")]
-        if nested:
+        if not all(self._is_part(f"{path}.{name}") for name, _ in children):
             return None
         before = {key: len(it.fields) for key, it in self.structs.items()}
         names, paths = set(self._names), dict(self.paths)
@@ -359,7 +341,7 @@ def _head(text: str) -> str:
     return "\n".join([f"{name}(", *(f"        {it}," for it in parts_of(arguments)), f"    ) -> {result}", body])
 
 
-def text_of_struct(struct: Struct, indent: int = 0) -> str:
+def text_of_struct(struct: Struct) -> str:
     """The struct, and its `impl`."""
     first = struct.fields[0]
     fields = "".join(f"    pub {name}: {init.type},\n" for name, init in first)

@@ -8,21 +8,8 @@ from torch import fx
 
 from ..expressions import Expr
 from ..printing import number
-from .table import (
-    OPERATIONS,
-    Operation,
-    is_number,
-    kind_of,
-    kind_of_all,
-    literal_of,
-    name_for,
-    number_of,
-    operation,
-    place_of,
-    rank_of,
-    tensor_of,
-    value_of,
-)
+from ..values import kind_of, name_of, rank_of, value_of
+from .table import OPERATIONS, Operation, is_number, kind_of_all, number_of, operation, place_of, scalar_of, tensor_of
 
 
 def _infix(sign: str, level: int, method: str) -> Operation:
@@ -31,16 +18,16 @@ def _infix(sign: str, level: int, method: str) -> Operation:
     def write(w: Any, a: Any, b: Any, alpha: Any = 1) -> Expr:
         kind, rank = kind_of(w.node), rank_of(w.node)
         kind = "Int" if kind == "Bool" else kind
-        scalar = number_of(w, b, kind) if is_number(b) else literal_of(w, b)
+        scalar = scalar_of(w, b, kind)
         if scalar is not None:
             if alpha != 1:
                 scalar = number_of(w, (b if is_number(b) else float(scalar)) * alpha, kind)
-            left = w.short(tensor_of(w, a, kind, rank), name_for(w, a))
+            left = w.short(tensor_of(w, a, kind, rank), name_of(a))
             if scalar.startswith("-") or " " in scalar:
                 return left.dot(f"{method}_scalar({scalar})")
             return Expr(f"{left.within(level)} {sign} {scalar}", level)
-        scalar = number_of(w, a, kind) if is_number(a) else literal_of(w, a)
-        right = w.short(tensor_of(w, b, kind, rank), name_for(w, b))
+        scalar = scalar_of(w, a, kind)
+        right = w.short(tensor_of(w, b, kind, rank), name_of(b))
         if alpha != 1:
             right = Expr(f"{right.within(1)} * {number_of(w, alpha, kind)}", 1)
         if scalar is not None:
@@ -49,7 +36,7 @@ def _infix(sign: str, level: int, method: str) -> Operation:
             if sign == "-":
                 return right.dot("neg()") if float(scalar) == 0 else right.dot(f"neg().add_scalar({scalar})")
             return right.dot("recip()") if float(scalar) == 1 else right.dot(f"recip().mul_scalar({scalar})")
-        left = w.short(tensor_of(w, a, kind, rank), name_for(w, a))
+        left = w.short(tensor_of(w, a, kind, rank), name_of(a))
         return Expr(f"{left.within(level)} {sign} {right.within(level - 1)}", level)
 
     return write
@@ -97,11 +84,10 @@ def _method(name: str, kind: str | None = None) -> Operation:
 
 for _torch, _burn in {
     **{it: it for it in (
-        "abs", "exp", "log", "sqrt", "neg", "sin", "cos", "tan", "sinh", "cosh", "tanh", "erf", "floor", "ceil",
+        "abs", "exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "erf", "floor", "ceil",
         "round", "sign", "log1p", "square", "trunc", "atan", "asin", "acos", "asinh", "acosh", "atanh", "detach",
     )},
-    "reciprocal": "recip", "rsqrt": "sqrt().recip", "log2": "log().div_scalar(std::f64::consts::LN_2).abs().abs",
-    "bitwise_not": "bool_not", "logical_not": "bool_not",
+    "reciprocal": "recip", "rsqrt": "sqrt().recip",
 }.items():  # fmt: skip
     OPERATIONS |= dict.fromkeys((f"aten.{_torch}", f"aten.{_torch}_"), _method(_burn))
 OPERATIONS["aten.log2"] = lambda w, x: tensor_of(w, x, "Float", 1).dot("log().div_scalar(std::f64::consts::LN_2)")
@@ -130,7 +116,7 @@ def _same(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
 
 OPERATIONS |= {
     f"aten.{name}": _same
-    for name in ("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh", "detach_", 
+    for name in ("contiguous", "clone", "alias", "lift_fresh_copy", "lift_fresh", "detach_",
                  "positive", "resolve_conj", "_assert_tensor_metadata")
 }  # fmt: skip
 
@@ -215,7 +201,7 @@ def _compare(method: str) -> Operation:
         rank = rank_of(w.node)
         if method == "equal" and kind == "Int" and isinstance(b, int) and not -(2**31) <= b < 2**31:
             return tensor_of(w, a, kind, rank).dot("zeros_like().bool()")  # no number of Burn's 32 bits is as large
-        scalar = number_of(w, b, kind) if is_number(b) else literal_of(w, b)
+        scalar = scalar_of(w, b, kind)
         if scalar is not None:
             end = "scalar" if method not in ("equal", "not_equal") or kind != "Bool" else "elem"
             return tensor_of(w, a, kind, rank).dot(f"{method}_{end}({scalar})")

@@ -7,30 +7,17 @@ import torch
 from torch import fx
 
 from ..expressions import Expr
-from .table import (
-    filled_out,
-    is_number,
-    kind_of,
-    literal_of,
-    number_of,
-    operation,
-    place_of,
-    rank_of,
-    tensor_of,
-    value_of,
-)
+from ..values import kind_of, rank_of, value_of
+from .table import filled_out, is_number, literal_of, number_of, operation, place_of, scalar_of, sizes_of, tensor_of
 
 
 @operation("masked_fill", "masked_fill_")
 def _masked_fill(w: Any, x: Any, mask: Any, value: Any) -> Expr:
-    kind, rank = kind_of(w.node), rank_of(w.node)
-    scalar = number_of(w, value, kind) if is_number(value) else literal_of(w, value)
+    kind = kind_of(w.node)
+    scalar = scalar_of(w, value, kind)
     if scalar is None:
         raise w.refused("masked_fill with a tensor")
-    found, hidden = filled_out(w, x, kind), tensor_of(w, mask, "Bool", rank)
-    if [*map(str, value_of(mask).shape)] != [*map(str, w.node.meta["val"].shape)]:
-        hidden = hidden.dot(f"expand([{', '.join(map(w.size, w.node.meta['val'].shape))}])")
-    return found.dot(f"mask_fill({hidden.text}, {scalar})")
+    return filled_out(w, x, kind).dot(f"mask_fill({filled_out(w, mask, 'Bool').text}, {scalar})")
 
 
 @operation("where")
@@ -38,11 +25,11 @@ def _where(w: Any, condition: Any, a: Any, b: Any) -> Expr:
     kind = kind_of(w.node)
     mask = filled_out(w, condition, "Bool")
     for chosen, other, turned in ((a, b, mask), (b, a, None)):
-        scalar = number_of(w, chosen, kind) if is_number(chosen) else literal_of(w, chosen)
+        scalar = scalar_of(w, chosen, kind)
         if scalar is not None and (not is_number(other) and literal_of(w, other) is None):
             hidden = turned or mask.dot("bool_not()")
             return filled_out(w, other, kind).dot(f"mask_fill({hidden.text}, {scalar})")
-    values = [number_of(w, it, kind) if is_number(it) else literal_of(w, it) for it in (a, b)]
+    values = [scalar_of(w, it, kind) for it in (a, b)]
     if None not in values:
         like = mask.dot("float()" if kind == "Float" else "int()")
         return like.dot(f"full_like({values[1]}).mask_fill({mask.text}, {values[0]})")
@@ -81,7 +68,7 @@ def _embedding(w: Any, weight: Any, indices: Any, *_: Any, **__: Any) -> Expr:
     rank = rank_of(indices)
     if value_of(indices).dim() == 1:
         return w.argument(weight).dot(f"select(0, {w.argument(indices).text})")
-    shape = ", ".join(map(w.size, w.node.meta["val"].shape))
+    shape = sizes_of(w)
     flat = w.argument(indices).dot(f"flatten::<1>(0, {rank - 1})")
     return w.argument(weight).dot(f"select(0, {flat.text}).reshape([{shape}])")
 

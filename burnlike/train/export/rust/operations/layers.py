@@ -8,7 +8,8 @@ import torch
 
 from ..expressions import Expr
 from ..printing import number
-from .table import is_plain, kind_of, operation, rank_of, tensor_of, value_of
+from ..values import kind_of, rank_of, value_of
+from .table import operation, tensor_of
 
 
 @operation("layer_norm", "native_layer_norm")
@@ -26,7 +27,7 @@ def _layer_norm(
 
 
 def _normalized(w: Any, x: Expr, dims: Sequence[int], epsilon: float) -> Expr:
-    x = x if is_plain(x) else w.let(x, "x")
+    x = x if x.is_value else w.let(x, "x")
     listed = ", ".join(map(str, dims))
     centered = w.let(Expr(f"{x.text} - {x.dot(f'mean_dims(&[{listed}])').text}", 2), "centered")
     variance = w.let(centered.dot(f"square().mean_dims(&[{listed}])"), "variance")
@@ -51,7 +52,7 @@ def _rms_norm(w: Any, x: Any, shape: Sequence[int], gamma: Any = None, epsilon: 
     if len(shape) != 1:
         raise w.refused("rms_norm over several dimensions")
     found, rank = w.argument(x), rank_of(x)
-    found = found if is_plain(found) else w.let(found, "x")
+    found = found if found.is_value else w.let(found, "x")
     epsilon = torch.finfo(value_of(x).dtype).eps if epsilon is None else epsilon
     mean = w.let(found.dot(f"square().mean_dim({rank - 1})"), "mean_square")
     made = Expr(f"{found.text} / ({mean.text} + {number(epsilon)}).sqrt()", 1)

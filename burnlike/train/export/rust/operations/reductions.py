@@ -8,20 +8,18 @@ import torch
 
 from ..expressions import Expr, Statement
 from ..printing import number
+from ..values import kind_of, rank_of, value_of
 from .table import (
     OPERATIONS,
     Operation,
     Several,
-    is_plain,
-    kind_of,
     number_of,
     operation,
     place_of,
     places_of,
-    rank_of,
+    sizes_of,
     squeezed,
     tensor_of,
-    value_of,
 )
 
 
@@ -120,7 +118,7 @@ def _in_dtype(w: Any, x: Any, found: Expr, made: Callable[[Expr], Expr]) -> Expr
     """Indices in the dtype of the device's integers, which Burn gives for floats only."""
     if kind_of(x) == "Float":
         return made(found)
-    found = found if is_plain(found) else w.let(found, "x")
+    found = found if found.is_value else w.let(found, "x")
     return made(found).dot(f"cast({found.text}.dtype())")
 
 
@@ -176,7 +174,7 @@ def _logsumexp(w: Any, x: Any, dims: Any, keepdim: bool = False) -> Expr:
     places, found = places_of(dims, x), w.argument(x)
     if len(places) != 1:
         raise w.refused("logsumexp over several dimensions")
-    found = found if is_plain(found) else w.let(found, "scores")
+    found = found if found.is_value else w.let(found, "scores")
     largest = w.let(found.dot(f"max_dim({places[0]})"), "largest")
     total = Expr(f"({found.text} - {largest.text})").dot(f"exp().sum_dim({places[0]}).log()")
     made = Expr(f"{total.text} + {largest.text}", 2)
@@ -186,7 +184,7 @@ def _logsumexp(w: Any, x: Any, dims: Any, keepdim: bool = False) -> Expr:
 def _made(call: str, *, takes_value: bool = False) -> Operation:
     def write(w: Any, shape: Any, *arguments: Any, **keywords: Any) -> Expr:
         kind = kind_of(w.node)
-        sizes = ", ".join(map(w.size, w.node.meta["val"].shape)) or "1"
+        sizes = sizes_of(w) or "1"
         rank = rank_of(w.node)
         given = ""
         if takes_value:

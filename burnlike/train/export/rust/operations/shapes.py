@@ -7,21 +7,8 @@ import torch
 
 from ..expressions import Expr
 from ..printing import number
-from .table import (
-    Several,
-    is_number,
-    is_plain,
-    kind_of,
-    literal_of,
-    name_for,
-    number_of,
-    operation,
-    place_of,
-    range_of,
-    rank_of,
-    tensor_of,
-    value_of,
-)
+from ..values import kind_of, name_of, rank_of, value_of
+from .table import Several, has_shape_of, operation, place_of, range_of, scalar_of, sizes_of, tensor_of
 
 
 @operation("view", "reshape", "_unsafe_view", "unflatten", "view_as", "reshape_as", "flatten", "_reshape_alias")
@@ -81,9 +68,9 @@ def _squeeze(w: Any, x: Any, dim: Any = None) -> Expr:
 
 @operation("expand", "expand_as", "broadcast_to", "expand_copy")
 def _expand(w: Any, x: Any, *_: Any, **__: Any) -> Expr:
-    if [*map(str, value_of(x).shape)] == [*map(str, w.node.meta["val"].shape)]:
+    if has_shape_of(x, w.node):
         return w.argument(x)
-    return w.argument(x).dot(f"expand([{', '.join(map(w.size, w.node.meta['val'].shape))}])")
+    return w.argument(x).dot(f"expand([{sizes_of(w)}])")
 
 
 @operation("broadcast_tensors")
@@ -141,8 +128,8 @@ def _split(w: Any, x: Any, *arguments: Any, **keywords: Any) -> Several:
     dim = place_of(given, x)
     found, items, start = w.argument(x), list[Expr](), "0"
     total: Any = 0
-    if len(values) > 1 and not is_plain(found):
-        found = w.let(found, name_for(w, x))
+    if len(values) > 1 and not found.is_value:
+        found = w.let(found, name_of(x))
     for at, it in enumerate(values):
         if "unbind" in name:
             part = found.dot(f"slice_dim({dim}, {at}..{at + 1})")
@@ -228,7 +215,7 @@ def _copy(w: Any, x: Any, source: Any, non_blocking: bool = False) -> Expr:
 
 @operation("fill")
 def _fill(w: Any, x: Any, value: Any) -> Expr:
-    scalar = number_of(w, value, kind_of(w.node)) if is_number(value) else literal_of(w, value)
+    scalar = scalar_of(w, value, kind_of(w.node))
     if scalar is None:
         raise w.refused("fill with a tensor")
     return w.argument(x).dot(f"full_like({scalar})")
@@ -295,4 +282,4 @@ def _pixel_shuffle(w: Any, x: Any, factor: int) -> Expr:
     batch, channels, height, width = value_of(x).shape
     sizes = [batch, channels // factor**2, factor, factor, height, width]
     first = f"reshape([{', '.join(map(w.size, sizes))}]).permute([0, 1, 4, 2, 5, 3])"
-    return w.argument(x).dot(f"{first}.reshape([{', '.join(map(w.size, w.node.meta['val'].shape))}])")
+    return w.argument(x).dot(f"{first}.reshape([{sizes_of(w)}])")

@@ -8,6 +8,7 @@ from torch import fx
 
 from ..expressions import Expr
 from ..printing import number
+from ..values import kind_of, rank_of, value_of
 
 END = 2**62
 """A size at least as large means the end of a dimension."""
@@ -29,21 +30,6 @@ def operation(*names: str) -> Callable[[Operation], Operation]:
         return function
 
     return register
-
-
-def value_of(x: Any) -> Any:
-    return x.meta["val"] if isinstance(x, fx.Node) else x
-
-
-def rank_of(x: Any) -> int:
-    return max(value_of(x).dim(), 1)
-
-
-def kind_of(x: Any) -> str:
-    value = value_of(x)
-    if isinstance(value, torch.Tensor):
-        return "Bool" if value.dtype == torch.bool else "Float" if value.is_floating_point() else "Int"
-    return "Bool" if isinstance(value, bool) else "Float" if isinstance(value, float) else "Int"
 
 
 def place_of(dim: int, x: Any) -> int:
@@ -94,14 +80,18 @@ def kind_of_all(*values: Any) -> str:
     return "Float" if "Float" in kinds else "Int" if "Int" in kinds else "Bool"
 
 
-def name_for(w: Any, x: Any) -> str:
-    from ..functions import name_of
+def scalar_of(w: Any, x: Any, kind: str) -> str | None:
+    """The text of a number, or of a tensor that is one; None for other tensors."""
+    return number_of(w, x, kind) if is_number(x) else literal_of(w, x)
 
-    return name_of(x)
+
+def sizes_of(w: Any) -> str:
+    """The sizes of the result."""
+    return ", ".join(map(w.size, value_of(w.node).shape))
 
 
-def is_plain(found: Expr) -> bool:
-    return found.text.startswith("\ue000") and found.text.endswith("\ue001") and found.text.count("\ue000") == 1
+def has_shape_of(x: Any, y: Any) -> bool:
+    return [*map(str, value_of(x).shape)] == [*map(str, value_of(y).shape)]
 
 
 def range_of(w: Any, start: Any, end: Any, length: Any) -> str:
@@ -117,10 +107,8 @@ def range_of(w: Any, start: Any, end: Any, length: Any) -> str:
 
 def filled_out(w: Any, x: Any, kind: str) -> Expr:
     """A tensor with the shape of the result."""
-    found, shape = tensor_of(w, x, kind, rank_of(w.node)), w.node.meta["val"].shape
-    if [*map(str, value_of(x).shape)] != [*map(str, shape)]:
-        found = found.dot(f"expand([{', '.join(map(w.size, shape))}])")
-    return found
+    found = tensor_of(w, x, kind, rank_of(w.node))
+    return found if has_shape_of(x, w.node) else found.dot(f"expand([{sizes_of(w)}])")
 
 
 def places_of(dims: Any, x: Any) -> list[int]:
