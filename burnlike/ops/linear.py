@@ -42,7 +42,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Returns:
         `[..., d_output]`.
     """
-    if any(it is not None and type(it) not in _TYPES for it in (x, weight, bias)) and are_divided(x, weight, bias):
+    is_plain = type(x) in _TYPES and type(weight) in _TYPES and (bias is None or type(bias) in _TYPES)
+    if not is_plain and are_divided(x, weight, bias):
         return _divided(*all_divided(x, weight, bias))
     if half_products.are_slow(x, weight, bias) and half_products.gains(x, weight):
         return half_products.linear(x, weight, bias)
@@ -67,7 +68,10 @@ def is_faster(x: Tensor, weight: Tensor) -> bool:
         return False
     if weight.dim() != 2 or x.dim() == 0 or x.shape[-1] != weight.shape[1] or x.numel() == 0:
         return False
-    if not _gains(x.numel() // x.shape[-1], weight.shape[0], weight.shape[1]):
+    columns, depth = weight.shape
+    rows = x.numel() // depth
+    is_large = min(rows, columns, depth) >= _SMALLEST_SIZE and rows * columns * depth >= _FEWEST_PRODUCTS
+    if not is_large or depth > LONGEST_SUM:
         return False
     if is_transformed() or autocast_dtype(x) is not None or is_recorded():
         return False
@@ -88,12 +92,6 @@ def machine_gains(weight: Tensor) -> bool:
 def multiplies_faster(dtype: torch.dtype) -> bool:
     """Whether there may be faster products of weights of this dtype."""
     return dtype == torch.float32 or dtype in half_products.SLOW
-
-
-def _gains(rows: int, columns: int, depth: int) -> bool:
-    """Whether sizes are such that the product of `[rows, depth]` and `[depth, columns]` gains."""
-    is_large = min(rows, columns, depth) >= _SMALLEST_SIZE and rows * columns * depth >= _FEWEST_PRODUCTS
-    return is_large and depth <= LONGEST_SUM
 
 
 # An op of its own, since compilers take oneDNN's with constant weights only (torch 2.13).

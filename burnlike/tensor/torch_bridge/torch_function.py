@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint as torch_checkpoint
 from ..._torch_compat.dispatch import PACKS_SEQUENCES, WRITES_TO_ARGUMENTS, assume_constant, schema_of
 from ...backend.torch_calls import through
 from ...errors import TensorTypeError, TensorValueError
-from ..core.base import TensorBase, like
+from ..core.base import TensorBase, like, new
 from ..core.kinds import MAX_RANK
 from ..core.operands import different_backends, operand
 from ..core.spec import Spec, title
@@ -45,17 +45,21 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     Raises TensorValueError: a result that has no typed form.
     """
     name = _name(func)
-    if len(args) == 2 and not kwargs and is_typed(args[1]) and not _is_function(func):
+    if len(args) == 2 and not kwargs and isinstance(args[1], TensorBase) and not _is_function(func):
         tensor, typed = args
         if name in _REFLECTED:
             return getattr(typed, _REFLECTED[name])(tensor)
-        if name in _METHODS and not is_typed(tensor):
+        if name in _METHODS and not isinstance(tensor, TensorBase):
             if name == "matmul" and torch.compiler.is_compiling():
                 raise TensorTypeError("Matmul", _EITHER_ORDER)
             lifted = like(operand(name, typed.spec, tensor), typed.spec)
             return getattr(lifted, _METHODS[name])(typed)
     if _writes(func):
-        where = _HINT if name.endswith("_") and args and is_typed(args[0]) else "give it x.inner, or a clone of that"
+        where = (
+            _HINT
+            if name.endswith("_") and args and isinstance(args[0], TensorBase)
+            else "give it x.inner, or a clone of that"
+        )
         raise TensorTypeError(title(name), f"torch's {name} writes into a tensor, and a Tensor never changes; {where}")
     _refuse_writes_by_argument(name, _is_functional(func), args, kwargs)
     return call_plain(func, name, args, kwargs)
@@ -64,8 +68,15 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def call_plain(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `func` on the torch tensors inside of the typed ones, untracked if their backend is, and type the results."""
     specs: list[Spec] = []
-    plain_args = [_unwrap(value, specs) for value in args]
-    plain_kwargs = {key: _unwrap(value, specs) for key, value in kwargs.items()}
+    plain_args: list[Any] = []
+    # The usual argument is a tensor: a call of `_unwrap` for each would take as long as a small operation.
+    for value in args:
+        if isinstance(value, TensorBase):
+            specs.append(value.spec)
+            plain_args.append(value.inner)
+        else:
+            plain_args.append(_unwrap(value, specs) if isinstance(value, list | tuple | dict) else value)
+    plain_kwargs = {key: _unwrap(value, specs) for key, value in kwargs.items()} if kwargs else kwargs
     spec = specs[0]
     for other in specs:
         if other.backend != spec.backend:
@@ -84,11 +95,6 @@ _EITHER_ORDER = (
     "under torch.compile `x @ w` and `w @ x` with a typed x and a torch tensor w can't be told apart;"
     " write x.matmul(w), or torch.matmul(w, x) for the other order"
 )
-
-
-def is_typed(value: Any) -> bool:
-    """Whether `value` is a Tensor."""
-    return isinstance(value, TensorBase)
 
 
 # torch.compile can't read a builtin's name by itself.
@@ -123,7 +129,7 @@ _HINT = "use the function without the underscore, or write to x.inner if that is
 
 
 def _unwrap(value: Any, specs: list[Spec]) -> Any:
-    if is_typed(value):
+    if isinstance(value, TensorBase):
         specs.append(value.spec)
         return value.inner
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
@@ -142,7 +148,12 @@ def _rewrap(value: Any, spec: Spec, name: str) -> Any:
         if ranks is None or value.ndim > MAX_RANK:
             what = f"rank {value.ndim}" if ranks else f"{value.dtype}"
             raise TensorValueError(title(name), f"the result has {what}, which has no typed form; call it on x.inner")
-        return spec.tensor(value, spec.backend)
+        is_plain = value.device == spec.backend.device and value.layout is torch.strided and not value.is_nested
+        if not is_plain or (value.requires_grad and not spec.tracks):
+            return spec.tensor(value, spec.backend)  # which refuses it, or detaches
+        out = new(spec.tensor)
+        out.inner, out.spec = value, ranks[value.ndim]
+        return out
     if isinstance(value, list | tuple) and not isinstance(value, torch.Size):
         # What packs sequences keeps the number of rows of each step on the host, as a torch tensor.
         kept = 1 if name == PACKS_SEQUENCES else len(value)
@@ -201,10 +212,10 @@ def lift(function: Callable[P, R]) -> Callable[P, R]:
 
     def lifted(*args: P.args, **kwargs: P.kwargs) -> R:
         for value in args:
-            if is_typed(value):
+            if isinstance(value, TensorBase):
                 return call_plain(function, name, args, kwargs)
         for value in kwargs.values():
-            if is_typed(value):
+            if isinstance(value, TensorBase):
                 return call_plain(function, name, args, kwargs)
         return function(*args, **kwargs)
 
