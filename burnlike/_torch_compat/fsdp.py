@@ -43,13 +43,11 @@ def sharded(module: nn.Module, name: str, shown: Tensor) -> Tensor:
 
 def sharded_forms() -> dict[int, Tensor]:
     """The address of each gathered copy that a module of this process shows now -> the sharded parameter."""
-    return {
-        id(copy): param.sharded_param
-        for group in _groups()
-        if not group.is_sharded
-        for param in group.fsdp_params
-        for copy in _copies(param)
-    }
+    forms: dict[int, Tensor] = {}
+    for group in _groups():
+        if not group.is_sharded:
+            forms |= {id(copy): param.sharded_param for param in group.fsdp_params for copy in _copies(param)}
+    return forms
 
 
 def sharded_form(tensor: Tensor) -> Tensor:
@@ -134,20 +132,20 @@ def _holders(param: Any) -> Iterator[tuple[nn.Module, str]]:
     yield from zip(info.shared_modules, info.shared_param_names, strict=True)
 
 
-def _groups() -> Iterator[Any]:
+def _groups() -> list[Any]:
     """The groups of parameters (torch's FSDPParamGroup) that are gathered together."""
-    if _STATES not in sys.modules:
-        return
-    states = _names()
+    states = _names() if _STATES in sys.modules else None
     if states is None:
-        return
+        return []
     mapping, state_type = states
+    found: list[Any] = []
     for reference in list(mapping.values()):
         state = reference()
         if isinstance(state, state_type):
             # Before torch 2.12 a state had one group.
             groups = getattr(state, "_fsdp_param_groups", None)
-            yield from [state._fsdp_param_group] if groups is None and state._fsdp_param_group else groups or ()
+            found += [state._fsdp_param_group] if groups is None and state._fsdp_param_group else groups or ()
+    return found
 
 
 def _names() -> tuple[Any, type] | None:

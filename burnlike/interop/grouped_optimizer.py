@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from .._torch_compat.fsdp import sharded_form
 from ..errors import ConfigError
 from ..module import Param, ParamGroup
-from ..module.tree.walk import weights
+from ..module.tree.walk import weights_and_tensors
 from ..optim import ModuleLearningRate, OptimizerAdaptor
 from ..optim.schedules.learning_rates import checked_rate
 from ..record.methods import RecordMethods
@@ -92,24 +93,34 @@ class GroupedOptimizer(RecordMethods, torch.optim.Optimizer):
 
     def _rates(self) -> ModuleLearningRate:
         # torch's LinearLR multiplies its way down to what should be 0, and may end at -1e-18.
-        rates = [float(group["lr"]) for group in self.param_groups if group["params"]]
-        rates = [0.0 if -1e-12 < rate < 0 else rate for rate in rates]
+        rates: list[float] = []
+        for group in self.param_groups:
+            if group["params"]:
+                rate = float(group["lr"])
+                rates.append(0.0 if -1e-12 < rate < 0 else rate)
         return ModuleLearningRate(0.0, self._members.groups, tuple(rates))
 
     def _sync(self) -> None:
         """Follow what was changed from outside: the module, the lists of parameters, the options."""
-        found = weights(self._module)
-        lists = [group["params"] for group in self.param_groups]
-        listed = list(map(id, chain.from_iterable(lists)))
+        found, _ = weights_and_tensors(self._module)
+        listed = list(map(id, chain.from_iterable(map(itemgetter("params"), self.param_groups))))
         renewed = self._members.found is not found or [*self._members.by_tensor] != listed
         if renewed:
             self._members = self._members.found_again(self.param_groups, found)
-        rules = self._rules_for(self.param_groups)
-        if renewed or any(new is not old for new, old in zip(rules, self._rules, strict=True)):
-            self._take_rules(rules)
+        has_news = renewed
+        for rule, group in zip(self._rules, self.param_groups, strict=True):
+            has_news = has_news or not rule.options.items() <= group.items()
+        if has_news:
+            rules = self._rules_for(self.param_groups)
+            # betas that are a list are no news
+            if renewed or any(new is not old for new, old in zip(rules, self._rules, strict=True)):
+                self._take_rules(rules)
 
     def _rules_for(self, groups: Sequence[Mapping[str, Any]]) -> list[GroupRule]:
-        return [rule.following(group) for rule, group in zip(self._rules, groups, strict=True)]
+        return [
+            rule.with_options({name: group.get(name) for name in rule.options})
+            for rule, group in zip(self._rules, groups, strict=True)
+        ]
 
     def _take_rules(self, rules: list[GroupRule]) -> None:
         self._rules = rules

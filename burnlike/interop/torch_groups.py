@@ -51,11 +51,6 @@ class GroupRule:
         rule = with_options(self.rule, {name: group[name] for name in OPTIONS if group.get(name) is not None})
         return self if rule is self.rule else GroupRule.of(self.group, rule)
 
-    def following(self, group: Mapping[str, Any]) -> "GroupRule":
-        """As `with_options`, at little cost where nothing has changed: it is asked in each step."""
-        same = all(group.get(name) == value for name, value in self.options.items())
-        return self if same else self.with_options({name: group.get(name) for name in self.options})
-
 
 def common_options(rules: RuleSet) -> Options:
     """The options that all rules have, with the values that the first one has."""

@@ -84,7 +84,12 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         found = [(param, param.tensor.grad) for param in weights(self._module)]
         grads = GradientsParams.of([(param, grad) for param, grad in found if grad is not None])
         rate = float(self.param_groups[0]["lr"]) if lr is None else lr
-        scaling = handed_by_scaler(self, divisor) if isinstance(self._optimizer, OptimizerAdaptor) else {}
+        scaling: dict[str, Any] = {}
+        if isinstance(self._optimizer, OptimizerAdaptor):
+            scale = getattr(self, "grad_scale", None)  # which a GradScaler sets, as found_inf, before it calls the step
+            if divisor != 1.0:
+                scale = divisor if scale is None else scale * divisor
+            scaling = {"loss_scale": scale, "found_inf": getattr(self, "found_inf", None)}
         with torch.no_grad():
             self._optimizer.step(rate, self._module, grads, **scaling)
         return loss
@@ -180,17 +185,6 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
     def __getstate__(self) -> dict[str, Any]:
         # Without hooks, as in torch.
         return {name: self.__dict__[name] for name in ("defaults", "param_groups", "_module", "_optimizer", "state")}
-
-
-def handed_by_scaler(optimizer: torch.optim.Optimizer, divisor: float = 1.0) -> dict[str, Any]:
-    """What a `GradScaler` that calls `optimizer.step` has handed over, as arguments of an OptimizerAdaptor's step.
-
-    The `divisor` is what gradients are divided by beside the scale.
-    """
-    scale = getattr(optimizer, "grad_scale", None)
-    if divisor != 1.0:
-        scale = divisor if scale is None else scale * divisor
-    return {"loss_scale": scale, "found_inf": getattr(optimizer, "found_inf", None)}
 
 
 class TorchLbfgs(TorchModuleOptimizer):

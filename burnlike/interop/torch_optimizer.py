@@ -1,6 +1,6 @@
 """TorchOptimizer: an optimizer of burnlike behind torch's interface."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from .._torch_compat.optimizers import after_pre_hooks, run_post_hooks
 from ..config import OptimizerConfig
 from ..errors import ConfigError
+from ..module import Param
 from ..optim import GradientsParams, Lbfgs, LbfgsConfig, Optimizer, OptimizerAdaptor, OptimizerLoadReport
 from ..optim.states.matching import StateOwner, noted_layouts
 from ..optim.states.torch_records import read_torch_record, torch_record, trained_by
@@ -17,7 +18,7 @@ from .grouped_optimizer import GroupedOptimizer
 from .live_states import LiveStates
 from .state_dicts import options_for, plain_state_dict, read_state_dict, warn_of_left_out
 from .torch_groups import refuse_sparse
-from .torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer, handed_by_scaler
+from .torch_module_optimizer import TorchLbfgs, TorchModuleOptimizer
 from .torch_states import from_torch_dict, is_of_torch, to_torch_dict
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -144,19 +145,38 @@ class TorchOptimizer(GroupedOptimizer):
             with torch.enable_grad():
                 loss = closure()
         self._sync()
-        found = [tensor.grad for group in self.param_groups for tensor in group["params"]]
-        params, grads = self._members.params, [grad for grad in found if grad is not None]
-        if len(grads) < len(found):
-            params = [param for param, grad in zip(params, found, strict=True) if grad is not None]
+        params, grads = self._with_gradients()
+        # GradScaler sets both before it calls a step that unscales.
+        scaling: dict[str, Any] = {
+            "loss_scale": getattr(self, "grad_scale", None),
+            "found_inf": getattr(self, "found_inf", None),
+        }
         try:
             gradients = GradientsParams.with_params(params, grads)
-            self._adaptor.step(self._rates(), self._module, gradients, **handed_by_scaler(self))
+            self._adaptor.step(self._rates(), self._module, gradients, **scaling)
         except Exception:
             refuse_sparse(params, grads)  # says it in the words of torch's optimizers
             raise
         return loss
 
     step.hooked = True  # pyright: ignore[reportFunctionMemberAccess] - or torch would put the hooks around it again
+
+    def _with_gradients(self) -> tuple[Sequence[Param], list[Tensor]]:
+        """The parameters of the groups that have a gradient, and the gradients."""
+        grads: list[Tensor] = []
+        missing = set[int]()
+        place = 0
+        for group in self.param_groups:
+            for tensor in group["params"]:
+                if (grad := tensor.grad) is None:
+                    missing.add(place)
+                else:
+                    grads.append(grad)
+                place += 1
+        params = self._members.params
+        if missing:
+            params = [param for place, param in enumerate(params) if place not in missing]
+        return params, grads
 
     @not_compiled
     def zero_grad(self, set_to_none: bool = True) -> None:

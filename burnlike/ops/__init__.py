@@ -6,7 +6,7 @@ are used.
 """
 
 from ._library import LibraryStatus, NativeStatus, force_cpu_isa, native_status
-from ._step_lists import StepOptions
+from ._step import StepOptions
 from .adamw_step import adamw_step_, adamw_step_reference
 from .add_layer_norm import add_layer_norm, add_layer_norm_reference
 from .add_rms_norm import add_rms_norm, add_rms_norm_reference

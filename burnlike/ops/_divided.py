@@ -140,15 +140,15 @@ RULES: Mapping[str, Parts] = {
 """Ops that go row by row, along the last dimension, and those that go head by head."""
 
 
-def distributed_type() -> Any:
-    """The class of DTensors; None where there can be none yet, as its import is slow."""
-    return getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
-
-
 def are_divided(*arguments: Any) -> bool:
-    """Whether there is a DTensor among the arguments."""
-    kind = distributed_type()
-    return kind is not None and any(issubclass(it, kind) for it in {*map(type, arguments)})
+    """True if there is a DTensor among the arguments."""
+    # None where there can be none yet, as its import is slow.
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    if kind is not None:
+        for it in {*map(type, arguments)}:
+            if issubclass(it, kind):
+                return True
+    return False
 
 
 def all_divided(*arguments: Any) -> tuple[Any, ...]:

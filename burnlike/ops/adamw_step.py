@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._step import ReferenceValues, reference_of, step_op
-from ._step_lists import States, Step, StepOptions
+from ._step import ReferenceValues, States, Step, StepOptions, reference_of, step_op
 
 _DEFAULT = StepOptions()
 

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import ArgumentError
-from ._step import ReferenceValues, reference_of, step_op
-from ._step_lists import States, Step, StepOptions
+from ._step import ReferenceValues, States, Step, StepOptions, reference_of, step_op
 
 _DEFAULT = StepOptions()
 

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def check_step_arguments(module: Any, grads: Any) -> None:
-    """Raise ArgumentError where `step` got something else than a module and gradients, or both in the other order."""
-    if isinstance(grads, GradientsParams) and isinstance(module, nn.Module):
-        return
+def step_arguments_error(module: Any, grads: Any) -> ArgumentError:
+    """The error of a `step` that got something else than a module and gradients, or both in the other order."""
     swapped = isinstance(module, GradientsParams) and isinstance(grads, nn.Module)
     advice = "they are in the other order" if swapped else "GradientsParams.from_module(module) gives the gradients"
-    raise ArgumentError(
+    return ArgumentError(
         f"expected step(lr, module, grads) with a module and a GradientsParams, got {type(module).__name__} and"
         f" {type(grads).__name__}; {advice}"
     )

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from burnlike.errors import RecordMismatchError
-from burnlike.interop import TorchOptimizer, grouped_optimizer
-from burnlike.module.tree.walk import weights
+from burnlike.interop import TorchOptimizer
+from burnlike.module.tree.walk import Walk
 from burnlike.optim import (
     OptimizerAdaptor,
     ScheduleFreeAdamWConfig,
@@ -101,8 +101,9 @@ def test_the_module_is_not_looked_through_for_each_parameter(use: str, monkeypat
         model(torch.ones(1, 1).double()).sum().backward()
         optimizer.step()
         looked: list[int] = []
+        values = Walk.values
         with monkeypatch.context() as patch:
-            patch.setattr(grouped_optimizer, "weights", lambda module: [looked.append(1), weights(module)][1])
+            patch.setattr(Walk, "values", lambda walk: [looked.append(1), values(walk)][1])
             USES[use](optimizer)
         return len(looked)
 

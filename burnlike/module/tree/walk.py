@@ -190,16 +190,16 @@ class Walk:
         for reference in self._containers:
             if (container := reference()) is not None:
                 refresh_container(container)
-        try:
-            parts = [module().__dict__ for module in self._modules]
-        except AttributeError:  # of None, in place of a module that is gone
+        if self._renamed != RENAMED[0] or self._not_persistent != self._not_persistent_then:
             return None
-        if (
-            self._renamed != RENAMED[0]
-            or self._not_persistent != self._not_persistent_then
-            or not all(_length(module(), name) == length for module, name, length in self._lists)
-        ):
-            return None
+        parts: list[dict[str, Any]] = []
+        for reference in self._modules:
+            if (module := reference()) is None:
+                return None
+            parts.append(module.__dict__)
+        for reference, name, length in self._lists:
+            if _length(reference(), name) != length:
+                return None
         values, signature = _read(parts)
         return values if signature == self._signature else None
 

@@ -54,7 +54,7 @@ def squares_of(grads: Sequence[Tensor]) -> Tensor:
 
 
 def limits(
-    rule: GradientClipping | None, squares: Tensor | None, unscale: float | Tensor = 1.0
+    rule: GradientClipping, squares: Tensor | None, unscale: float | Tensor = 1.0
 ) -> tuple[float, Tensor | None]:
     """The largest magnitude of a gradient's value, and the factors of gradients: float64 `[1]` or one for each; None
     for none.
@@ -63,8 +63,6 @@ def limits(
     multiplied by `unscale` before.
     """
     match rule:
-        case None:
-            return float("inf"), None
         case ClipByValue(threshold=threshold):
             return threshold, None
         case ClipByNorm(threshold=threshold) if squares is not None:

@@ -17,6 +17,8 @@ from ...module.tree.walk import weights, weights_and_tensors
 from ..core.gradient_transform import computing_dtype
 from ..core.sharded import placed_gradients
 
+_UNDIVIDED = {Tensor, nn.Parameter}
+
 
 class GradientsParams:
     """The gradients of parameters of a module; iterating gives pairs `(param, gradient)`.
@@ -32,12 +34,12 @@ class GradientsParams:
     @property
     def params(self) -> Sequence[Param]:
         """The parameters that have a gradient."""
-        return self._listed()[0]
+        return self.lists()[0]
 
     @property
     def values(self) -> list[Tensor]:
         """The gradient of each of them."""
-        return self._listed()[1]
+        return self.lists()[1]
 
     @classmethod
     def from_module(cls, module: nn.Module) -> Self:
@@ -79,7 +81,9 @@ class GradientsParams:
     def with_params(cls, its_params: Sequence[Param], values: Sequence[Tensor]) -> Self:
         """The gradients of these parameters: an optimizer sees by the list of them that nothing has changed."""
         gradients = cls()
-        gradients._lists, gradients._by_id = (its_params, placed_gradients(its_params, values)), None
+        # Those of plain tensors need no look at how each parameter is divided.
+        placed = list(values) if {*map(type, values)} <= _UNDIVIDED else placed_gradients(its_params, values)
+        gradients._lists, gradients._by_id = (its_params, placed), None
         return gradients
 
     @classmethod
@@ -130,7 +134,8 @@ class GradientsParams:
     def is_empty(self) -> bool:
         return len(self) == 0
 
-    def _listed(self) -> tuple[Sequence[Param], list[Tensor]]:
+    def lists(self) -> tuple[Sequence[Param], list[Tensor]]:
+        """Both `params` and `values`."""
         if self._lists is None:
             pairs = self._known().values()
             self._lists = [param for param, _ in pairs], [grad for _, grad in pairs]
@@ -145,7 +150,7 @@ class GradientsParams:
         return len(self.values)
 
     def __iter__(self) -> Iterator[tuple[Param, Tensor]]:
-        return iter(list(zip(*self._listed(), strict=True)))
+        return iter(list(zip(*self.lists(), strict=True)))
 
     def __contains__(self, param: object) -> bool:
         return isinstance(param, Param | ParamId) and _id(param) in self._known()

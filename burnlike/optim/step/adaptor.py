@@ -17,7 +17,7 @@ from ..core.gradient_transform import check_alike, meshes_of
 from ..core.sharded import OtherStages, local
 from ..gradients.configs import GradientClipping
 from ..gradients.gradients import GradientsParams
-from ..optimizer import Module, check_step_arguments
+from ..optimizer import Module, step_arguments_error
 from ..rules.rule_set import OptimizerGroup, RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
 from ..schedules.learning_rates import ModuleLearningRate, checked_rate
@@ -25,18 +25,21 @@ from ..states.persistence import StatefulOptimizer
 from .batches import (
     Copies,
     ParamBatch,
+    SkippedSteps,
     batches_of,
+    can_skip_on_device,
     check_copied,
     check_gradients,
     copies_of,
+    plan_step,
     put_weights,
     real_parts,
     step_batch,
     stepped_in,
     tensors_of,
     tensors_of_copies,
+    totals_over_stages,
 )
-from .step_plan import SkippedSteps, can_skip_on_device, plan_step, totals_over_stages
 
 State = TypeVar("State")
 
@@ -82,6 +85,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         self._skipped = SkippedSteps()
         # What was stepped last, where, with which groups of rates: while these stay, a step looks nothing up.
         self._last: tuple[Any, Any, Any] = _NOTHING
+        self._followed: Any = None  # the rules that the batches have theirs of
         self._batches: Sequence[ParamBatch] = []
         self._checked: Any = None
         self.other_stages: OtherStages | None = None
@@ -160,8 +164,10 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
                 positive number, all gradients are of other modules, ranks have those of other parameters, or
                 the weights are those to evaluate with.
         """
-        check_step_arguments(module, grads)
-        stepped, values, own = grads.params, grads.values, weights_and_tensors(module)
+        if not isinstance(grads, GradientsParams) or not isinstance(module, nn.Module):
+            raise step_arguments_error(module, grads)
+        stepped, values = grads.lists()
+        own = weights_and_tensors(module)
         if self._meshes[0] is not own[0]:
             self._meshes = own[0], meshes_of(own[0])
         # Else they would wait for ever. Ranks on GPUs are not asked: each step would have to wait for the device.
@@ -172,20 +178,21 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
                 totals_over_stages([], [], self.rules, self.other_stages)
             return self._without_gradients(module)
         tensors = self._tensors_of(module, own, stepped, lr)
-        batches = self._batches
-        rates = [
-            checked_rate(lr.at(batch.rate) if isinstance(lr, ModuleLearningRate) else lr)
-            * self.rules.lr_factor(batch.group)
-            for batch in batches
-        ]
-        batch_grads: list[Sequence[Tensor]] = [
-            values if len(it.places) == len(values) else [values[place] for place in it.places] for it in batches
-        ]
-        tensors, batch_grads = real_parts(batches, tensors, batch_grads)
-        if len(batches) > 1 or not self.rules.rule(batches[0].group).fused:
+        batches, has_complex = self._batches, False
+        rates: list[float] = []
+        batch_grads: list[Sequence[Tensor]] = []
+        for batch in batches:
+            rate = checked_rate(lr.at(batch.rate) if isinstance(lr, ModuleLearningRate) else lr)
+            rates.append(rate * batch.lr_factor)
+            is_all = len(batch.places) == len(values)
+            batch_grads.append(values if is_all else [values[place] for place in batch.places])
+            has_complex = has_complex or batch.has_complex
+        if has_complex:
+            tensors, batch_grads = real_parts(batches, tensors, batch_grads)
+        if len(batches) > 1 or not batches[0].rule.fused:
             check_gradients(batches, tensors, batch_grads)
             for batch in batches:
-                self.rules.rule(batch.group).check_states(batch.states)
+                batch.rule.check_states(batch.states)
         try:
             options, found = plan_step(
                 batches,
@@ -202,14 +209,16 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         except Exception:
             check_gradients(batches, tensors, batch_grads)
             raise
-        if found is not None and not can_skip_on_device(batches, self.rules):
+        if found is not None and not can_skip_on_device(batches):
             if bool(found):
                 self._skipped.count += 1
                 if zero_grads:
                     foreach.zero_(list(values))
                 return module
             found = None
-        reshard(tensor for batch, some in zip(batches, tensors, strict=True) if batch.sharded for tensor in some)
+        for batch, some in zip(batches, tensors, strict=True):
+            if batch.sharded:
+                reshard(some)
         for batch, rate, some, its_grads, its_options in zip(
             batches, rates, tensors, batch_grads, options, strict=True
         ):
@@ -217,7 +226,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
                 its_options = replace(its_options, skip=found.to(batch.device), skipped=self._skipped.on[batch.device])
             if self._copies:
                 its_options = replace(its_options, copies=tensors_of_copies(self._copies, batch.params))
-            self._keep(batch, step_batch(batch, self.rules.rule(batch.group), rate, some, its_grads, its_options))
+            self._keep(batch, step_batch(batch, rate, some, its_grads, its_options))
         if found is not None:
             self._skipped.add(found)
         if self.stochastic_rounding:
@@ -247,10 +256,16 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         if not same or last_module() is not module or rate_groups != last_rate_groups:
             self._prepare(module, stepped, lr)
             self._last = (stepped, weakref.ref(module), rate_groups)
+        elif self._followed is not self.rules:  # an option of a group was written
+            for batch in self._batches:
+                batch.follow(self.rules)
+            self._followed = self.rules
         tensors = tensors_of(self._batches, *own)
-        if any(local(some[0]).device != batch.device for batch, some in zip(self._batches, tensors, strict=True)):
-            self._prepare(module, stepped, lr)
-            tensors = tensors_of(self._batches, *own)
+        for batch, some in zip(self._batches, tensors, strict=True):
+            first = local(some[0]) if batch.sharded else some[0]
+            if first.device != batch.device:
+                self._prepare(module, stepped, lr)
+                return tensors_of(self._batches, *own)
         return tensors
 
     def _prepare(self, module: nn.Module, stepped: Sequence[Param], lr: float | ModuleLearningRate) -> None:
@@ -262,12 +277,12 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         own = stepped_in(module, stepped)
         check_copied(self._copies, [param for _, param in own])
         self._take_back_skipped()
-        self._batches = batches_of(own, self.rules.group_params, lr)
+        self._batches, self._followed = batches_of(own, self.rules, lr), self.rules
         self._skipped.watch(self._batches)
         for batch in self._batches:
-            rule = self.rules.rule(batch.group)
-            states = [self._kept.own_part(it.id, it.tensor, self._kept.of(it), rule) for it in batch.params]
-            batch.set_states(states, rule)
+            batch.set_states(
+                [self._kept.own_part(it.id, it.tensor, self._kept.of(it), batch.rule) for it in batch.params]
+            )
 
     def _keep(self, batch: ParamBatch, states: Sequence[Any]) -> None:
         if states is batch.states and not batch.has_complex:
@@ -285,6 +300,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
             "_copies": {},
             "_last": _NOTHING,
             "_batches": [],
+            "_followed": None,
             "_checked": None,
             "_meshes": (None, []),
         }
@@ -292,7 +308,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         return {**self.__dict__, **fresh}
 
     def _take_back_skipped(self) -> None:
-        self._skipped.take_back(self._batches, self.rules)
+        self._skipped.take_back(self._batches)
 
     def _forget_batches(self) -> None:
         self._last, self._batches = _NOTHING, []

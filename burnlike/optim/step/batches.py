@@ -1,5 +1,6 @@
-"""Batches of parameters, those that one call of a rule updates together, and that call; copies, and other weights."""
+"""A step in batches of parameters that one call of a rule updates: scale, clipping and skips, the update, copies."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,13 +10,15 @@ from torch import Tensor, nn
 
 from ..._torch_compat.fsdp import reshard
 from ...errors import ArgumentError, ConfigError, DeviceError, DTypeError, ShapeError
-from ...module import Param, ParamGroup, ParamId, params
+from ...module import Param, ParamId, params
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...module.tree.walk import picker, weights
 from ...ops import StepOptions
 from ..core.gradient_transform import finish
-from ..core.sharded import Parts, local, whole
+from ..core.sharded import OtherStages, Parts, local, whole
 from ..core.state import as_real, state_as_complex, state_as_real
+from ..gradients.clipping import limits, needs_norms, squares_of
+from ..gradients.configs import ClipByGlobalNorm, GradientClipping
 from ..gradients.gradients import check_gradient
 from ..rules.rule_set import RuleSet
 from ..rules.simple_optimizer import SimpleOptimizer
@@ -31,6 +34,7 @@ class ParamBatch:
         group: place of their group, or BASE.
         rate: place of their group among those of the learning rate, or BASE.
         sharded: whether they are divided among ranks.
+        rule, clipping, norm, lr_factor: those of the group, see RuleSet.
         places: of them among the gradients.
         pick: finds their tensors among those of the module's weights, which were `among`.
         states: before the next step.
@@ -41,6 +45,10 @@ class ParamBatch:
     rate: int
     device: torch.device
     sharded: bool
+    rule: SimpleOptimizer[Any]
+    clipping: GradientClipping | None
+    norm: str | int
+    lr_factor: float
     places: list[int] = field(default_factory=list)
     pick: Callable[[Sequence[Tensor]], list[Tensor]] = list
     among: Sequence[Param] = ()
@@ -48,13 +56,17 @@ class ParamBatch:
     states: Sequence[Any] = ()
     has_complex: bool = False
 
-    def set_states(self, states: Sequence[Any], rule: SimpleOptimizer[Any]) -> None:
+    def follow(self, rules: RuleSet) -> None:
+        """Take rule, clipping and factor of the group from other rules of the same groups."""
+        self.rule, self.clipping, self.norm, self.lr_factor = _of_group(rules, self.group)
+
+    def set_states(self, states: Sequence[Any]) -> None:
         """Take the states before the next step; DTypeError for a complex parameter if the rule needs whole tensors."""
         found = next((it for it in self.params if it.tensor.is_complex()), None)
-        if found is not None and not rule.elementwise:
+        if found is not None and not self.rule.elementwise:
             raise DTypeError(
-                f"{type(rule).__name__} can't step '{found.path}', which is complex: it computes with whole tensors."
-                " Take a rule that computes value by value, such as AdamW, for it; nothing was changed"
+                f"{type(self.rule).__name__} can't step '{found.path}', which is complex: it computes with whole"
+                " tensors. Take a rule that computes value by value, such as AdamW, for it; nothing was changed"
             )
         lazy = None if found is None else next((it for it in self.params if it.tensor.is_conj()), None)
         if lazy is not None:
@@ -74,18 +86,24 @@ class ParamBatch:
         return [state_as_complex(state, it.tensor) for state, it in zip(self.states, self.params, strict=True)]
 
 
+def _of_group(rules: RuleSet, group: int) -> tuple[SimpleOptimizer[Any], GradientClipping | None, str | int, float]:
+    return rules.rule(group), rules.clipping(group), rules.norm(group), rules.lr_factor(group)
+
+
 def batches_of(
-    stepped: Iterable[tuple[int, Param]], groups: tuple[ParamGroup, ...], lr: float | ModuleLearningRate
+    stepped: Iterable[tuple[int, Param]], rules: RuleSet, lr: float | ModuleLearningRate
 ) -> list[ParamBatch]:
     """Divide the parameters `stepped`, given with their places, by the groups of the rules and those of `lr`."""
+    groups = rules.group_params
     rate_groups = lr.groups if isinstance(lr, ModuleLearningRate) else ()
     found: dict[Any, ParamBatch] = {}
     for place, param in stepped:
         tensor = param.tensor
         key = (last_match(groups, param), last_match(rate_groups, param), local(tensor).device, is_distributed(tensor))
-        batch = found.setdefault(key, ParamBatch(*key))
-        batch.places.append(place)
-        batch.params.append(param)
+        if key not in found:
+            found[key] = ParamBatch(*key, *_of_group(rules, key[0]))
+        found[key].places.append(place)
+        found[key].params.append(param)
     return list(found.values())
 
 
@@ -98,7 +116,10 @@ def tensors_of(batches: Sequence[ParamBatch], found: Sequence[Param], tensors: S
             if -1 in own:  # what reading says of a parameter that is gone
                 return [[param.tensor for param in it.params] for it in batches]
             batch.among, batch.pick = found, picker(own)
-    return [batch.pick(tensors) for batch in batches]
+    picked: list[list[Tensor]] = []
+    for batch in batches:
+        picked.append(batch.pick(tensors))
+    return picked
 
 
 def stepped_in(module: nn.Module, params: Sequence[Param]) -> list[tuple[int, Param]]:
@@ -120,8 +141,6 @@ def real_parts(
     batches: Sequence[ParamBatch], tensors: list[list[Tensor]], grads: list[Sequence[Tensor]]
 ) -> tuple[list[list[Tensor]], list[Sequence[Tensor]]]:
     """The parameters and gradients of batches as the rules see them: complex ones as two real numbers each."""
-    if not any(batch.has_complex for batch in batches):
-        return tensors, grads
     check_gradients(batches, tensors, grads)
     return [[*map(as_real, some)] for some in tensors], [[*map(as_real, some)] for some in grads]
 
@@ -135,15 +154,141 @@ def check_gradients(
             check_gradient(param, tensor, grad, "; nothing was changed")
 
 
+def plan_step(
+    batches: Sequence[ParamBatch],
+    grads: Sequence[Sequence[Tensor]],
+    rules: RuleSet,
+    other_stages: OtherStages | None = None,
+    *,
+    maximize: bool,
+    skip_non_finite: bool,
+    loss_scale: float | Tensor | None,
+    found_inf: Tensor | None,
+    zero_grads: bool,
+    seed: int | None,
+) -> tuple[list[StepOptions], Tensor | None]:
+    """Find out what to do: the options of each batch, and a tensor with one value; if it is not 0, the step is skipped.
+
+    Nothing waits for a device. The last 16 bits of `seed`, of stochastic rounding, are 0 and get the number of the
+    batch; None rounds to nearest. It is an ArgumentError if the loss scale is a number that is not positive and finite.
+    """
+    squares: list[Tensor | None] = []
+    for batch, its_grads in zip(batches, grads, strict=True):
+        needs_squares = skip_non_finite or (batch.clipping is not None and needs_norms(batch.clipping))
+        squares.append(squares_of(its_grads) if needs_squares else None)
+    totals = None if other_stages is None else totals_over_stages(batches, squares, rules, other_stages)
+    scale = -1.0 if maximize else 1.0
+    unscale: float | Tensor = 1.0
+    if isinstance(loss_scale, Tensor):
+        unscale = loss_scale.detach().double().reshape(1).reciprocal()
+    elif loss_scale is not None:
+        if not 0 < loss_scale < math.inf:
+            raise ArgumentError(f"expected a finite loss_scale > 0, got {loss_scale}; nothing was changed")
+        unscale = 1.0 / loss_scale
+        scale *= unscale
+    options = []
+    for place, batch in enumerate(batches):
+        its_squares = squares[place]
+        if isinstance(batch.clipping, ClipByGlobalNorm):
+            if totals is None:
+                its_squares = _pooled(squares, [it.norm == batch.norm for it in batches], batch.device)
+            else:
+                its_squares = totals[batch.norm].to(batch.device)
+        by = unscale.to(batch.device) if isinstance(unscale, Tensor) else unscale
+        clip_value, factors = math.inf, None
+        if batch.clipping is not None:
+            clip_value, factors = limits(batch.clipping, its_squares, by)
+        if isinstance(by, Tensor):
+            factors = by if factors is None else factors * by
+        own_seed = None if seed is None else seed + place
+        options.append(
+            StepOptions(grad_scale=scale, factors=factors, clip_value=clip_value, zero_grads=zero_grads, seed=own_seed)
+        )
+    found = None if found_inf is None else found_inf.detach().reshape(1)
+    if not skip_non_finite:
+        return options, found
+    if totals is None:
+        device = next(it.device for it in squares if it is not None)
+        total = _pooled(squares, [True] * len(squares), device).sum(0, True)
+    else:
+        total = totals[None]
+    bad = total.isfinite().logical_not_().float()
+    return options, bad if found is None else torch.maximum(found.to(bad), bad)
+
+
+def totals_over_stages(
+    batches: Sequence[ParamBatch], squares: Sequence[Tensor | None], rules: RuleSet, stages: OtherStages
+) -> dict[str | int | None, Tensor]:
+    """The sum of squares for each norm, and None for all, over all stages of a model: each float64 `[1]`."""
+    keys: list[str | int | None] = [*rules.norms, None]
+    device = batches[0].device if batches else torch.device("cpu")
+    sums = torch.zeros(len(keys), dtype=torch.float64, device=device)
+    for batch, its_squares in zip(batches, squares, strict=True):
+        if its_squares is not None:
+            counts = torch.tensor([float(key in (None, batch.norm)) for key in keys], dtype=torch.float64)
+            sums += counts.to(device) * stages.own_sum(its_squares, [it.id for it in batch.params]).to(device)
+    return dict(zip(keys, stages.summed(sums).split(1), strict=True))
+
+
+def _pooled(squares: Sequence[Tensor | None], chosen: Sequence[bool], device: torch.device) -> Tensor:
+    some = [it.to(device) for it, is_chosen in zip(squares, chosen, strict=True) if is_chosen and it is not None]
+    return some[0] if len(some) == 1 else torch.cat(some)
+
+
+class SkippedSteps:
+    """Counts skipped steps: `count` those known, `on` those since the last `take_back`, by device, float64 `[1]`.
+
+    On CUDA nothing waits: the kernels see whether a step is to be skipped, and subtract from the times of the states
+    what `on` has counted. `take_back` brings the states up to date.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.on: dict[torch.device, Tensor] = {}
+        self._is_settled = True
+
+    def watch(self, batches: Sequence[ParamBatch]) -> None:
+        """Count for these batches from now on; `take_back` those before first."""
+        devices = {batch.device for batch in batches if batch.device.type == "cuda"}
+        self.on = {device: torch.zeros(1, dtype=torch.float64, device=device) for device in devices}
+        self._is_settled = True
+
+    def add(self, found: Tensor) -> None:
+        """Count a step as skipped where the one value of `found` is not 0."""
+        for device, skipped in self.on.items():
+            skipped.add_((found != 0).to(device))
+        self._is_settled = False
+
+    def take_back(self, batches: Sequence[ParamBatch]) -> None:
+        """Take what was skipped back from the times of the states; waits for the devices if it may be any."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        counts = {device: int(skipped.item()) for device, skipped in self.on.items()}
+        if not any(counts.values()):
+            return
+        for batch in batches:
+            if steps := counts.get(batch.device):
+                batch.rule.take_back(batch.states, steps)
+        self.count += max(counts.values())
+        for skipped in self.on.values():
+            skipped.zero_()
+
+
+def can_skip_on_device(batches: Sequence[ParamBatch]) -> bool:
+    """True if kernels can skip a step by themselves: not the first one, which may not even make states."""
+    return all(batch.device.type == "cuda" and batch.rule.fused and None not in batch.states for batch in batches)
+
+
 def step_batch(
     batch: ParamBatch,
-    rule: SimpleOptimizer[Any],
     lr: float,
     tensors: Sequence[Tensor],
     grads: Sequence[Tensor],
     options: StepOptions,
 ) -> Sequence[Any]:
     """Update the parameters of a batch with their gradients, DTensors where they are; gives the states after it."""
+    rule = batch.rule
     try:
         if not batch.sharded:
             return rule.step_many(lr, tensors, grads, batch.states, options)

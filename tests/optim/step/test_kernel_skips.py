@@ -19,8 +19,7 @@ from burnlike.optim import (
     SgdConfig,
 )
 from burnlike.optim.step import adaptor
-from burnlike.optim.step.batches import ParamBatch
-from burnlike.optim.step.step_plan import SkippedSteps
+from burnlike.optim.step.batches import ParamBatch, SkippedSteps
 from tests.optim.steps import assert_same
 
 CONFIGS: list[ModuleOptimizerConfig] = [
@@ -40,7 +39,7 @@ def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
         self.on = {run.device: torch.zeros(1, dtype=torch.float64) for run in runs}
 
     monkeypatch.setattr(SkippedSteps, "watch", watch)
-    monkeypatch.setattr(adaptor, "can_skip_on_device", lambda runs, rules: all(None not in it.states for it in runs))
+    monkeypatch.setattr(adaptor, "can_skip_on_device", lambda runs: all(None not in it.states for it in runs))
 
 
 def model_of() -> nn.Module:
