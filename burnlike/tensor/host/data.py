@@ -131,8 +131,8 @@ class TensorData:
         """
         if len(values) != math.prod(shape):
             raise TensorValueError(_NAME, f"shape {list(shape)} takes {math.prod(shape)} numbers, got {len(values)}")
-        found = natural_dtype(values) if dtype is None else as_dtype(_NAME, dtype)
-        return TensorData(bytes_of(values, found), tuple(shape), found)
+        element_type = natural_dtype(values) if dtype is None else as_dtype(_NAME, dtype)
+        return TensorData(bytes_of(values, element_type), tuple(shape), element_type)
 
     @staticmethod
     def from_nested(data: Any, dtype: Any = None) -> "TensorData":
@@ -185,9 +185,9 @@ class TensorData:
         """Random numbers, drawn from torch's generator of the CPU."""
         from ...backend import Cpu
 
-        found, cpu = as_dtype(_NAME, dtype), Cpu()
-        drawn = distribution.draw(cpu.float_ops, list(shape), found, cpu.device)
-        return TensorData(cpu.float_ops.read_bytes(drawn), tuple(shape), found)
+        element_type, cpu = as_dtype(_NAME, dtype), Cpu()
+        drawn = distribution.draw(cpu.float_ops, list(shape), element_type, cpu.device)
+        return TensorData(cpu.float_ops.read_bytes(drawn), tuple(shape), element_type)
 
     def rank(self) -> int:
         return len(self.shape)
@@ -225,8 +225,12 @@ class TensorData:
 
         Raises TensorValueError: NaN, or out of the range of an integer type.
         """
-        found = as_dtype(_NAME, element)
-        return self if found is self.dtype else TensorData(cast(self.bytes, self.dtype, found), self.shape, found)
+        element_type = as_dtype(_NAME, element)
+        return (
+            self
+            if element_type is self.dtype
+            else TensorData(cast(self.bytes, self.dtype, element_type), self.shape, element_type)
+        )
 
     def convert_dtype(self, dtype: Any) -> "TensorData":
         """The same as `convert`."""
@@ -277,8 +281,8 @@ class TensorData:
         Raises TensorValueError: no such object, an element type that torch lacks, or sizes that do not fit the bytes.
         """
         try:
-            found = json.loads(text)
-            content, shape, name = _Bytes(found["bytes"]), [int(size) for size in found["shape"]], found["dtype"]
+            fields = json.loads(text)
+            content, shape, name = _Bytes(fields["bytes"]), [int(size) for size in fields["shape"]], fields["dtype"]
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise TensorValueError(
                 _NAME, f'expected {{"bytes": [..], "shape": [..], "dtype": ".."}}: {error}'
@@ -312,9 +316,9 @@ class TensorData:
 
 def shape_of(operation: str, data: Any) -> tuple[int, ...]:
     """The sizes of an array, a tensor, TensorData, or nested lists, of which the first ones are looked at."""
-    found = getattr(data, "shape", None)
-    if found is not None:
-        return tuple(found)
+    shape = getattr(data, "shape", None)
+    if shape is not None:
+        return tuple(shape)
     sizes: list[int] = []
     while isinstance(data, list | tuple):
         sizes.append(len(data))
