@@ -69,8 +69,8 @@ def examine() -> dict[str, Any]:
             # Some ops have no kernels for CUDA, where torch's own are used.
             named = [name.removeprefix(prefix) for name in status.calls if name.startswith(prefix)]
             left = _NOT_OF_STEPS if mode == "eager" else (*_NOT_OF_STEPS, *_not_compiled())
-            own = [name for name in named if ":" not in name and name not in left]
-            if missing := [name for name in own if not calls.get(name)]:
+            without_place = [name for name in named if ":" not in name and name not in left]
+            if missing := [name for name in without_place if not calls.get(name)]:
                 report["problems"].append(f"{device}, {mode}: no native call of {', '.join(missing)} in training steps")
     return report
 
