@@ -29,16 +29,19 @@ def write_burn(
     if dtype is not None:
         source.model.to(dtype).float()  # Rust computes with the rounded weights in its own dtype
     if isinstance(source.model, Networks):
-        example, said = called_parts(source), "items of the validation data, of each network its own"
+        example, example_source = called_parts(source), "items of the validation data, of each network its own"
         model: nn.Module = _Parts(source.model)
     else:
-        (example, said), model = example_of(source, inputs), source.model
+        (example, example_source), model = example_of(source, inputs), source.model
     origin = ", ".join(
         f"{name} {os.path.basename(str(it))}" for name, it in source.about.items() if name in ("run", "step", "record")
     )
     about = f"{type(source.model).__name__}, written by burnlike{f' ({origin})' if origin else ''}"
     program = program_of(model, example)
-    return [f"example   {said}", *write_crate(program, example, out, about=about, classes=source.classes, dtype=dtype)]
+    return [
+        f"example   {example_source}",
+        *write_crate(program, example, out, about=about, classes=source.classes, dtype=dtype),
+    ]
 
 
 class _Parts(nn.Module):
