@@ -11,27 +11,47 @@ OPEN, CLOSE = "\ue000", "\ue001"
 """Around the number of a value in a text, until it has a name."""
 PART_OPEN, PART_CLOSE = "\ue002", "\ue003"
 """Around the path of a part of the module."""
+_PATH = re.compile(r"\b(?:tensor|nn)(?:::[a-z]\w*)*::(\w+)")
 _VALUE = re.compile(f"{OPEN}(\\d+){CLOSE}")
 _PART = re.compile(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}")
 
 
-class Expr(NamedTuple):
-    """An expression; `level` is 0 for what a method can be called on as it is, 1 for a product, 2 for a sum."""
+class Expr(str):
+    """An expression of Rust."""
 
-    text: str
-    level: int = 0
+    __slots__ = ()
 
-    def dot(self, call: str) -> "Expr":
-        return Expr(f"{self.within(0)}.{call}")
+    @property
+    def level(self) -> int:
+        """0 for what a method can be called on as it is, 1 for a product, 2 for a sum."""
+        depth, level = 0, int(self.startswith("-"))
+        for before, character, after in zip(self, self[1:], self[2:], strict=False):
+            depth += (before in "([{") - (before in ")]}")
+            if depth == 0 and before == after == " " and character in "+-*/%":
+                level = max(level, 2 if character in "+-" else 1)
+        return level
 
     @property
     def is_value(self) -> bool:
         """True if it is the name of a value alone."""
-        return _VALUE.fullmatch(self.text) is not None
+        return _VALUE.fullmatch(self) is not None
+
+    def dot(self, call: str) -> "Expr":
+        return Expr(f"{self.within(0)}.{call}")
 
     def within(self, level: int) -> str:
         """The text as an operand of an operator of the level."""
-        return self.text if self.level <= level else f"({self.text})"
+        return self if self.level <= level else f"({self})"
+
+
+def imported(text: str, needs: set[str]) -> str:
+    """The text with names in place of paths such as `tensor::activation::relu`, which are added to `needs`."""
+
+    def name(found: re.Match[str]) -> str:
+        needs.add(f"burn::{found[0]}")
+        return found[1]
+
+    return _PATH.sub(name, text)
 
 
 class Value(NamedTuple):
@@ -123,7 +143,7 @@ def _loop_at(statements: list[Statement], lengths: Mapping[str, int]) -> tuple[i
             form = forms.pop()
             if not forms and form.count("\ue004") == 1 and "layer.forward" in form:
                 last = statements[count - 1].values[0]
-                inner = form.replace("\ue004", last.expr.text)
+                inner = form.replace("\ue004", last.expr)
                 return count, Statement([last], f"{OPEN}{through}{CLOSE}", loop=(base, inner))
     return 0, None
 

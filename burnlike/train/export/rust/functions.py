@@ -10,8 +10,8 @@ from torch import Tensor, fx, nn
 
 from ....errors import NoCounterpartError
 from .calls import call_of
-from .expressions import CLOSE, OPEN, PART_CLOSE, PART_OPEN, Expr, Statement, Value, numbers_in, part
-from .operations import OPERATIONS, Several
+from .expressions import CLOSE, OPEN, PART_CLOSE, PART_OPEN, Expr, Statement, Value, imported, numbers_in, part
+from .operations import Several, expression_of
 from .printing import WIDTH, identifier, unique
 from .tracing import MODEL, Trace, is_item, size_of
 from .values import literal, name_of, source_line
@@ -185,7 +185,7 @@ class Writer:
             statement = self.function.statements.pop()
             self.function.statements.append(Statement([], statement.text))
         else:
-            texts = [it.text for it in results]
+            texts = results
             text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
             self.function.statements.append(Statement([], text))
         functions.by_path.setdefault(group.path, []).append(self.function)
@@ -193,7 +193,7 @@ class Writer:
     def _is_last(self, result: Expr) -> bool:
         """True if the result is the value of the last statement alone, which needs no name then."""
         last = self.function.statements[-1] if self.function.statements else None
-        if last is None or len(last.values) != 1 or last.head or result.text != last.values[0].expr.text:
+        if last is None or len(last.values) != 1 or last.head or result != last.values[0].expr:
             return False
         return last.values[0].number not in {it for one in self.function.statements[:-1] for it in numbers_in(one.text)}
 
@@ -344,7 +344,7 @@ class Writer:
             ]
             if not held:
                 raise self.refused("a tensor on the device of no other")
-            firsts.append(Statement([], held[0].dot("device()").text, True, "let device = "))
+            firsts.append(Statement([], held[0].dot("device()"), True, "let device = "))
         done: list[Statement] = []
         known = {node: value for value, node in self.function.inputs}
         for node, sizes in self.reads.items():
@@ -359,7 +359,7 @@ class Writer:
 
     def _dims(self, expr: Expr, node: fx.Node, sizes: Mapping[int, str]) -> Statement:
         names = [sizes.get(at, "_") for at in range(node.meta["val"].dim())]
-        return Statement([], expr.dot("dims()").text, True, f"let [{', '.join(names)}] = ")
+        return Statement([], expr.dot("dims()"), True, f"let [{', '.join(names)}] = ")
 
     def value(self, name: str, *, is_parts: bool = False) -> Value:
         self.all.number += 1
@@ -368,14 +368,18 @@ class Writer:
 
     def width(self, found: Expr) -> int:
         """Columns of an expression, with a clone of each value."""
-        text = re.sub(f"{OPEN}(\\d+){CLOSE}", lambda value: "x" * (self.all.widths.get(value[1], 1) + 8), found.text)
+        text = re.sub(f"{OPEN}(\\d+){CLOSE}", lambda value: "x" * (self.all.widths.get(value[1], 1) + 8), found)
         text = re.sub(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}", "self.\\1", text)
         return len(re.sub(f"{OPEN}F\\d+{CLOSE}", "forward", text))
+
+    def expr(self, text: str) -> Expr:
+        """An expression in which functions and types of Burn have their paths, such as `tensor::activation::relu`."""
+        return Expr(imported(text, self.function.needs))
 
     def let(self, expr: Expr, name: str) -> Expr:
         """Give an expression a name."""
         value = self.value(name)
-        self.function.statements.append(Statement([value], expr.text))
+        self.function.statements.append(Statement([value], expr))
         return value.expr
 
     def short(self, expr: Expr, name: str) -> Expr:
@@ -384,12 +388,11 @@ class Writer:
 
     def _node(self, node: fx.Node) -> None:
         self.node = node
-        handler = self._handler(node)
         for fits in (True, False):
             self.fits = fits
             before = dict(self.expressions)
             count = len(self.function.statements)
-            found = handler(self, *node.args, **node.kwargs)
+            found = self._result(node)
             width = self.width(found) if isinstance(found, Expr) else 0
             if (
                 not fits
@@ -399,10 +402,12 @@ class Writer:
                 break
             self.expressions = before
             del self.function.statements[count:]
+        if not isinstance(node.meta["val"], Tensor) and isinstance(found, Expr):
+            found = Several([found])
         if isinstance(found, Several):
             for item in node.users:
-                if is_item(item):
-                    place: Any = item.args[1]
+                place: Any = item.args[1] if is_item(item) else len(found.items)
+                if place < len(found.items):
                     self.expressions[item] = found.items[place]
             return
         if isinstance(node.meta["val"], Tensor) and self._has_name(node, found):
@@ -412,7 +417,7 @@ class Writer:
     def _has_name(self, node: fx.Node, found: Expr) -> bool:
         if found.is_value:
             return False
-        called = re.match(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}", found.text)
+        called = re.match(f"{PART_OPEN}([^{PART_CLOSE}]*){PART_CLOSE}", found)
         if called is not None and called[1].rpartition(".")[2].isdecimal():
             return True  # items of lists are called in a loop, perhaps
         return (
@@ -421,18 +426,14 @@ class Writer:
             or self.width(found) > WIDTH
         )
 
-    def _handler(self, node: fx.Node) -> Any:
+    def _result(self, node: fx.Node) -> Any:
         if is_item(node):
-            return lambda writer, source, place: self.expressions[node]
-        name = str(node.target).removesuffix(".default")
-        if name == "burnlike_rust.layer":
-            return self._layer
-        handler = OPERATIONS.get(name) or OPERATIONS.get(name.rpartition(".")[0])
-        if handler is None:
-            raise self.refused(f"the operation {name.removeprefix('aten.')}")
-        return handler
+            raise self.refused(f"result {node.args[1]} of {node.args[0]}")
+        if str(node.target).startswith("burnlike_rust.layer"):
+            return self._layer(*node.args)
+        return expression_of(self, node)
 
-    def _layer(self, _: "Writer", key: str, tensors: list[fx.Node]) -> Several:
+    def _layer(self, key: str, tensors: list[fx.Node]) -> Several:
         call = self.all.trace.calls[key]
         path = call.leaf.path
         prefix = f"{self.group.path}." if self.group.path else ""
@@ -452,7 +453,7 @@ class Writer:
         ]
         function = Writer(self.all, group, outputs).function
         relative = group.path.removeprefix(self.group.path).removeprefix(".")
-        arguments = [self.argument(node).text for _, node in function.inputs]
+        arguments = [self.argument(node) for _, node in function.inputs]
         arguments += [self._written(it, 2) for it in function.size_arguments]
         expr = Expr(f"{part(relative)}.{OPEN}F{id(function)}{CLOSE}({', '.join(arguments)})")
         if len(outputs) == 1:
@@ -462,8 +463,8 @@ class Writer:
                 self.expressions[node] = self.let(expr, name_of(node))
             return
         values = [self.value(name_of(node)) for node in outputs]
-        head = f"let ({', '.join(it.expr.text for it in values)}) = "
-        self.function.statements.append(Statement(values, expr.text, head=head))
+        head = f"let ({', '.join(it.expr for it in values)}) = "
+        self.function.statements.append(Statement(values, expr, head=head))
         for node, value in zip(outputs, values, strict=True):
             self.expressions[node] = value.expr
 
