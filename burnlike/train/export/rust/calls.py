@@ -124,7 +124,7 @@ def _recurrent(w: Any, call: str, taken: _Call) -> list[Expr]:
         return [result.dot("0"), *[Expr("")] * len(names)]
     output, state = w.value("output"), w.value("state", is_parts=name != "Gru")
     head = f"let ({output.expr}, {state.expr}) = "
-    w.function.statements.append(Statement([output, state], result, head=head))
+    w.statements.append(Statement([output, state], result, head=head))
     parts = {"": state.expr}
     for it in names:
         if it and order.index(it) + 1 in users:
@@ -162,7 +162,7 @@ def _attention(w: Any, call: str, taken: _Call) -> list[Expr]:
     order = ("context", "weights") if taken.is_torch else ("weights", "context")
     if len(taken.users()) > 1:
         output = w.value("output", is_parts=True)
-        w.function.statements.append(Statement([output], result))
+        w.statements.append(Statement([output], result))
         parts = [w.let(output.expr.dot(name), name) for name in order]
     else:
         parts = [result.dot(name) for name in order]

@@ -149,3 +149,13 @@ def parts_of(text: str) -> Sequence[str]:
             found.append(text[start:at].strip())
             start = at + 1
     return [it for it in (*found, text[start:].strip()) if it]
+
+
+def head_of(text: str) -> str:
+    """A function whose first line is divided if it is too long."""
+    head, _, body = text.partition("\n")
+    if len(head) <= _LINE:
+        return text
+    name, _, rest = head.partition("(")
+    arguments, _, result = rest.partition(") -> ")
+    return "\n".join([f"{name}(", *(f"        {it}," for it in parts_of(arguments)), f"    ) -> {result}", body])

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..expressions import Expr
+from ..expressions import Expr, width_of
 from ..printing import number
 from ..values import kind_of, rank_of, value_of
 from .op import OPERATIONS, Op, operation
@@ -74,7 +74,7 @@ def _scaled(o: Op, x: Expr, weight: Any, bias: Any, shape: Sequence[Any] = ()) -
         if it is not None:
             rank = rank_of(o.arguments["x"])
             other = o.tensor(it).dot(f"reshape([{o.sizes(shape)}])") if shape else o.tensor(it, rank=rank)
-            x = o.let(x, "normalized") if o.w.width(x) > 36 else x
+            x = o.let(x, "normalized") if width_of(x) > 36 else x
             x = Expr(f"{x.within(level)} {sign} {other}")
     return x
 

@@ -102,7 +102,7 @@ def _pair(o: Op, x: Any, call: str) -> list[Expr]:
     found = o.tensor(x)
     values, indices = o.w.value("values"), o.w.value("indices")
     head = f"let ({values.expr}, {indices.expr}) = "
-    o.w.function.statements.append(Statement([values, indices], found.dot(call), head=head))
+    o.w.statements.append(Statement([values, indices], found.dot(call), head=head))
     cast = indices.expr if kind_of(x) == "Float" else indices.expr.dot(f"cast({values.expr}.dtype())")
     return [values.expr, cast]
 
