@@ -180,7 +180,7 @@ def named(statements: list[Statement], taken: dict[int, str], sizes: set[str]) -
         used = {*names.values()} | sizes
         for value in it.values:
             names[value.number] = unique(value.name, used) if value.number in last else "_"
-        head, loop = _VALUE.sub(lambda found: names[int(found[1])], it.head), it.loop
+        head, loop = _cloned(it.head, names, {*names}, parts), it.loop
         if loop is not None:
             loop = (loop[0], _cloned(loop[1], {**before, **names}, {it.values[0].number}, parts))
         yield Statement(it.values, text, it.borrows, head, loop, dict(names))

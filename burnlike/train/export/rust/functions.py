@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, fx, nn
 
 from ....errors import NoCounterpartError
@@ -171,9 +170,7 @@ class Function:
         names = {node: name for name, node in reversed(noted.items())}
         wanted = [nodes[it] for it in self.all.trace.inputs if it in nodes] if not self.group.call else []
         from_outside = [*(it for it in noted.values() if it in {*used}), *used, *self.outputs]
-        wanted += [
-            it for it in from_outside if it not in self.inside and _is_computed(it) and not self._is_own(it)
-        ]
+        wanted += [it for it in from_outside if it not in self.inside and _is_computed(it) and not self._is_own(it)]
         for node in dict.fromkeys(wanted):
             if node in names:
                 name = identifier(names[node])

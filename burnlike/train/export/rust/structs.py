@@ -273,8 +273,8 @@ def _initializer(name: str, tensor: Tensor) -> str:
     return "Initializer::Normal { mean: 0.0, std: 0.02 }"
 
 
-def text_of_struct(struct: Struct) -> str:
-    """The struct, and its `impl`."""
+def text_of_struct(struct: Struct, load: str) -> str:
+    """The struct, and its `impl`, with a further function in that of the model."""
     fields = "".join(f"    pub {name}: {init.type},\n" for name, init in struct.fields[0])
     values, rows, start = struct.values(0), list[str](), 0
     for name, init in struct.fields[0]:
@@ -294,6 +294,7 @@ def text_of_struct(struct: Struct) -> str:
     lines += ["    /// The module with initial weights."]
     lines += ["    #[allow(clippy::too_many_arguments)]"] * (len(arguments) > 7)
     lines += [head_of("\n".join([f"    pub fn new({', '.join(arguments)}) -> Self {{", *made, "    }"]))]
+    lines += [load] if struct.name == "Model" else []
     for at, text in enumerate(struct.functions):
         lines += ["", _merged([docs[at] for docs in struct.docs]), text]
     return "\n".join([*lines, "}\n"])
