@@ -18,7 +18,7 @@ from ..program import Program, others_of
 from . import crate_output
 from .calls import UnknownCall
 from .functions import Functions, NeedsTensor
-from .printing import identifier, snake, statement, unique
+from .printing import filled, identifier, snake, statement, unique
 from .stacks import stacks_apart
 from .structs import Structs, text_of_struct
 from .tracing import Trace, leaves_of, traced
@@ -123,25 +123,14 @@ def _imports(paths: set[str]) -> list[str]:
     for module, names in modules.items():
         inside = names[0] if len(names) == 1 else f"{{{', '.join(sorted(names))}}}"
         line = f"use {module}::{inside};"
-        lines.append(line if len(line) <= 98 else "\n".join([f"use {module}::{{", *_rows(sorted(names)), "};"]))
+        lines.append(line if len(line) <= 98 else "\n".join([f"use {module}::{{", *filled(sorted(names)), "};"]))
     return sorted(lines)
-
-
-def _rows(items: Sequence[str]) -> list[str]:
-    """The items, as many on a line as rustfmt has."""
-    rows, row = list[str](), "   "
-    for item in items:
-        if len(row) + len(item) + 2 > 99 + (item == items[-1]):
-            rows.append(row)
-            row = "   "
-        row += f" {item},"
-    return [*rows, row]
 
 
 def _classes(names: Sequence[str]) -> list[str]:
     quoted = [json.dumps(it, ensure_ascii=False) for it in names]
     line = f"pub const CLASSES: [&str; {len(names)}] = [{', '.join(quoted)}];"
-    rows = _rows(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
+    rows = filled(quoted) if all(len(it) <= 10 for it in quoted) else [f"    {it}," for it in quoted]
     rows = [line] if len(", ".join(quoted)) <= 60 else [line.partition(" = [")[0] + " = [", *rows, "];"]
     return ["/// The names of the classes, by number.", *rows]
 
