@@ -368,7 +368,7 @@ def _simplify(graph: fx.Graph) -> None:
         value = node.meta.get("val")
         if node.op != "call_function" or not isinstance(value, Tensor) or is_item(node):
             continue
-        name, first = str(node.target).removeprefix("aten.").partition(".")[0], next(iter(node.args), None)
+        name, first = torch_name(node), next(iter(node.args), None)
         same: fx.Node | None = None
         if isinstance(first, fx.Node) and isinstance(source := first.meta.get("val"), Tensor):
             is_like = source.dtype == value.dtype and [*map(str, source.shape)] == [*map(str, value.shape)]
@@ -394,10 +394,15 @@ def dims_of(example: Mapping[str, Tensor]) -> dict[str, dict[int, Any]]:
     return found
 
 
+def torch_name(node: fx.Node) -> str:
+    """The function of torch's that a node calls, without the overload; empty if it calls none."""
+    namespace, _, name = str(node.target).partition(".")
+    return name.partition(".")[0] if namespace == "aten" else ""
+
+
 def _changes(node: fx.Node) -> bool:
     """True for an operation in place, whose name ends so in torch."""
-    names = str(node.target).split(".")
-    return node.op == "call_function" and len(names) > 1 and names[1].endswith("_") and not names[1].endswith("__")
+    return torch_name(node).endswith("_") and not torch_name(node).endswith("__")
 
 
 def size_of(size: Any) -> Any:

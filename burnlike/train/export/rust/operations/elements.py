@@ -7,6 +7,7 @@ from torch import fx
 
 from ..expressions import Expr
 from ..printing import number
+from ..tracing import torch_name
 from ..values import name_of, rank_of, value_of
 from .op import OPERATIONS, Op, common_kind, is_number, operation, same_shape
 
@@ -184,7 +185,7 @@ def _logical(o: Op, x: Any, other: Any) -> Expr:
     kind = "Bool" if o.name.startswith("logical") else o.kind
     if kind == "Bool" and word == "and":
         for one, rest in ((x, other), (other, x)):
-            is_ones = isinstance(one, fx.Node) and str(one.target) in ("aten.new_ones.default", "aten.ones.default")
+            is_ones = isinstance(one, fx.Node) and torch_name(one) in ("new_ones", "ones")
             if is_ones and same_shape(rest, o.node):
                 return o.tensor(rest)
     if is_number(other):

@@ -138,15 +138,10 @@ def _conv(
     o: Op, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int,
     output_padding: Any = None,
 ) -> Expr:  # fmt: skip
-    dilation = _each(o, dilation)
     if isinstance(padding, str):
-        kernel = value_of(weight).shape[2:]
-        total = [a * (int(b) - 1) * (padding == "same") for a, b in zip(dilation, kernel, strict=True)]
-        if any(it % 2 for it in total):
-            raise o.refused("padding of unequal ends")
-        padding = [it // 2 for it in total]
+        raise o.refused(f"padding {padding!r} of a function; take a layer, or numbers")
     further = [] if output_padding is None else [_each(o, output_padding)]
-    lists = ", ".join(map(str, [_each(o, stride), _each(o, padding), *further, dilation]))
+    lists = ", ".join(map(str, [_each(o, stride), _each(o, padding), *further, _each(o, dilation)]))
     kind = "Conv" if output_padding is None else "ConvTranspose"
     options = o.let(o.expr(f"tensor::ops::{kind}Options::new({lists}, {groups})"), "options")
     last = o.optional(bias)

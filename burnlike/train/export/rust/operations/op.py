@@ -10,6 +10,7 @@ from torch import fx
 
 from ..expressions import Expr
 from ..printing import number
+from ..tracing import torch_name
 from ..values import kind_of, rank_of, value_of
 
 END = 2**62
@@ -42,7 +43,7 @@ def operation(*names: str) -> Callable[[Handler], Handler]:
 def expression_of(w: Any, node: fx.Node) -> Any:
     """The expression, or `Several`, for a node."""
     target = str(node.target).removeprefix("aten.").removesuffix(".default")
-    name = target.partition(".")[0]
+    name = torch_name(node)
     plain = name if name.endswith("__") else name.removesuffix("_")
     row = next((OPERATIONS[it] for it in (target, name, plain) if it in OPERATIONS), None)
     if row is None or not isinstance(node.target, torch._ops.OpOverload):
@@ -67,7 +68,7 @@ class Op:
     def __init__(self, w: Any, node: fx.Node) -> None:
         target: Any = node.target
         self.w, self.node = w, node
-        self.name = str(target).removeprefix("aten.").partition(".")[0].removesuffix("_")
+        self.name = torch_name(node).removesuffix("_")
         values = [*node.args]
         values += [node.kwargs.get(it.name, it.default_value) for it in target._schema.arguments[len(values) :]]
         self.arguments = dict(zip((it.name for it in target._schema.arguments), values, strict=True))

@@ -8,6 +8,7 @@ from torch import fx
 
 from ..expressions import Expr
 from ..printing import number
+from ..tracing import torch_name
 from ..values import kind_of, name_of, rank_of, value_of
 from .op import OPERATIONS, Op, Several, is_number, operation, same_shape
 
@@ -199,19 +200,13 @@ def _pixel_shuffle(o: Op, x: Any, upscale_factor: int) -> Expr:
 def _pad(o: Op, x: Any, y: Sequence[Any], mode: str = "constant", value: Any = 0) -> Expr:
     mode = {"reflection": "reflect", "replication": "replicate"}.get(o.name.partition("_")[0], mode)
     pairs = [(y[at], y[at + 1]) for at in range(0, len(y), 2)]
-    found = o.tensor(x)
     if any(isinstance(it, int) and it < 0 for it in y):
-        if any(it > 0 for it in y):
-            raise o.refused("padding of negative width")
-        for at, (before, after) in enumerate(pairs):
-            if before or after:
-                found = found.dot(f"slice_dim({rank_of(x) - 1 - at}, {-before}..{after or ''})")
-        return found
+        raise o.refused("padding of negative width")
     if mode == "circular" or o.kind == "Bool":
         raise o.refused("circular padding, or padding of bools")
     fill = {"reflect": "Reflect", "replicate": "Edge"}.get(mode) or f"Constant({number(float(value or 0))})"
     widths = ", ".join(f"({o.sizes(pair)})" for pair in pairs[::-1])
-    return found.dot(o.expr(f"pad([{widths}], tensor::ops::PadMode::{fill})"))
+    return o.tensor(x).dot(o.expr(f"pad([{widths}], tensor::ops::PadMode::{fill})"))
 
 
 # Indices
@@ -267,10 +262,10 @@ def _is_grid(indices: Sequence[Any], sizes: Sequence[Any]) -> bool:
     axes, rank = list[int](), max(map(rank_of, indices))
     for index, size in zip(indices, sizes, strict=True):
         source: Any = index
-        while isinstance(source, fx.Node) and str(source.target).startswith("aten.unsqueeze"):
+        while isinstance(source, fx.Node) and torch_name(source) == "unsqueeze":
             source = source.args[0]
         wide = [(at, it) for at, it in enumerate(value_of(index).shape, rank - rank_of(index)) if str(it) != "1"]
-        if not str(source.target).startswith("aten.arange") or len(source.args) > 1 or len(wide) != 1:
+        if torch_name(source) != "arange" or len(source.args) > 1 or len(wide) != 1:
             return False
         ((axis, count),) = wide
         # The batch of another input has a symbol of its own. Where it is another size, the reshape panics.
@@ -300,7 +295,7 @@ def _is_natural(o: Op, x: Any) -> bool:
     if x.op == "placeholder":
         held = o.w.all.trace.values.get(x.name)
         return held is None or not bool((held[1] < 0).any())
-    name = str(x.target).removeprefix("aten.").partition(".")[0]
+    name = torch_name(x)
     if name in ("ne", "eq", "arange", "argmax", "argmin") or kind_of(x) == "Bool":
         return name != "arange" or all(_is_natural(o, it) for it in x.args)
     operands = [it for it in x.args if isinstance(it, fx.Node)] + ([x.args[1]] if name in ("add", "mul") else [])
