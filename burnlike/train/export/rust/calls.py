@@ -50,7 +50,8 @@ class _Call:
 
     def __init__(self, w: Any, call: LayerCall, tensors: list[fx.Node]) -> None:
         self.w, self.call, self.tensors = w, call, tensors
-        self.tag, self.layer = tag_of(call.leaf.twin) or "", call.leaf.layer
+        self.tag = tag_of(call.leaf.twin) or ""
+        self.layer: Any = call.leaf.layer
         self.is_torch = call.leaf.layer is not call.leaf.twin
         self.left = dict(call.inputs)
 

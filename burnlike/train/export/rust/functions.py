@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, fx, nn
 
@@ -281,8 +281,9 @@ class Function:
             return
         items = [found] if isinstance(found, Expr) else found.items
         for item in filter(is_item, node.users):
-            if item.args[1] < len(items):
-                self.expressions[item] = items[item.args[1]]
+            place: Any = item.args[1]
+            if place < len(items):
+                self.expressions[item] = items[place]
 
     def _fitted(self, arguments: Sequence[fx.Node], make: Callable[[], Any]) -> Any:
         """What `make` writes: with its arguments within it, or, if that is too long, with names for them."""
@@ -300,7 +301,7 @@ class Function:
             raise self.refused(f"result {node.args[1]} of {node.args[0]}")
         if not str(node.target).startswith("burnlike_rust.layer"):
             return expression_of(self, node)
-        key, tensors = node.args
+        key, tensors = cast("tuple[str, list[fx.Node]]", node.args)
         call = self.all.trace.calls[key]
         if not call.leaf.path.startswith(f"{self.path}." if self.path else ""):
             raise NeedsTensor(call.leaf.path)

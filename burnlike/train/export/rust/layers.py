@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from torch import nn
 
@@ -212,7 +212,8 @@ def _value(layer: Any, tag: str, name: str) -> Any:
     if (tag, name) == ("Linear", "layout"):
         return "row" if meta_of(layer, "weight").save_mapper is None else "col"
     if name in ("channels_in", "channels") and not tag.startswith("ConvTranspose"):
-        channels = layer.weight.shape[1] * layer.groups, layer.weight.shape[0]
+        weight, groups = cast("Any", layer.weight), cast("Any", layer.groups)
+        channels = weight.shape[1] * groups, weight.shape[0]
         return channels[0] if name == "channels_in" else channels
     if (tag, name) == ("PRelu", "alpha"):
         return None

@@ -71,7 +71,7 @@ class Op:
         self.name = torch_name(node).removesuffix("_")
         values = [*node.args]
         values += [node.kwargs.get(it.name, it.default_value) for it in target._schema.arguments[len(values) :]]
-        self.arguments = dict(zip((it.name for it in target._schema.arguments), values, strict=True))
+        self.arguments: dict[str, Any] = dict(zip((it.name for it in target._schema.arguments), values, strict=True))
         self.types = {it.name: str(it.type) for it in target._schema.arguments}
         self.arguments |= dict(zip("xyz", values, strict=False))
         self.types |= dict(zip("xyz", self.types.values(), strict=False))

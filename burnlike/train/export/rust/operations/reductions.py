@@ -78,7 +78,7 @@ def _logsumexp(o: Op, x: Any, dim: Any, keepdim: bool) -> Expr:
 @operation("max.dim", "min.dim", "median.dim")
 def _with_index(o: Op, x: Any, dim: int, keepdim: bool) -> Several:
     at = o.place(dim)
-    if {it.args[1] for it in o.node.users if it in o.w.all.live} == {0}:
+    if all(it.args[1] == 0 for it in o.node.users if it in o.w.all.live):
         found = o.tensor(x).dot(f"median({at})" if o.name == "median" else f"{o.name}_dim({at})")
         return Several([o.squeezed(found, [at], keepdim)])
     call = f"median_with_indices({at})" if o.name == "median" else f"{o.name}_dim_with_indices({at})"

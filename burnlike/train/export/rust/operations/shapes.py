@@ -221,8 +221,8 @@ def _embedding(o: Op, x: Any, indices: Any) -> Expr:
 
 
 @operation("scatter_add", "scatter")
-def _scatter(o: Op, x: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: str = "") -> Expr:
-    if reduce or (value is not None and not float(value).is_integer()):
+def _scatter(o: Op, x: Any, dim: int, index: Any, src: Any = None, value: Any = 0, reduce: str = "") -> Expr:
+    if reduce or not float(value).is_integer():
         raise o.refused(f"scatter of {reduce or value}")
     target, indices = o.tensor(x), o.let(o.tensor(index), "indices")
     if src is None:
