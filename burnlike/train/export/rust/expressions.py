@@ -178,6 +178,8 @@ def named(statements: list[Statement], taken: dict[int, str], sizes: set[str]) -
         # A name may be given again when nothing needs the value that had it.
         names = {number: name for number, name in names.items() if last.get(number, -1) > at}
         used = {*names.values()} | sizes
+        if it.loop is not None:  # what each turn needs keeps its name
+            used |= {before[number] for number in numbers_in(it.loop[1]) if number in before}
         for value in it.values:
             names[value.number] = unique(value.name, used) if value.number in last else "_"
         head, loop = _cloned(it.head, names, {*names}, parts), it.loop
