@@ -12,7 +12,7 @@ from ..._outputs import Output
 from ...config.root_keys import Input
 from ...errors import ArgumentError
 from .program import program_of
-from .rust import CARGO
+from .rust import crate_output
 from .source import Source, example_of
 
 Target = Literal["onnx", "pt2", "hf", "burn"]
@@ -62,8 +62,7 @@ def export(
         raise ArgumentError("--dtype bfloat16: onnxruntime computes in float32 and float16; take one of these")
     if normalize and not source.normalize:
         raise ArgumentError("--with-normalize: the run's transforms have no Normalize; leave it out")
-    out = Output.of(out, "export", MARKS.get(to))
-    out.kept = CARGO if to == "burn" else ()
+    out = crate_output(out) if to == "burn" else Output.of(out, "export", MARKS.get(to))
     out.check_file() if has_program else out.check_directory()
     if to == "burn":
         from .burn import write_burn
