@@ -98,4 +98,4 @@ def _of_config(args: argparse.Namespace) -> "Source":
     args.inputs = args.inputs or found.inputs
     from burnlike.train.export.source import source_of_config
 
-    return source_of_config(found.config, args.record)
+    return source_of_config(found.config, args.record, found.training)
