@@ -194,7 +194,7 @@ def test_a_state_of_parameters_that_lie_otherwise_is_refused_by_name(tmp_path: P
     model, optimizer = trained()
     twin = interop.from_torch(model)
     optimizer.save(tmp_path / "optimizer.bpk")
-    message = "the parameter '0.weight' lies otherwise there"
+    message = r"the parameter '0\.weight' lies otherwise there"
     for record in (optimizer.into_record(), open_record(tmp_path / "optimizer.bpk")):
         other = CONFIG.init()
         with pytest.raises(RecordMismatchError, match=message):
@@ -211,7 +211,7 @@ def test_a_state_of_parameters_that_lie_otherwise_is_refused_by_name(tmp_path: P
     ours.step(0.5, twin, closure)
     for record in (ours.into_record(), replace(ours.into_record(), values=without_layouts(ours))):
         assert CONFIG.init().load_record(record, twin).state.g_iter == ours.state.g_iter
-        with pytest.raises(RecordMismatchError, match="the parameter '0.weight' "):
+        with pytest.raises(RecordMismatchError, match=r"the parameter '0\.weight' "):
             CONFIG.init().load_record(record, model)
 
 
