@@ -139,7 +139,7 @@ def main(importer: Path, folder: Path) -> None:
     written = [name for name, it in results.items() if it.state == "written"]
     while broken := _built(written, folder, results, lints=False):
         written = [it for it in written if it not in broken]
-    heads = "largest difference", "inputs that run", "lines", "fields / numbered", "tensors trained", "weights", "forward"
+    heads = "largest difference", "inputs that run", "lines", "fields / numbered", "trained", "weights", "forward"
     print(f"| | {' | '.join(heads)} |")
     print("| --- " * 8 + "|")
     for name, result in results.items():
