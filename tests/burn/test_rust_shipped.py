@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from burnlike.cli import main
+from burnlike.cli.main import main
 from burnlike.cli.config_options import read_model
 from burnlike.config.root_keys import Input
 from burnlike.config.shipped import shipped_configs
@@ -39,7 +39,9 @@ SMALL = [name for name in shipped_configs() if name not in (*LARGE, *NETWORKS)]
 
 def shipped(name: str, *inputs: Input) -> Case:
     found = read_model(str(shipped_configs()[name]), ())
-    return case_of(lambda: source_of_config(found.config, None, found.training), *(inputs or found.inputs))
+    case = case_of(lambda: source_of_config(found.config, None, found.training), *(inputs or found.inputs))
+    case.rate = 2e-3 if name.startswith("resnet") else case.rate
+    return case
 
 
 def case_of(source: Callable[[], Source], *inputs: Input) -> Case:
