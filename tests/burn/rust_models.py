@@ -187,7 +187,8 @@ def _as_module(main: Path, name: str, learns: bool, case: Case) -> None:
     if learns and outputs:
         train = (
             f'if task == "train" {{\n    let check = &checks.checks[0];\n    let save = "{name}/trained.bpk";\n'
-            f"    crate::train(model, save, {case.rate}, |model| {{\n    let {call[1]} = model.forward({call[2]});\n{losses} }});\n"
+            f"    crate::train(model, save, {case.rate}, |model| {{\n"
+            f"    let {call[1]} = model.forward({call[2]});\n{losses} }});\n"
             "return Ok(());\n}"
         )
     if case.more:
