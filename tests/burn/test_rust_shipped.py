@@ -34,9 +34,8 @@ LARGE: dict[str, list[Input]] = {
 """Of tens of millions of parameters, and what each is called with; of none, what its config says."""
 NETWORKS = ["digits_gan", "digits_vae"]
 """Networks that are called one by one, which the data of a run says how."""
-SHORT = {
-    **dict.fromkeys(("char_gpt", "llama_tiny", "mixtral_tiny"), [TOKENS]),
-    "resnet18_cifar": [Input((2, 3, 16, 24))],
+SHORT = {name: TOKENS for name in ("char_gpt", "llama_tiny", "mixtral_tiny")} | {
+    "resnet18_cifar": Input((2, 3, 16, 24))
 }
 """Of the others those whose own inputs take Rust long."""
 SMALL = [name for name in shipped_configs() if name not in (*LARGE, *NETWORKS)]
@@ -68,7 +67,7 @@ def all_right(cases: dict[str, Case], place: Path, **options: Any) -> None:
 
 
 def test_shipped_configs_compute_and_learn_as_in_python(tmp_path: Path) -> None:
-    cases = {name: shipped(name, *SHORT.get(name, ())) for name in SMALL}
+    cases = {name: shipped(name, *([SHORT[name]] if name in SHORT else [])) for name in SMALL}
     cases["resnet18_by_input"] = shipped("resnet18_layers", Input((2, 3, 16, 24)))
     cases["resnet18_layers"].learns = False  # which the one of smaller images does
     for name in NETWORKS:
