@@ -80,9 +80,8 @@ def imported(name: str, case: Case, importer: Path, folder: Path) -> Result:
     place, sources = folder / other, folder / "src" / other
     place.mkdir()
     sources.mkdir()
-    write_onnx(
-        Source(case.make(), None, None, (), {}), program_of(case.make().eval(), example), example, place / "model.onnx"
-    )
+    model = case.make().eval()
+    write_onnx(Source(model, None, None, (), {}), program_of(model, example), example, place / "model.onnx")
     done = subprocess.run([importer, place / "model.onnx", place], capture_output=True, text=True, check=False)
     if done.returncode:
         return Result("refused", (done.stdout + done.stderr)[-600:])

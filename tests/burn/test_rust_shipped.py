@@ -34,9 +34,7 @@ LARGE: dict[str, list[Input]] = {
 """Of tens of millions of parameters, and what each is called with; of none, what its config says."""
 NETWORKS = ["digits_gan", "digits_vae"]
 """Networks that are called one by one, which the data of a run says how."""
-SHORT = {name: TOKENS for name in ("char_gpt", "llama_tiny", "mixtral_tiny")} | {
-    "resnet18_cifar": Input((2, 3, 16, 24))
-}
+SHORT = dict.fromkeys(("char_gpt", "llama_tiny", "mixtral_tiny"), TOKENS) | {"resnet18_cifar": Input((2, 3, 16, 24))}
 """Of the others those whose own inputs take Rust long."""
 SMALL = [name for name in shipped_configs() if name not in (*LARGE, *NETWORKS)]
 
