@@ -80,11 +80,12 @@ test-faults: build
 
 # Builds Burn, which takes cargo some minutes the first time, and compares with it: SEED draws other cases.
 test-burn: build
-	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m burn tests
+	BURN_SEED=$(SEED) $(python) -m pytest $(PARALLEL) -m "burn and not weekly" tests
 
-# Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time.
+# Metrics and trainings of burn-train, whose build takes cargo a quarter of an hour the first time; and the large shipped
+# configs as crates.
 test-burn-train: build
-	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m burn_train tests/burn
+	BURN_SEED=$(SEED) $(python) -m pytest -n 0 -m "burn_train or (burn and weekly)" tests/burn
 
 test-cuda: build
 	$(python) -m pytest -m cuda

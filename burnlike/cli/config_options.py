@@ -85,7 +85,7 @@ def root_class(root: Node) -> type[Config]:
 
 @dataclass(frozen=True)
 class Model:
-    """The model in a YAML file; its optimizer is None if the file is of a module alone.
+    """The model in a YAML file; its optimizer and its training are None if the file is of a module alone.
 
     `inputs` are what it is called with, as far as the file or the model's class says it.
     """
@@ -93,6 +93,7 @@ class Model:
     config: Any
     optimizer: Any = None
     inputs: tuple[Input, ...] = ()
+    training: Any = None
 
     def build(self) -> "nn.Module":
         from burnlike.train.job.device import build_on_meta
@@ -118,4 +119,5 @@ def read_model(path: str, imports: Iterable[str], overrides: Iterable[str] = ())
     if not isinstance(model, ModuleConfig):
         raise ConfigError(f"{path}: expected the config of a model or of a training, got {type(config).__name__}")
     examples = (Input(shape, dtype, name) for name, (dtype, shape) in model.example_inputs().items())
-    return Model(model, getattr(config, "optimizer", None), tuple(inputs or examples))
+    training = None if config is model else config
+    return Model(model, getattr(config, "optimizer", None), tuple(inputs or examples), training)

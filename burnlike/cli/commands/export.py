@@ -98,4 +98,4 @@ def _of_config(args: argparse.Namespace) -> "Source":
     args.inputs = args.inputs or model.inputs
     from burnlike.train.export.source import source_of_config
 
-    return source_of_config(model.config, args.record)
+    return source_of_config(model.config, args.record, model.training)

@@ -61,6 +61,8 @@ def _input_problems(inputs: Sequence[str]) -> Problems:
     for place, name in enumerate(inputs):
         if message := name_problem(name):
             yield f"inputs.{place}", message
+        elif name == "self":
+            yield f"inputs.{place}", "an input called 'self' can't be given by name, as Python calls the model so"
         elif name in inputs[:place]:
             yield f"inputs.{place}", f"'{name}' stands here twice; give each input a name of its own"
 

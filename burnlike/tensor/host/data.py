@@ -25,14 +25,19 @@ class Tolerance:
     Attributes:
         rtol: of the larger of the two, 0 to 1.
         atol: 0 or above.
+        by_size: what replaces one of them where numbers of so many bytes are compared, the last one first.
 
     Example:
         >>> Tolerance.relative(0.01).approx_eq(100.0, 100.9)
         True
+        >>> tolerance = Tolerance.rel_abs(1e-4, 1e-5).set_half_precision_relative(1e-2)
+        >>> [tolerance.approx_eq(100.0, 100.5, dtype) for dtype in (torch.float16, torch.float32)]
+        [True, False]
     """
 
     rtol: float = 0.005
     atol: float = 1e-5
+    by_size: tuple[tuple[int, str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.rtol <= 1 or not self.atol >= 0:
@@ -77,11 +82,46 @@ class Tolerance:
 
     def set_relative(self, tolerance: float) -> "Tolerance":
         """This one with another `rtol`."""
-        return dataclasses.replace(self, rtol=tolerance)
+        return self._with("rtol", tolerance)
 
     def set_absolute(self, tolerance: float) -> "Tolerance":
         """This one with another `atol`."""
-        return dataclasses.replace(self, atol=tolerance)
+        return self._with("atol", tolerance)
+
+    def set_half_precision_relative(self, tolerance: float) -> "Tolerance":
+        """This one with another `rtol` for float16 and bfloat16."""
+        return self._with("rtol", tolerance, 2)
+
+    def set_single_precision_relative(self, tolerance: float) -> "Tolerance":
+        """This one with another `rtol` for float32."""
+        return self._with("rtol", tolerance, 4)
+
+    def set_double_precision_relative(self, tolerance: float) -> "Tolerance":
+        """This one with another `rtol` for float64."""
+        return self._with("rtol", tolerance, 8)
+
+    def set_half_precision_absolute(self, tolerance: float) -> "Tolerance":
+        """This one with another `atol` for float16 and bfloat16."""
+        return self._with("atol", tolerance, 2)
+
+    def set_single_precision_absolute(self, tolerance: float) -> "Tolerance":
+        """This one with another `atol` for float32."""
+        return self._with("atol", tolerance, 4)
+
+    def set_double_precision_absolute(self, tolerance: float) -> "Tolerance":
+        """This one with another `atol` for float64."""
+        return self._with("atol", tolerance, 8)
+
+    def _with(self, field: str, tolerance: float, size: int | None = None) -> "Tolerance":
+        changed = dataclasses.replace(self, **{field: tolerance})
+        if size is None:
+            return dataclasses.replace(changed, by_size=tuple(it for it in self.by_size if it[1] != field))
+        return dataclasses.replace(self, by_size=((size, field, tolerance), *self.by_size))
+
+    def _of(self, field: str, dtype: torch.dtype) -> float:
+        """`rtol` or `atol`, for numbers of this type."""
+        found = (it for size, name, it in self.by_size if (size, name) == (dtype.itemsize, field))
+        return next(found, getattr(self, field))
 
     def approx_eq(self, x: float, y: float, dtype: torch.dtype = torch.float64) -> bool:
         """True if the two are near, calculated in `dtype`. NaN is near to nothing."""
@@ -89,7 +129,7 @@ class Tolerance:
 
     def near(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """`approx_eq` of each element, calculated in the tensors' type."""
-        relative, absolute = (torch.tensor(it, dtype=left.dtype) for it in (self.rtol, self.atol))
+        relative, absolute = (torch.tensor(self._of(it, left.dtype), dtype=left.dtype) for it in ("rtol", "atol"))
         largest = torch.fmax(left.abs(), right.abs())
         return (left == right) | ((left - right).abs() < torch.maximum(absolute, relative * largest))
 

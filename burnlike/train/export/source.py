@@ -42,6 +42,7 @@ class Source(NamedTuple):
         normalize: the mean and the std of each `Normalize` that its inputs have gone through, in order.
         about: plain values that say where it is from.
         run: the run that it is of; None for one of a config and a record.
+        training: the config whose model it is; None for a model alone.
     """
 
     model: nn.Module
@@ -50,6 +51,7 @@ class Source(NamedTuple):
     normalize: Sequence[tuple[Sequence[float], Sequence[float]]]
     about: Mapping[str, Any]
     run: LoadedRun | None = None
+    training: Any = None
 
     @property
     def task(self) -> Task | None:
@@ -78,15 +80,16 @@ def source_of_run(run: LoadedRun) -> Source:
     if adapted(model):
         merge_adapters(model)
     base = config_of_model.of if isinstance(config_of_model, LoRAConfig) else config_of_model
-    return Source(model, base, run.classes, normalize, about, run)
+    return Source(model, base, run.classes, normalize, about, run, config)
 
 
-def source_of_config(config: ModuleConfig, record: Path | None) -> Source:
-    """The model of a config with the values of a record, or with initial values."""
+def source_of_config(config: ModuleConfig, record: Path | None, training: Any = None) -> Source:
+    """The model of a config, maybe that of a training, with the values of a record, or with initial values."""
     model = config.init("cpu")
     if record is not None:
         load(model, record)
-    return Source(model.eval(), config, None, (), {} if record is None else {"record": str(record)})
+    about = {} if record is None else {"record": str(record)}
+    return Source(model.eval(), config, None, (), about, training=training)
 
 
 def source_of_function(place: str) -> Source:
@@ -117,9 +120,9 @@ def example_of(source: Source, inputs: Sequence[Input] = ()) -> Example:
             return Example(_called_with(source, _batch(source.run)), f"{_EXAMPLES} items of the validation data")
         except (BurnlikeError, OSError) as error:  # the data may be gone
             reason = f", as the data of the run can't be read ({' '.join(str(error).split())})"
-    config: Any = source.config if source.run is None else source.run.config
-    if source.config is not None:
-        inputs = inputs or implied_inputs(config, source.config)
+    if not inputs and source.config is not None:
+        implied = implied_inputs(source.config if source.training is None else source.training, source.config)
+        inputs = [it._replace(shape=(_EXAMPLES, *it.shape[1:])) for it in implied]
     if not inputs:
         raise ConfigError("say by --input what the model is called with, such as --input float32[1,3,224,224]")
     torch.manual_seed(0)
