@@ -20,6 +20,7 @@ from .parts import BUILD_SHARE, NO_DEVICE, PARTS, PartOfCheck
 from .results import CUT, FAILED, NOT_RUN, PASSED, RUNNING, PartResult
 
 NAMES = ("build", *(it.name for it in PARTS))
+NINE_MINUTES_S = 540
 _GRACE_S = 4.0
 _FACTS_S = 60.0
 
@@ -75,7 +76,8 @@ class Check:
         if self.facts.missing:
             result.status, result.reason = NOT_RUN, f"{', '.join(self.facts.missing)} missing; see WHEELS"
         else:
-            seconds = min(self.part_limit, self.seconds_left(), BUILD_SHARE)
+            share = BUILD_SHARE * max(1.0, self.limit / NINE_MINUTES_S)
+            seconds = min(self.part_limit, self.seconds_left(), share)
             folder, how = environment.build(self.facts, self.device, self.folder / "build.log", seconds)
             if folder is None:
                 result.status = CUT if "not done" in how else FAILED
@@ -145,7 +147,7 @@ class Check:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.gpu_check", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: a rehearsal with tiny sizes")
-    parser.add_argument("--limit", type=float, default=540, help="seconds of all parts together (default 540)")
+    parser.add_argument("--limit", type=float, default=NINE_MINUTES_S, help="seconds of all together (default 540)")
     parser.add_argument("--part-limit", type=float, help="seconds of each part at most, of the build too")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="the folder of results")
     parser.add_argument("--wheels", type=Path, help="a folder of wheels of what the interpreter lacks, such as msgspec")
