@@ -99,7 +99,8 @@ def put_on_path(*folders: Path) -> None:
 
 def library_folder(facts: Facts) -> Path:
     """Where the libraries for this GPU, torch and state of the sources are, or would be built."""
-    digest = hashlib.sha256(f"{facts.torch} {facts.capability} {shutil.which('nvcc')}".encode())
+    archs = facts.capability or os.environ.get("TORCH_CUDA_ARCH_LIST")
+    digest = hashlib.sha256(f"{facts.torch} {archs} {tool('nvcc')}".encode())
     for path in [ROOT / "setup.py", ROOT / "burnlike" / "__init__.py", *sorted((ROOT / "csrc").rglob("*"))]:
         if path.is_file():
             digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
