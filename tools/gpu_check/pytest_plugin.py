@@ -61,6 +61,8 @@ class _Anything(types.ModuleType):
     def __call__(self, *_: Any, **__: Any) -> Any:
         return self
 
+    __or__ = __call__
+
 
 def without_hypothesis() -> None:
     """Leave out tests that draw examples, where hypothesis is not installed: none of them needs a GPU."""

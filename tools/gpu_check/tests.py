@@ -99,7 +99,10 @@ def run(part: Part, without_device: bool = False) -> None:
 
 def files() -> list[str]:
     """Those that have tests for a GPU; collecting all takes longer than running some."""
-    return sorted(str(path) for path in (ROOT / "tests").rglob("test_*.py") if "mark.cuda" in path.read_text())
+    texts = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+    return sorted(
+        str(path) for path, text in texts.items() if "mark.cuda" in text or "test_cuda_kernels import" in text
+    )
 
 
 def _processes() -> list[str]:
