@@ -94,8 +94,8 @@ test-cuda: build
 # it lacks, OUT the folder of results; docs/how_to/run_on_a_gpu.md has the others.
 gpu-check:
 	@"$(or $(PYTHON),$(wildcard $(python)),python3)" -m tools.gpu_check $(and $(WHEELS),--wheels "$(WHEELS)") \
-	    $(and $(OUT),--out "$(OUT)") $(and $(LIMIT),--limit "$(LIMIT)") $(and $(PART_LIMIT),--part-limit "$(PART_LIMIT)") \
-	    $(and $(DEVICE),--device "$(DEVICE)") $(PARTS)
+	    $(and $(LIBRARIES),--libraries "$(LIBRARIES)") $(and $(OUT),--out "$(OUT)") \
+	    $(and $(LIMIT),--limit "$(LIMIT)") $(and $(PART_LIMIT),--part-limit "$(PART_LIMIT)") $(and $(DEVICE),--device "$(DEVICE)") $(PARTS)
 
 # Builds the source distribution and the wheel, installs each in an empty environment, and trains there.
 test-dist: build

@@ -1,5 +1,6 @@
 """`pytest -m cuda` in the check: one case of each op comes first, and a failure is one line."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from tests.ops.cases import CASES
-from tools.gpu_check import pytest_plugin, tests as tests_part
+from tools.gpu_check import pytest_plugin, results, tests as tests_part
 from tools.gpu_check.environment import ROOT
 
 EVERY_OP = "tests/ops/test_every_op.py::test_cuda_is_near_float64_and_the_cpu"
@@ -70,3 +71,48 @@ print("collected")
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "collected\n", done.stderr
+
+
+FAILING = """
+import pytest, torch
+
+@pytest.mark.parametrize("number", range(12))
+def test_number(number):
+    if number == 3:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+    if number == 5:
+        torch.testing.assert_close(torch.zeros(2), torch.ones(2))
+    if number == 6:
+        pytest.skip("not here")
+"""
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "2", "--maxschedchunk", "4", "--max-worker-restart", "9"]])
+def test_what_came_out_is_kept_and_a_process_with_a_broken_gpu_is_replaced(
+    processes: list[str], tmp_path: Path
+) -> None:
+    """A process of pytest-xdist ends after an error of a kernel; another runs what it had yet to run."""
+    (tmp_path / "test_numbers.py").write_text(FAILING)
+    (tmp_path / "test_missing.py").write_text("import not_there_at_all\n")
+    code = f"""
+from pathlib import Path
+from tools.gpu_check.results import Part
+from tools.gpu_check.tests import Recorder, record
+part = Part("tests", Path({str(tmp_path)!r}), "cuda", 1000)
+options = ["-q", "-p", "no:cacheprovider", "-p", "tools.gpu_check.pytest_plugin", "--continue-on-collection-errors"]
+record(Recorder(part, False), [*options, "-c", "/dev/null", "--rootdir", {str(tmp_path)!r}, *{processes!r},
+       {str(tmp_path)!r}])
+part.end()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    found = results.read(tmp_path, "tests")
+    assert found is not None
+    lines = sorted(found.failures)
+    assert [line.partition(" (")[0] for line in lines] == [
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+        "differs by at most 1.0",
+    ]
+    assert found.notes == ["9 passed, 2 failed, 1 skipped, of 12 tests"]
+    assert found.status == "failed"
+    assert found.skipped == ["test_missing.py: not_there_at_all is not installed", "1 tests were skipped"]

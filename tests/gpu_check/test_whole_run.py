@@ -20,7 +20,15 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: Facts, **optio
     """A run on a machine of these facts, with nothing built."""
     monkeypatch.setattr(environment, "facts", lambda *_: facts)
     monkeypatch.setattr(environment, "build", lambda *_: (tmp_path, "built"))
-    defaults = {"device": "cuda", "limit": 540.0, "part_limit": None, "wheels": None, "out": tmp_path, "parts": []}
+    defaults = {
+        "device": "cuda",
+        "limit": 540.0,
+        "part_limit": None,
+        "wheels": None,
+        "libraries": None,
+        "out": tmp_path,
+        "parts": [],
+    }
     return gpu_check.Check(Namespace(**{**defaults, **options}))
 
 

@@ -35,6 +35,7 @@ class Check:
     def __init__(self, options: argparse.Namespace) -> None:
         self.device: str = options.device
         self.started = time.monotonic()
+        self.built: Path | None = options.libraries
         self.limit: float = options.limit
         self.part_limit: float = options.part_limit or options.limit
         self.names = [name for name in NAMES if not options.parts or name in ("build", *options.parts)]
@@ -78,7 +79,7 @@ class Check:
         else:
             share = BUILD_SHARE * max(1.0, self.limit / NINE_MINUTES_S)
             seconds = min(self.part_limit, self.seconds_left(), share)
-            folder, how = environment.build(self.facts, self.device, self.folder / "build.log", seconds)
+            folder, how = environment.build(self.facts, self.device, self.folder / "build.log", seconds, self.built)
             if folder is None:
                 result.status = CUT if "not done" in how else FAILED
                 result.reason = how
@@ -151,12 +152,16 @@ def main() -> int:
     parser.add_argument("--part-limit", type=float, help="seconds of each part at most, of the build too")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="the folder of results")
     parser.add_argument("--wheels", type=Path, help="a folder of wheels of what the interpreter lacks, such as msgspec")
+    parser.add_argument("--libraries", type=Path, help="a folder with both libraries, built elsewhere for this GPU")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(NAMES[1:])}; all by default")
     options = parser.parse_args()
     if unknown := sorted({*options.parts} - {*NAMES}):
         parser.error(f"unknown: {', '.join(unknown)}; the parts are {', '.join(NAMES[1:])}")
-    if options.wheels and not options.wheels.is_dir():
-        parser.error(f"--wheels: expected a folder, got {options.wheels}")
+    for name in ("wheels", "libraries"):
+        folder: Path | None = getattr(options, name)
+        if folder and not folder.is_dir():
+            parser.error(f"--{name}: expected a folder, got {folder}")
+        setattr(options, name, folder and folder.absolute())
     options.out = options.out.absolute()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the part that runs is ended
     check = Check(options)

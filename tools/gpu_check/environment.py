@@ -107,15 +107,16 @@ def library_folder(facts: Facts) -> Path:
     return CACHE / f"libraries-{digest.hexdigest()[:16]}"
 
 
-def build(facts: Facts, device: str, log: Path, seconds: float) -> tuple[Path | None, str]:
+def build(facts: Facts, device: str, log: Path, seconds: float, built: Path | None = None) -> tuple[Path | None, str]:
     """Build the libraries for this GPU alone with all cores; (their folder, how) or (None, why not).
 
-    What was built of the same sources is used again. A rehearsal on a CPU takes the libraries of the checkout.
+    Those of `built` are taken as they are, and what was built before of the same sources. A rehearsal on a CPU takes
+    those of the checkout.
     """
-    if device == "cpu":
-        folder = Path(os.environ.get("BURNLIKE_LIBRARY_DIR") or ROOT / "burnlike")
-        present = (folder / LIBRARIES[0]).exists()
-        return (folder, "those of the checkout") if present else (None, f"{folder / LIBRARIES[0]} was not built")
+    if device == "cpu" or built is not None:
+        folder = built or Path(os.environ.get("BURNLIKE_LIBRARY_DIR") or ROOT / "burnlike")
+        missing = [name for name in LIBRARIES[: 1 if device == "cpu" else 2] if not (folder / name).exists()]
+        return (None, f"{folder / missing[0]} was not built") if missing else (folder, f"those of {folder}")
     folder = library_folder(facts)
     if all((folder / name).exists() for name in LIBRARIES):
         return folder, "built before, of the same sources"

@@ -61,7 +61,8 @@ def without_side_stream() -> Iterator[None]:
 def _values(part: Part) -> dict[str, Tensor]:
     if part.is_rehearsal:
         return {f"part.{index}": torch.randn(shape) for index, shape in enumerate(TINY)}
-    return {name: tensor.cuda() for name, tensor in tensors().items()}
+    with torch.device(part.device):
+        return tensors()
 
 
 def _files(part: Part) -> Iterator[Comparison]:

@@ -4,7 +4,6 @@ On a CPU a few tests of ops in their place; without a device they are collected 
 """
 
 import os
-from typing import Any
 
 import pytest
 
@@ -76,7 +75,7 @@ class Recorder:
 def run(part: Part, without_device: bool = False) -> None:
     """Run them, or collect them."""
     recorder = Recorder(part, without_device)
-    options: list[Any] = ["-q", "-p", "no:cacheprovider", "-p", "tools.gpu_check.pytest_plugin", "--tb=short"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "tools.gpu_check.pytest_plugin", "--tb=short"]
     options += ["--continue-on-collection-errors", "--rootdir", str(ROOT)]
     if part.is_rehearsal:
         options += ["-n0", "-m", "not cuda", "-k", "odd and float32", f"{ROOT}/tests/ops/test_every_op.py"]
@@ -85,11 +84,17 @@ def run(part: Part, without_device: bool = False) -> None:
         # In brackets the words mean the same, and conftest.py does not refuse them where there is no device.
         options += ["-n0", "--collect-only", "-m", "(cuda)"] if without_device else ["-m", "cuda", *_processes()]
         options += files()
+    record(recorder, options)
+
+
+def record(recorder: Recorder, options: list[str]) -> None:
+    """Run pytest and give the part what came out."""
+    part = recorder.part
     status = pytest.main(options, plugins=[recorder])
     part.result.notes = [recorder.summary()]
     if not recorder.collected:
         part.result.fail(f"no test was collected: pytest ended with status {int(status)}")
-    elif without_device:
+    elif recorder.without_device:
         part.result.status, part.result.reason = NOT_RUN, "no device"
     elif part.result.status != CUT and recorder.done < recorder.collected:
         part.result.fail(f"{recorder.collected - recorder.done} tests did not run: pytest ended with {int(status)}")

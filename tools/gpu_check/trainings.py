@@ -67,8 +67,11 @@ def _resumed(part: Part, precision: str) -> None:
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as place:
         options = ["--steps", str(steps), "--keep", f"{place}/runs"]
         options += ["--set", f"training.precision={precision}", "--set", f"device={part.device}"]
+        options += ["--import", "tools.gpu_check.deterministic"]
         command = [sys.executable, "-m", "burnlike", "verify-resume", config, *options]
-        ended = processes.run(command, log, part.seconds_left(), folder=str(ROOT))
+        # cuBLAS gives the same bits only with workspaces of its own.
+        variables = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+        ended = processes.run(command, log, part.seconds_left(), variables, str(ROOT))
         if ended.status is None:
             part.result.status, part.result.reason = CUT, f"{config} in {precision} was not done"
             return
