@@ -78,7 +78,13 @@ def test_rows_of_a_gpu_are_one_file_that_the_benchmarks_read(tmp_path: Path) -> 
 
 
 def test_the_page_has_failures_first_then_what_was_not_run() -> None:
-    failed = PartResult("tests", FAILED, failures=["rotary [2] float32: differs by at most 3"], failure_count=25)
+    failed = PartResult(
+        "tests",
+        FAILED,
+        failures=["rotary [2] float32: differs by at most 3"],
+        failure_count=25,
+        reason="no time was left",
+    )
     missing = PartResult("profile", NOT_RUN, "ncu is not installed")
     passed = PartResult("rates", PASSED, rows={"ops.x": [vars(ROW)]}, notes=["a note"])
     text = page.text(FACTS, [passed, failed, missing], "abc", "cuda", 12)
@@ -86,7 +92,10 @@ def test_the_page_has_failures_first_then_what_was_not_run() -> None:
     assert lines[0] == "burnlike gpu-check: 1 of 3 parts passed, in 12 s"
     assert lines[lines.index("Failed") + 1] == "  tests: rotary [2] float32: differs by at most 3"
     assert lines[lines.index("Failed") + 2] == "  tests: and 24 more"
-    assert lines[lines.index("Not run") + 1] == "  profile: not run: ncu is not installed"
+    assert lines[lines.index("Not run") + 1 :][:2] == [
+        "  tests: not all of it: no time was left",
+        "  profile: not run: ncu is not installed",
+    ]
     assert lines.index("Failed") < lines.index("Not run") < lines.index("Figures")
     assert "    rms_norm forward: 80% of a copy's rate, 0.500 ms" in lines
     assert "NVIDIA H100, compute capability 9.0" in lines

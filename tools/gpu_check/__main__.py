@@ -82,8 +82,9 @@ class Check:
             folder, how = environment.build(self.facts, self.device, self.folder / "build.log", seconds, self.built)
             if folder is None:
                 result.status = CUT if "not done" in how else FAILED
-                result.reason = how
-                if result.status == FAILED:
+                if result.status == CUT:
+                    result.reason = how
+                else:
                     result.fail(how)
             else:
                 result.status = PASSED

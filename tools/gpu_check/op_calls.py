@@ -1,6 +1,6 @@
 """Calls of ops for the check: cases of the tests' table beside float64, and rows of the benchmarks once.
 
-python -m tools.gpu_check.op_calls cases DEVICE [COUNT]   # what compute-sanitizer looks at
+python -m tools.gpu_check.op_calls cases DEVICE [OP ...]  # what compute-sanitizer looks at
 python -m tools.gpu_check.op_calls row DEVICE NAME        # what ncu looks at: "rms_norm forward 64 x 32 float32"
 """
 
@@ -97,7 +97,7 @@ def main(kind: str, device: str, *arguments: str) -> int:
     if kind == "row":
         call_row(arguments[0], device)
         return 0
-    cases = first_cases(device)[: int(arguments[0]) if arguments else None]
+    cases = [case for case in first_cases(device) if not arguments or op_of(case) in arguments]
     lines = [line for case in cases for line in differences(case, device)]
     print("\n".join(lines) or f"{len(cases)} ops: near float64")
     return 1 if lines else 0

@@ -39,13 +39,13 @@ def _failures(results: Sequence[PartResult]) -> Iterator[str]:
         yield from (f"{result.name}: {line}" for line in result.failures[:MOST_FAILURES])
         if (more := result.failure_count - min(len(result.failures), MOST_FAILURES)) > 0:
             yield f"{result.name}: and {more} more"
-        if result.status == FAILED and not result.failures:
-            yield f"{result.name}: {result.reason}"
 
 
 def _not_run(results: Sequence[PartResult]) -> Iterator[str]:
     for result in results:
-        if result.status not in (PASSED, FAILED):
+        if result.status == FAILED and result.reason:
+            yield f"{result.name}: not all of it: {result.reason}"
+        elif result.status not in (PASSED, FAILED):
             yield f"{result.name}: {result.status}: {result.reason}"
         if result.reason != "; ".join(result.skipped):
             yield from (f"{result.name}: {line}" for line in result.skipped)

@@ -10,14 +10,17 @@ from .results import CUT, NOT_RUN, Part
 
 # Calls of CUDA that torch tries, and which may fail, are no errors of kernels.
 TOOLS = {"memcheck": ["--report-api-errors", "no"], "racecheck": []}
-OPS = 10
+OPS = (
+    *("rms_norm", "layer_norm", "add_rms_norm", "cross_entropy", "rotary"),
+    *("bias_gelu", "swiglu", "masked_softmax", "convert_", "adamw_step_"),
+)
 _PROBLEM = re.compile(r"=+ +((?:Invalid|Error|Warning|Race reported|Program hit|Uninitialized|Misaligned|Leaked)\b.*)")
 _SUMMARY = re.compile(r"=+ +(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)")
 
 
 def run(part: Part) -> None:
     """Run both tools; on a CPU the ops alone."""
-    command = [sys.executable, "-m", "tools.gpu_check.op_calls", "cases", part.device, str(OPS)]
+    command = [sys.executable, "-m", "tools.gpu_check.op_calls", "cases", part.device, *OPS]
     program = None if part.is_rehearsal else tool("compute-sanitizer")
     if program is None:
         part.step("ops alone", lambda: _run(part, "ops alone", command, []))
@@ -40,7 +43,7 @@ def _run(part: Part, name: str, command: list[str], options: list[str]) -> None:
     for line in lines:
         part.result.fail(f"{name}: {line}")
     if count is not None:
-        part.result.notes.append(f"{name}: {count} problems in {OPS} ops, both passes, in {ended.seconds:.0f} s")
+        part.result.notes.append(f"{name}: {count} problems in {len(OPS)} ops, both passes, in {ended.seconds:.0f} s")
     if ended.status != 0 and not lines:
         part.result.fail(f"{name}: status {ended.status}: {processes.last_lines(log)}")
 

@@ -39,7 +39,9 @@ class Recorder:
             missing = [line for line in text.splitlines() if "ModuleNotFoundError: No module named" in line]
             if missing:
                 name = missing[-1].rpartition("'")[0].rpartition("'")[2]
-                self.part.result.skipped.append(f"{report.nodeid}: {name} is not installed")
+                line = f"{report.nodeid}: {name} is not installed"
+                if line not in self.part.result.skipped:  # pytest-xdist's processes say it each
+                    self.part.result.skipped.append(line)
             else:
                 self.part.result.fail(f"{report.nodeid} can't be collected: {text.strip().splitlines()[-1]}")
             self.part.save()
