@@ -27,10 +27,10 @@ TINY_BYTES = 1 << 12
 
 def sizes() -> list[Size]:
     """All rows: each op in bfloat16 at one size, then the other sizes, then float32."""
-    once: list[Size] = [
-        (op, *((8192, CLASSES[0]) if op == "cross_entropy" else (ROWS, WIDTH)), torch.bfloat16)
-        for op in (*FIRST, *OTHERS)
-    ]
+    once: list[Size] = []
+    for op in (*FIRST, *OTHERS):
+        rows, width = (8192, CLASSES[0]) if op == "cross_entropy" else (ROWS, WIDTH)
+        once.append((op, rows, width, torch.bfloat16))
     more: list[Size] = [("cross_entropy", 4096, classes, torch.bfloat16) for classes in CLASSES[1:]]
     more += [(op, ROWS, width, torch.bfloat16) for op in ("rms_norm", "layer_norm") for width in (1024, 8192)]
     more += [(op, rows, width, torch.float32) for op, rows, width, _ in once[: len(FIRST)]]
