@@ -70,3 +70,20 @@ processes.run([sys.executable, "-c", inner], Path({str(tmp_path / "log")!r}), 10
         os.kill(process.pid, signal.SIGTERM)
         assert process.wait(60) == 3
     assert not is_running(child)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "compiling\n/usr/bin/ld: cannot find -lcudart\nTraceback\nCalledProcessError",
+            "/usr/bin/ld: cannot find -lcudart",
+        ),
+        ("a.cu(7): warning\nburnlike: BURNLIKE_CUDA=1, but no nvcc.\n", "burnlike: BURNLIKE_CUDA=1, but no nvcc."),
+        ("first\nlast\n\n", "last"),
+        ("", ""),
+    ],
+)
+def test_the_line_that_says_why_a_build_failed(text: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(text)
+    assert processes.first_error(tmp_path / "log") == line

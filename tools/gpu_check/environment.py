@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from burnlike._atomic import AtomicDirectory, copy_files, make_directories, remove_directory
 
-from .processes import last_lines, run
+from .processes import first_error, last_lines, run
 
 ROOT = Path(__file__).parent.parent.parent
 CACHE = ROOT / ".cache" / "gpu_check"
@@ -125,11 +126,15 @@ def build(facts: Facts, device: str, log: Path, seconds: float, built: Path | No
         variables = {"BURNLIKE_CUDA": "1"}
         if facts.capability:
             variables["TORCH_CUDA_ARCH_LIST"] = facts.capability
+        # A toolkit of NVIDIA's wheels has its libraries in `lib`, where nvcc does not look.
+        libraries = Path(tool("nvcc") or "").parent.parent / "lib"
+        if (libraries / "libcudart_static.a").exists():
+            variables["LDFLAGS"] = f"-L{shlex.quote(str(libraries))} {os.environ.get('LDFLAGS', '')}"
         ended = run([sys.executable, "setup.py", "build_ext", *places], log, seconds, variables, str(ROOT))
         if ended.status is None:
             return None, f"the build was not done after {ended.seconds:.0f} s"
         if ended.status != 0:
-            return None, f"the build ended with status {ended.status}: {last_lines(log, 2)}"
+            return None, f"the build ended with status {ended.status}: {first_error(log)}"
         for name in LIBRARIES:
             copy_files(made.path / "lib" / "burnlike" / name, made.path / name)
         for name in ("lib", "objects"):

@@ -72,6 +72,14 @@ def _is_there(group: int) -> bool:
     return True
 
 
+def first_error(log: Path) -> str:
+    """The first line in which a compiler, a linker or setup.py says what is wrong; the last line without one."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    words = (": error:", "fatal error", "cannot find", "burnlike: ", "Killed")
+    found = [line for line in lines if any(word in line for word in words)]
+    return found[0].strip() if found else last_lines(log, 1)
+
+
 def last_lines(log: Path, count: int = 3) -> str:
     """The end of what a process has printed."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
