@@ -18,6 +18,9 @@ NAMES = {*gpu_check.NAMES}
 
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, facts: Facts, **options: object) -> gpu_check.Check:
     """A run on a machine of these facts, with nothing built."""
+    monkeypatch.setattr(environment, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     monkeypatch.setattr(environment, "facts", lambda *_: facts)
     monkeypatch.setattr(environment, "build", lambda *_: (tmp_path, "built"))
     defaults = {

@@ -8,6 +8,7 @@ status is 0 only if all parts ran and nothing failed.
 import argparse
 import signal
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,11 +44,12 @@ class Check:
         self.commit = environment.commit()
         make_directories(environment.CACHE)
         moment = f"{datetime.now(UTC):%Y-%m-%dT%H%M%S.%f}"
-        log = environment.CACHE / f"start-{moment}.log"
         environment.put_on_path(ROOT)
-        complaints = [*environment.install_wheels(options.wheels, log, 60)] if options.wheels else []
-        # Facts are asked for in any case: without them nothing can be said.
-        self.facts = environment.facts(log, min(_FACTS_S, max(self.limit, 20.0)))
+        with tempfile.TemporaryDirectory() as name:
+            log = Path(name) / "start.log"
+            complaints = [*environment.install_wheels(options.wheels, log, 60)] if options.wheels else []
+            # Facts are asked for with any limit: without them nothing can be said.
+            self.facts = environment.facts(log, min(_FACTS_S, max(self.limit, 20.0)))
         is_there = self.facts.devices or self.device == "cpu"
         machine = (self.facts.folder or "unknown-machine") if is_there else "no-device"
         self.folder: Path = options.out / machine / f"gpu_check-{moment}"
