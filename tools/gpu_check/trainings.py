@@ -28,7 +28,6 @@ REPEATS = 10
 WITHOUT_FUSE = "itself without fuse"
 BENCHMARK = "models.step"
 
-
 LARGE = DecoderLmConfig(
     vocab_size=32_000,
     max_sequence_length=1024,
@@ -110,7 +109,7 @@ def _llama_steps(part: Part, name: str, autocast: bool) -> None:
     peaks = _peak(part, ours), _peak(part, theirs)
     losses = ours().item(), theirs().item()
     _check_losses(part, f"Llama, {name}", *losses, 2e-2 if autocast else 1e-3)
-    note = f"losses {losses[0]:.4f} and {losses[1]:.4f}; peak {peaks[0] / 1e9:.2f} and {peaks[1] / 1e9:.2f} GB"
+    note = f"losses {losses[0]:.4f} and {losses[1]:.4f}; peak over the models {peaks[0] / 1e9:.2f} and {peaks[1] / 1e9:.2f} GB"
     row = compare(
         f"llama {_size(part)} eager {name} on {part.device}",
         ours,
@@ -136,7 +135,7 @@ def _decoder_alone(part: Part, name: str, autocast: bool) -> None:
     seconds = min(time_of(step) for _ in range(1 if part.is_rehearsal else REPEATS))
     part.result.notes.append(
         f"decoder {_size(part)}, {name}: {seconds * 1e3:.2f} ms a step, first loss {first:.4f}, "
-        f"peak {peak / 1e9:.2f} GB"
+        f"peak over the model {peak / 1e9:.2f} GB"
     )
 
 
@@ -150,17 +149,18 @@ def _size(part: Part) -> str:
 
 
 def _peak(part: Part, step: Callable[[], Tensor]) -> int:
-    """The most bytes that torch has allocated on the GPU during a step; 0 on a CPU."""
+    """The most bytes that a step takes on the GPU over what is there before, as after one step; 0 on a CPU."""
+    step()
     if part.is_rehearsal:
-        step()
         return 0
+    before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     step()
-    return torch.cuda.max_memory_allocated()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def _llama_generation(part: Part) -> None:
-    """Greedy tokens of transformers' own `generate`, fused and not; in float32 they are the same."""
+    """Greedy tokens of transformers' own `generate`, fused and not, and how many of them are the same."""
     config, new = (TINY, 4) if part.is_rehearsal else (LARGE, NEW)
     ours, theirs = (model.eval() for model, _ in _llama_sides(part))
     prompt = torch.randint(3, config.vocab_size, (1, 16), device=part.device)
