@@ -109,7 +109,8 @@ def _llama_steps(part: Part, name: str, autocast: bool) -> None:
     peaks = _peak(part, ours), _peak(part, theirs)
     losses = ours().item(), theirs().item()
     _check_losses(part, f"Llama, {name}", *losses, 2e-2 if autocast else 1e-3)
-    note = f"losses {losses[0]:.4f} and {losses[1]:.4f}; peak over the models {peaks[0] / 1e9:.2f} and {peaks[1] / 1e9:.2f} GB"
+    note = f"losses {losses[0]:.4f} and {losses[1]:.4f}; "
+    note += f"peak over the models {peaks[0] / 1e9:.2f} and {peaks[1] / 1e9:.2f} GB"
     row = compare(
         f"llama {_size(part)} eager {name} on {part.device}",
         ours,
