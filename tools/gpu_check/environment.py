@@ -140,7 +140,8 @@ def build(facts: Facts, device: str, log: Path, seconds: float, built: Path | No
         for name in ("lib", "objects"):
             remove_directory(made.path / name)
         made.commit()
-    return folder, f"built in {ended.seconds:.0f} s for {facts.capability or 'the usual GPUs'}"
+    archs = facts.capability or os.environ.get("TORCH_CUDA_ARCH_LIST") or "the usual GPUs"
+    return folder, f"built in {ended.seconds:.0f} s for {archs}"
 
 
 def tool(name: str) -> str | None:
