@@ -18,7 +18,7 @@ def at_most(largest: float, reason: str) -> Meta:
 
 
 def counts_layers(wanted: mi.Type) -> bool:
-    """Whether a field is a number of `Layers`, or several."""
+    """True if a field is a number of `Layers`, or several."""
     match wanted:
         case mi.UnionType():
             return any(map(counts_layers, wanted.types))
@@ -38,12 +38,12 @@ Size = Annotated[int, Meta(ge=1), _SIZE]
 EvenSize = Annotated[int, Meta(ge=2, multiple_of=2), _SIZE]
 """A dimension of a tensor that is split into halves."""
 Count = Annotated[int, Meta(ge=1), _COUNT]
-"""How many there are of something: steps, epochs, items."""
+"""A number of things: steps, epochs, items."""
 CountOrZero = Annotated[int, Meta(ge=0), _COUNT]
-"""How many there are of something that may be left out by 0."""
+"""A number of things that 0 leaves out."""
 _PER_LAYER = "Python takes milliseconds and kilobytes for each layer"
 Layers = Annotated[int, Meta(ge=1), at_most(4096, _PER_LAYER)]
-"""How many modules one after the other."""
+"""The number of modules one after the other."""
 Finite = Annotated[float, Meta(ge=-LARGEST_FLOAT), _FLOAT]
 """Any float but infinities and NaN."""
 NotNegative = Annotated[float, Meta(ge=0), _FLOAT]

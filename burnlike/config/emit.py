@@ -8,8 +8,8 @@ import yaml
 
 from burnlike.errors import ConfigError
 
+from .plain import ScalarError, resolve
 from .registry import TAG_FIELD, ConfigType, default_of, fields_of, inlined_in, tag_of
-from .scalars import ScalarError, resolve
 
 _WIDTH = 110
 _MAP = "tag:yaml.org,2002:map"
@@ -45,11 +45,11 @@ def to_plain_without_defaults(value: Any) -> Any:
         tag = tag_of(type(value))
         plain: dict[str, Any] = {} if tag is None else {TAG_FIELD: tag}
         for key, field in fields_of(type(value)).items():
-            given = getattr(value, field.name)
-            if key == inlined_in(type(value)) and isinstance(given, msgspec.Struct):
-                plain |= to_plain_without_defaults(given)
-            elif field.required or given != default_of(field):
-                plain[key] = to_plain_without_defaults(given)
+            part = getattr(value, field.name)
+            if key == inlined_in(type(value)) and isinstance(part, msgspec.Struct):
+                plain |= to_plain_without_defaults(part)
+            elif field.required or part != default_of(field):
+                plain[key] = to_plain_without_defaults(part)
         return plain
     if isinstance(value, dict):
         return {key: to_plain_without_defaults(item) for key, item in value.items()}

@@ -1,34 +1,93 @@
 """Reads a tree of nodes into typed values, and collects every mistake.
 
 One reader for files, for `--set` and for `Config(...)` in Python, so that all three say the same of the same mistake.
+Each value is checked once. A struct that the reader makes is made of what it has read, so its `__post_init__` asks
+`fields_are_read` and goes on to the rules across fields; one that a program makes has its fields read there.
 """
 
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import msgspec
 import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem, nearest
 
-from .node import Entries, Location, MappingEntry, Node, child, find, report
+from .node import Entries, Location, MappingEntry, Node, child, find, from_python, report
 from .plain import INVALID, plain_value, string_options
-from .registry import TAG_FIELD, ConfigType, DuplicateTypeError, fields_of, inlined_in, is_role, lookup, tag_of
+from .registry import (
+    TAG_FIELD,
+    ConfigType,
+    DuplicateTypeError,
+    default_of,
+    fields_of,
+    inlined_in,
+    is_role,
+    lookup,
+    tag_of,
+)
 from .tree import DEFAULTS
-from .type_words import (
+from .words import (
     LONGEST,
     OUR_NAMES,
+    describe,
+    excess,
     expected,
+    got,
+    hint,
     mapping_of,
     missing_type,
     near_option,
     path_elsewhere,
+    show_text,
     unknown_type,
 )
-from .words import describe, excess, got, hint, show_text
 
 _LISTS = (mi.ListType, mi.VarTupleType, mi.TupleType)
 _CONTAINERS = (mi.StructType, mi.DictType, *_LISTS)
+
+# msgspec calls `__post_init__` with the struct alone. A context variable and no attribute of the class, as several
+# threads may read configs of one class.
+_making: ContextVar[ConfigType | None] = ContextVar("_making", default=None)
+"""The class of the struct that a reader is making of values that it has read."""
+
+
+def fields_are_read(cls: ConfigType) -> bool:
+    """True in the `__post_init__` of a struct that a reader makes; False at once after it, for all that others make."""
+    if _making.get() is not cls:
+        return False
+    _making.set(None)
+    return True
+
+
+class _Defaults(NamedTuple):
+    """The defaults of a class's fields, by key, each read once as if a file had it."""
+
+    right: dict[str, Any]
+    """Those that fit their fields, with exactly the type of the field: 1.0 for the 1 of a float."""
+    changed: dict[str, Any]
+    """Those of them that differ from what the class line has."""
+    unread: tuple[str, ...]
+    """Keys whose default a factory makes, or does not fit: they are read with each config."""
+
+
+@cache
+def defaults_of(cls: ConfigType) -> _Defaults:
+    """The defaults of a class, read when its first config is made."""
+    defaults, unread = _Defaults({}, {}, ()), []
+    for key, field in fields_of(cls).items():
+        if field.default is not msgspec.NODEFAULT:
+            value = NodeReader().read(from_python(field.default, Location()), field.type, key)
+            if value is not INVALID:
+                defaults.right[key] = value
+                if value is not field.default:
+                    defaults.changed[key] = value
+                continue
+        if not field.required:
+            unread.append(key)
+    return defaults._replace(unread=tuple(unread))
 
 
 class NodeReader:
@@ -37,7 +96,8 @@ class NodeReader:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self._root: tuple[ConfigType, Node] | None = None
-        self._beside: dict[str, list[str]] = {}  # the keys that may stand beside those of the inlined config at a path
+        self._beside: dict[str, list[str]] = {}
+        """The keys that may stand beside those of the inlined config at a path."""
 
     def report(self, place: Location, path: str, message: str) -> Any:
         """Note a mistake; gives INVALID, for the caller to hand on."""
@@ -48,21 +108,21 @@ class NodeReader:
         """The value of `node` as the type `wanted`, or INVALID."""
         if node.value is INVALID:
             return INVALID
-        match wanted:
-            case mi.Metadata(mi.IntType() | mi.FloatType()):
-                value = plain_value(node, wanted.type)
-                return self._wrong(node, wanted, path) if value is INVALID else value
-            case mi.Metadata():
-                return self.read(node, wanted.type, path)
+        kind = wanted
+        if isinstance(wanted, mi.Metadata):
+            kind = wanted.type
+            if not isinstance(kind, mi.IntType | mi.FloatType):  # only numbers have a reason for their bounds to tell
+                wanted = kind
+        match kind:
             case mi.UnionType():
-                return self._union(node, wanted, path)
+                return self._union(node, kind, path)
             case mi.StructType():
-                return self.struct(node, wanted.cls, path)
+                return self.struct(node, kind.cls, path)
             case mi.ListType() | mi.VarTupleType() | mi.TupleType():
-                return self._list(node, wanted, path)
+                return self._list(node, kind, path)
             case mi.DictType():
-                return self._dict(node, wanted, path)
-        value = plain_value(node, wanted)
+                return self._dict(node, kind, path)
+        value = plain_value(node, kind)
         return self._wrong(node, wanted, path) if value is INVALID else value
 
     def struct(self, node: Node, cls: ConfigType, path: str) -> Any:
@@ -86,14 +146,17 @@ class NodeReader:
             return INVALID
         before = len(self.problems)
         values = self._values(node, cls, chosen, path)
-        if len(self.problems) > before or any(value is INVALID for value in values.values()):
+        if len(self.problems) > before or INVALID in values.values():
             return INVALID
+        making = _making.set(chosen)
         try:
             return chosen(**values)
         except ConfigError as error:
-            for problem in error.problems:
+            for problem in error.problems or [Problem(str(error))]:
                 self.report(find(node, problem.path).place, _join(path, problem.path), problem.message)
             return INVALID
+        finally:
+            _making.reset(making)
 
     def _choose(self, node: Node, cls: ConfigType, path: str) -> ConfigType | None:
         """The class that a mapping is to become: `cls`, or the one below it that its `type:` names."""
@@ -103,45 +166,53 @@ class NodeReader:
         if entry is None:
             self.report(node.place, path, missing_type(node, cls))
             return None
-        given: Node = entry.value
-        if given.value is INVALID:
+        tag: Node = entry.value
+        if tag.value is INVALID:
             return None
-        path = _join(path, TAG_FIELD)
         try:
-            chosen = lookup(cls, given.value) if isinstance(given.value, str) else None
+            chosen = lookup(cls, tag.value) if isinstance(tag.value, str) else None
             if chosen is None:
-                self.report(given.place, path, unknown_type(given, cls))
+                self.report(tag.place, _join(path, TAG_FIELD), unknown_type(tag, cls))
             return chosen
         except DuplicateTypeError as error:
-            self.report(given.place, path, str(error))
+            self.report(tag.place, _join(path, TAG_FIELD), str(error))
             return None
 
     def _values(self, node: Node, role: ConfigType, cls: ConfigType, path: str) -> dict[str, Any]:
         """The fields that a mapping gives, by attribute name; reports unknown and missing keys."""
-        fields = fields_of(cls)
-        node = _outlined(_with_names_of_today(node, cls), cls)
-        absent = {key for key in fields if key not in node.value}
+        fields, defaults = fields_of(cls), defaults_of(cls)
+        inlined = inlined_in(cls)
+        if inlined:
+            node = _outlined(node, cls, inlined)
+        prefix = f"{path}." if path else ""
+        absent = fields.keys() - node.value.keys()
         values, meant = {}, set()
         for key, entry in node.value.items():
             if key in fields:
-                below = _join(path, key)
-                if key == inlined_in(cls):
+                below = prefix + key
+                if key == inlined:
                     below, self._beside[path] = path, [name for name in fields if name != key]
                 values[fields[key].name] = self.read(entry.value, fields[key].type, below)
-            if key in fields or (key == TAG_FIELD and tag_of(cls)):
-                continue
-            # It may have been written for the type that the mapping had before.
-            old = lookup(role, entry.written_for) if entry.written_for is not None else None
-            if old is None or key not in fields_of(old):
-                meant.add(self._unknown_key(node, cls, key, absent, path))
+            elif key != TAG_FIELD or tag_of(cls) is None:
+                # It may have been written for the type that the mapping had before.
+                old = None if entry.written_for is None else lookup(role, entry.written_for)
+                if old is None or key not in fields_of(old):
+                    meant.add(self._unknown_key(node, cls, key, absent, path))
         for key, field in fields.items():
-            if key in absent - meant and field.required:
-                self.report(node.place, path, f"missing key '{key}'; expected {expected(field.type)}")
+            if key not in absent:
+                continue
+            if field.required:
+                if key not in meant:
+                    self.report(node.place, path, f"missing key '{key}'; expected {expected(field.type)}")
+            elif key in defaults.changed:
+                values[field.name] = defaults.changed[key]
+            elif key in defaults.unread:
+                values[field.name] = self.read(from_python(default_of(field), node.place), field.type, prefix + key)
         return values
 
     def _unknown_key(self, node: Node, cls: ConfigType, key: str, absent: set[str], path: str) -> str:
         """Report an unknown key; gives the absent key that is likely meant, so that it is not reported as missing."""
-        known = [*fields_of(cls), *self._beside.get(path, ())]
+        allowed = [*fields_of(cls), *self._beside.get(path, ())]
         place = node.value[key].place
         if key == DEFAULTS:
             remedy = "stands at the root of a file" if place.line else "stands in a file and can't be set by an option"
@@ -149,24 +220,24 @@ class NodeReader:
             return ""
         # A key that the same file has already can't be the one that was meant; an option or another file sets it again.
         there = {name for name, entry in node.value.items() if place.line and entry.place.source == place.source}
-        free = [name for name in [*known, *([] if path else [DEFAULTS])] if name not in there]
+        free = [name for name in [*allowed, *([] if path else [DEFAULTS])] if name not in there]
         near = self._elsewhere(key, path, exactly=True)
         near = near or next((f"; did you mean '{name}'?" for name in OUR_NAMES.get(key, ()) if name in free), "")
         near = near or nearest(key[:LONGEST], free)
         near = near or self._elsewhere(key, path, exactly=False)
-        allowed = "" if near else f"; {cls.__name__} has {', '.join(known) or 'no keys'}"
-        self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{allowed}")
+        listed = "" if near else f"; {cls.__name__} has {', '.join(allowed) or 'no keys'}"
+        self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{listed}")
         return next((name for name in absent if near == nearest(name, [name])), "")
 
     def _elsewhere(self, key: str, path: str, *, exactly: bool) -> str:
         assert self._root is not None
-        found = path_elsewhere(*self._root, key[:LONGEST], path, exactly=exactly)
-        if not found:
+        right_path = path_elsewhere(*self._root, key[:LONGEST], path, exactly=exactly)
+        if not right_path:
             return ""
-        is_above = bool(path) and "." not in found
+        is_above = bool(path) and "." not in right_path
         if is_above and not exactly:  # `mode` of an inner mapping is no misspelling of `model`
             return ""
-        return f"; did you mean '{found}'" + (" at the root?" if is_above else "?")
+        return f"; did you mean '{right_path}'" + (" at the root?" if is_above else "?")
 
     def _union(self, node: Node, wanted: mi.UnionType, path: str) -> Any:
         """The member whose shape the node has; a mistake inside a list or mapping is reported as that member's."""
@@ -205,7 +276,7 @@ class NodeReader:
             return self._wrong(node, wanted, path)
         pairs = enumerate(zip(node.value, types, strict=True))
         items = [self.read(item, kind, _join(path, str(index))) for index, (item, kind) in pairs]
-        if any(item is INVALID for item in items):
+        if INVALID in items:
             return INVALID
         return items if isinstance(wanted, mi.ListType) else tuple(items)
 
@@ -222,7 +293,7 @@ class NodeReader:
             leads_nowhere = entry.from_option and entry.value.is_map and TAG_FIELD not in entry.value.value
             if values[key] is INVALID and leads_nowhere and (near := nearest(key[:LONGEST], written)):
                 self.problems[before:] = [entry.place.problem(below, f"there is no '{show_text(key)}'{near}")]
-        return INVALID if any(value is INVALID for value in values.values()) else values
+        return INVALID if INVALID in values.values() else values
 
     def _no_mapping(self, node: Node, cls: ConfigType, path: str, *, or_null: bool = False) -> Any:
         remedy = ""
@@ -246,24 +317,13 @@ class NodeReader:
         return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
 
 
-def _with_names_of_today(node: Node, cls: ConfigType) -> Node:
-    """The mapping with fields that earlier releases called otherwise under the names that they have now."""
-    former = getattr(cls, "former_fields", {})
-    if not former.keys() & node.value.keys():
+def _outlined(node: Node, cls: ConfigType, inlined: str) -> Node:
+    """The mapping with the keys of the inlined field in a mapping of their own."""
+    fields = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
+    if len(fields) == len(node.value):
         return node
-    named = {key: former.get(key, key) for key in node.value}
-    moved = {old: new for old, new in named.items() if old == new or new not in node.value}  # else both are given
-    return replace(node, value=Entries({moved.get(key, key): entry for key, entry in node.value.items()}))
-
-
-def _outlined(node: Node, cls: ConfigType) -> Node:
-    """The mapping with the keys of the inlined field, if the class has one, in a mapping of their own."""
-    inlined = inlined_in(cls)
-    own = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
-    if not inlined or len(own) == len(node.value):
-        return node
-    beside = replace(node, value=Entries({key: entry for key, entry in node.value.items() if key not in own}))
-    return replace(node, value=Entries({inlined: MappingEntry(node.place, beside), **own}))
+    beside = replace(node, value=Entries({key: entry for key, entry in node.value.items() if key not in fields}))
+    return replace(node, value=Entries({inlined: MappingEntry(node.place, beside), **fields}))
 
 
 def _has_wrong_reference(node: Node) -> bool:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from burnlike.errors import ConfigError, ConfigIOError, Problem, nearest
 
-from .document import parse
+from .document import MAX_BYTES, parse, read_text
 from .interpolation import interpolate
 from .node import MAX_VALUES, Entries, Location, Node, Tree, report
 from .overrides import apply, merged
 from .shipped import shipped_configs
-from .source_text import MAX_BYTES, read_text
 from .words import got
 
 DEFAULTS = "defaults"
@@ -28,9 +27,10 @@ def tree_of(text: str, source: str, overrides: Iterable[str] = ()) -> Tree:
     The `overrides`, `a.b=c` each, are applied before references are put in, so that these see them.
     """
     root, problems = parse(text, source)
-    root = with_defaults(root, source, text, problems)
-    root, of_references = interpolate(apply(root, overrides))
-    return Tree(root, [*problems, *of_references])
+    if root.is_map and DEFAULTS in root.value:
+        root = _with_defaults(root, source, text, problems)
+    root, reference_problems = interpolate(apply(root, overrides))
+    return Tree(root, [*problems, *reference_problems])
 
 
 def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> Tree:
@@ -38,7 +38,7 @@ def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> 
     return tree_of(read_text(path), os.fspath(path), overrides)
 
 
-def with_defaults(root: Node, source: str, text: str, problems: list[Problem]) -> Node:
+def _with_defaults(root: Node, source: str, text: str, problems: list[Problem]) -> Node:
     """The tree with the values of the files under `defaults:` put under it.
 
     The files are merged in order, then the file itself: mappings key by key, all else is replaced. Where a `type`
@@ -68,26 +68,26 @@ class _Files:
         """The tree of the file `source` over those that it names; `above` are the files that led to it, in order."""
         if not node.is_map or DEFAULTS not in node.value:
             return node
-        own = Entries(node.value)
-        given: Node = own.pop(DEFAULTS).value
+        upper = Entries(node.value)
+        defaults: Node = upper.pop(DEFAULTS).value
         chain = (*above, source)
         base = Node(Entries(), node.place)
-        for index, item in enumerate(given.value if given.is_list else [given]):
-            path = f"{DEFAULTS}.{index}" if given.is_list else DEFAULTS
+        for index, item in enumerate(defaults.value if defaults.is_list else [defaults]):
+            path = f"{DEFAULTS}.{index}" if defaults.is_list else DEFAULTS
             if not isinstance(item.value, str) or not item.value:
                 self._refuse(item, path, f"{_EXPECTED}; got {got(item)}")
             elif "${" in item.value:
                 self._refuse(item, path, f"{_EXPECTED}; `${{...}}` can't be used here")
             else:
                 base = merged(base, self._file(item, path, source, chain))
-        result = merged(base, node.with_value(own))
+        result = merged(base, node.with_value(upper))
         if _size(result) > MAX_VALUES:
-            self._stop(given.place, f"the files hold more than {MAX_VALUES} values together")
+            self._stop(defaults.place, f"the files hold more than {MAX_VALUES} values together")
         return result
 
     def _file(self, item: Node, path: str, source: str, chain: tuple[str, ...]) -> Node:
         """The tree of the file that an item names; an empty mapping if it is refused."""
-        file = _found(item.value, os.path.dirname(source))
+        file = _file_of(item.value, os.path.dirname(source))
         if os.path.realpath(file) in map(os.path.realpath, chain):
             way = " -> ".join(map(_shown, [*chain, file]))
             return self._refuse(item, path, f"a file can't have itself under its defaults: {way}")
@@ -120,7 +120,7 @@ class _Files:
         raise ConfigError.of(self.problems)
 
 
-def _found(name: str, folder: str) -> str:
+def _file_of(name: str, folder: str) -> str:
     """The file that an item names: one relative to `folder`, or a shipped config where there is none of this name."""
     path = os.path.join(folder, name)
     shipped = shipped_configs().get(name)
