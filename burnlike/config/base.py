@@ -8,21 +8,15 @@ A class line says the role that a config plays, its name in YAML, and what its `
         d_output: Size
         bias: bool = True
 
-    # burnlike/nn/linear/linear.py
-    class Linear(Layer):
-        def __init__(self, config: LinearConfig, device: torch.device | None = None) -> None: ...
+`"linear.Linear"` is the class `Linear` in the module `linear` beside this file, `burnlike.nn.linear.linear`. In order:
 
-`"linear.Linear"` is the class `Linear` of the module `linear` beside the file of the class line, here
-`burnlike.nn.linear.linear`: Python's path of a name from that file. What happens to that line, in order:
-
-1. `ModuleConfig["linear.Linear"]` is an `_Building`. Python puts the bases that its `__mro_entries__` gives in its
-   place, here `ModuleConfig`, and keeps it in `__orig_bases__`.
+1. `ModuleConfig["linear.Linear"]` makes a `_Building`. Python puts what its `__mro_entries__` gives among the bases,
+   here `ModuleConfig`, and keeps the `_Building` itself in `__orig_bases__`.
 2. `ConfigMeta` finds it there and sets `__builds__ = "burnlike.nn.linear.linear:Linear"`. A name without a dot,
    `ModuleConfig["Linear"]`, only tells type checkers what `init` returns; `builds=` then says where it is.
-3. `LinearConfig(4, 3).init()` calls `built`, which imports that module and calls
-   `Linear(config=..., device=...)`, with those of the arguments that it has.
+3. `LinearConfig(4, 3).init()` calls `built`, which imports that module and calls `Linear(config=..., device=...)`.
 
-Type checkers don't see 1 and 2: to them a role is `Generic` (see `roles.py`), and the string a forward reference.
+Type checkers know nothing of this: to them a role is a generic class, and the string a forward reference (`roles.py`).
 """
 
 import dataclasses
@@ -39,7 +33,7 @@ from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, ConfigIOError, Problem
 
 from .burn_json import SUFFIX, from_burn, to_burn_json
-from .emit import to_plain, to_plain_without_defaults, to_yaml
+from .emit import to_plain, to_yaml
 from .hiding import escaped, masked
 from .interpolation import interpolate
 from .node import Location, Node, Tree, from_python
@@ -85,9 +79,8 @@ class ConfigMeta(type(msgspec.Struct)):
             raise TypeError(f"{name}: the tag of a config is always written `type:`; leave out tag_field")
         for key, value in namespace.items():
             if isinstance(value, dataclasses.Field):
-                defaults = {name: getattr(value, name) for name in ("default", "default_factory")}
-                defaults = {name: it for name, it in defaults.items() if it is not dataclasses.MISSING}
-                namespace[key] = msgspec.field(**defaults)
+                defaults = {"default": value.default, "default_factory": value.default_factory}
+                namespace[key] = msgspec.field(**{k: it for k, it in defaults.items() if it is not dataclasses.MISSING})
         cls = super().__new__(mcls, name, bases, namespace, **options)
         if tag:  # here and not in `__init_subclass__`, which runs before msgspec has set the class's tag and fields
             register(cls, tag)
@@ -191,7 +184,7 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
     def _read_fields(self, place: Location) -> list[Problem]:
         """Read each field as if a file had it, and set it to that: 1 for a float becomes 1.0, a list a copy."""
         cls, reader = type(self), NodeReader()
-        defaults = defaults_of(cls).right
+        defaults = defaults_of(cls)
         for key, field in fields_of(cls).items():
             value = getattr(self, field.name)
             if value is field.default and key in defaults:
@@ -280,8 +273,8 @@ class Config(msgspec.Struct, metaclass=ConfigMeta, frozen=True, forbid_unknown_f
         try:
             replace_file(path, text.encode())
         except OSError as error:
-            problem = Problem(f"can't be written: {error.strerror or error}", source=os.fspath(path))
-            raise ConfigIOError(str(problem), [problem]) from error
+            message = f"can't be written: {error.strerror or error}"
+            raise ConfigIOError.of([Problem(message, source=os.fspath(path))]) from error
 
     def replace(self, **changes: Any) -> Self:
         """A copy with the fields `changes`, checked like a new one."""
@@ -319,5 +312,5 @@ def apply_overrides(config: C, overrides: Iterable[str]) -> C:
     A mapping is put over the one that is there, key by key. A changed `type` keeps the keys that the new type has too.
     `~KEY` deletes. A ConfigError names the option that is wrong.
     """
-    root = from_python(escaped(to_plain_without_defaults(config)), Location(type(config).__name__))
+    root = from_python(escaped(to_plain(config, defaults=False)), Location(type(config).__name__))
     return reading(lambda options: type(config).from_tree(Tree(*interpolate(apply(root, options)))), overrides)

@@ -5,7 +5,6 @@ A field of your own is bounded by one of these, or by `Annotated[int, Meta(ge=1)
 
 from typing import Annotated
 
-import msgspec.inspect as mi
 from msgspec import Meta
 
 LARGEST_FLOAT = 1e18
@@ -15,18 +14,6 @@ LARGEST_FLOAT = 1e18
 def at_most(largest: float, reason: str) -> Meta:
     """An upper bound that messages give together with its reason, and only where it is exceeded."""
     return Meta(le=largest, extra={"reason": reason})
-
-
-def counts_layers(wanted: mi.Type) -> bool:
-    """True if a field is a number of `Layers`, or several."""
-    match wanted:
-        case mi.UnionType():
-            return any(map(counts_layers, wanted.types))
-        case mi.VarTupleType():
-            return counts_layers(wanted.item_type)
-        case mi.Metadata():
-            return (wanted.extra or {}).get("reason") == _PER_LAYER or counts_layers(wanted.type)
-    return False
 
 
 _SIZE = at_most(2**31 - 1, "matrix products of BLAS count rows and columns in 32 bits")
@@ -41,8 +28,8 @@ Count = Annotated[int, Meta(ge=1), _COUNT]
 """A number of things: steps, epochs, items."""
 CountOrZero = Annotated[int, Meta(ge=0), _COUNT]
 """A number of things that 0 leaves out."""
-_PER_LAYER = "Python takes milliseconds and kilobytes for each layer"
-Layers = Annotated[int, Meta(ge=1), at_most(4096, _PER_LAYER)]
+PER_LAYER = "Python takes milliseconds and kilobytes for each layer"
+Layers = Annotated[int, Meta(ge=1), at_most(4096, PER_LAYER)]
 """The number of modules one after the other."""
 Finite = Annotated[float, Meta(ge=-LARGEST_FLOAT), _FLOAT]
 """Any float but infinities and NaN."""

@@ -39,17 +39,23 @@ def read_text(path: "str | os.PathLike[str]") -> str:
     name = os.fspath(path)
     try:
         data = read_regular(path, MAX_BYTES + 1)
-    except IsADirectoryError as error:
-        raise _io_error(name, "is a directory; give the path of a YAML file") from error
-    except FileNotFoundError as error:
-        raise _io_error(name, f"no such file{_beside(name)}") from error
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise _io_error(name, f"can't be read: {reason}") from error
+        message = f"can't be read: {getattr(error, 'strerror', None) or error}"
+        if isinstance(error, IsADirectoryError):
+            message = "is a directory; give the path of a YAML file"
+        elif isinstance(error, FileNotFoundError):
+            message = f"no such file{_beside(name)}"
+        raise ConfigIOError.of([Problem(message, source=name)]) from error
     if len(data) > MAX_BYTES:
         message = f"larger than {MAX_BYTES // 2**20} MiB: not a config"
         raise ConfigError.of([Problem(message, source=name)])
-    return _decode(data, name)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, column = _position(data[: error.start].decode("utf-8-sig"))
+        encoding = "UTF-16 or UTF-32 text" if data.startswith(_BYTE_ORDER_MARKS) else f"byte 0x{data[error.start]:02x}"
+        message = f"not UTF-8 ({encoding}); save the file as UTF-8"
+        raise ConfigError.of([Problem(message, source=name, line=line, column=column)]) from error
 
 
 def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
@@ -57,8 +63,7 @@ def parse(text: str, source: str) -> tuple[Node, list[Problem]]:
 
     It is a ConfigError if the text is not YAML, is empty, holds two documents, or is nested or repeated beyond all use.
     """
-    _check_characters(text, source)
-    _check_directives(text, source)
+    _check_text(text, source)
     parser = _Parser(yaml.parse(text, Loader=LOADER), source)
     try:
         root = parser.document()
@@ -213,31 +218,17 @@ class _Parser:
         raise ConfigError.of(self.problems)
 
 
-def _check_characters(text: str, source: str) -> None:
-    """Refuse characters that no YAML text may hold, which binary files are full of."""
+def _check_text(text: str, source: str) -> None:
+    """Refuse characters that no YAML text may hold, which binary files are full of, and a flood of directives."""
     if match := _FORBIDDEN.search(text):
         line, column = _position(text[: match.start()])
         message = f"not a text file: it holds the character U+{ord(match[0]):04X}, which YAML does not allow"
         raise ConfigError.of([Problem(message, source=source, line=line, column=column)])
-
-
-def _check_directives(text: str, source: str) -> None:
-    """Refuse more directives than a document has use for; of `%YAML` and `%TAG` a config needs none."""
-    matches = list(itertools.islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1))
-    if len(matches) > MAX_DIRECTIVES:
-        line, _ = _position(text[: matches[-1].end() - 1])
+    directives = list(itertools.islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES + 1))
+    if len(directives) > MAX_DIRECTIVES:
+        line, _ = _position(text[: directives[-1].end() - 1])
         message = f"more than {MAX_DIRECTIVES} lines that begin with %, which are directives; a config needs none"
         raise ConfigError.of([Problem(message, source=source, line=line, column=1)])
-
-
-def _decode(data: bytes, name: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line, column = _position(data[: error.start].decode("utf-8-sig"))
-        what = "UTF-16 or UTF-32 text" if data.startswith(_BYTE_ORDER_MARKS) else f"byte 0x{data[error.start]:02x}"
-        message = f"not UTF-8 ({what}); save the file as UTF-8"
-        raise ConfigError.of([Problem(message, source=name, line=line, column=column)]) from error
 
 
 def _position(before: str) -> tuple[int, int]:
@@ -263,11 +254,6 @@ def _beside(name: str) -> str:
     return "; check the path"
 
 
-def _io_error(name: str, message: str) -> ConfigIOError:
-    problem = Problem(message, source=name)
-    return ConfigIOError(str(problem), [problem])
-
-
 _NO_COLON = "this line is neither `key: value` nor `- item`"
 _AFTER_NO_COLON = (
     *("mapping values are not allowed", "did not find expected key", "expected <block end>"),
@@ -276,6 +262,8 @@ _AFTER_NO_COLON = (
 """How the parsers complain about the line after one in which the colon is missing: they took that for a text."""
 _PLAIN_LINE = re.compile(r"[^\s\-\"'\[{}\]&*!|>%@`#?,]((?!:\s| #).)*(?<!:)( #.*)?")
 
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+"""A line break of YAML 1.1, as which the parsers count lines."""
 _UNQUOTED_REFERENCE = re.compile(r"(?:^|[\[{,:])\s*([^\s'\"\[{,:]*\$\{)")
 
 _REMEDIES = {
@@ -300,43 +288,39 @@ def _explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, int, str]:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark else (0, 0)
     problem, context = error.problem or "not YAML", error.context or ""
-    tab = _indent(text, line).find("\t")
+    lines = [*_BREAK.split(text), *[""] * (line + 2)]  # so that each mark has a line, also at the end
+    tab = _indent(lines[line]).find("\t")
     if tab >= 0:
         return line + 1, tab + 1, "a tab can't indent YAML; use spaces"
     if "quoted scalar" in context and error.context_mark and "end of stream" in problem:
         return error.context_mark.line + 1, error.context_mark.column + 1, "this quote is not closed"
-    if "flow" in context and error.context_mark and _is_at_end(error, text):
-        opener = _character(text, error.context_mark.line, error.context_mark.column)
+    at_end = not error.problem_mark or "\n".join([lines[line][column:], *lines[line + 1 :]]).strip() == ""
+    if "flow" in context and error.context_mark and at_end:
+        opener = lines[error.context_mark.line][error.context_mark.column :][:1]
         if opener in "[{":
             return error.context_mark.line + 1, error.context_mark.column + 1, f"this {opener!r} is not closed"
     if "cannot start any token" in problem:
-        character = _character(text, line, column)
+        character = lines[line][column : column + 1]
         return line + 1, column + 1, f"YAML syntax: a value can't begin with {character!r}; put it in quotes"
-    if problem.startswith(_AFTER_NO_COLON) and (place := _without_colon(text, line)):
+    if problem.startswith(_AFTER_NO_COLON) and (place := _without_colon(lines, line)):
         return *place, f"YAML syntax: {_NO_COLON}"
-    if "flow" in context and (match := _UNQUOTED_REFERENCE.search(text.split("\n")[line])):
+    if "flow" in context and (match := _UNQUOTED_REFERENCE.search(lines[line])):
         message = 'within { } or [ ] a `${...}` stands in quotes: "${...}"'
         return line + 1, match.start(1) + 1, f"YAML syntax: {message}"
     for words, remedy in _REMEDIES.items():
         if words in problem:
-            if words == "could not find expected ':'" and error.context_mark:
-                line, column = error.context_mark.line, error.context_mark.column
-            return line + 1, column + 1, f"YAML syntax: {remedy}{_opened_above(error, line)}"
+            opener = error.context_mark
+            if words == "could not find expected ':'" and opener:
+                line, column = opener.line, opener.column
+            elif "flow" in context and opener and opener.line < line:
+                remedy += f"; the bracket was opened in line {opener.line + 1}, column {opener.column + 1}"
+            return line + 1, column + 1, f"YAML syntax: {remedy}"
     return line + 1, column + 1, f"YAML syntax: {problem}" + (f" {context}" if context else "")
 
 
-def _opened_above(error: yaml.MarkedYAMLError, line: int) -> str:
-    """A hint at the bracket that is not closed, if that stands in a line above (both from 0)."""
-    opener = error.context_mark
-    if opener is None or "flow" not in (error.context or "") or opener.line >= line:
-        return ""
-    return f"; the bracket was opened in line {opener.line + 1}, column {opener.column + 1}"
-
-
-def _without_colon(text: str, line: int) -> tuple[int, int] | None:
+def _without_colon(lines: list[str], line: int) -> tuple[int, int] | None:
     """Line and column (from 1) of the first of the lines right above `line` (from 0) that have no `key:`."""
-    lines = text.split("\n")
-    allowed = len(_indent(text, line))
+    allowed = len(_indent(lines[line]))
     place = None
     for number in range(line - 1, -1, -1):
         content = lines[number].strip()
@@ -349,17 +333,5 @@ def _without_colon(text: str, line: int) -> tuple[int, int] | None:
     return place
 
 
-def _is_at_end(error: yaml.MarkedYAMLError, text: str) -> bool:
-    mark = error.problem_mark
-    return mark is None or "\n".join(text.splitlines()[mark.line :])[mark.column :].strip() == ""
-
-
-def _character(text: str, line: int, column: int) -> str:
-    lines = text.split("\n")
-    return lines[line][column : column + 1] if line < len(lines) else ""
-
-
-def _indent(text: str, line: int) -> str:
-    lines = text.split("\n")
-    whole = lines[line] if line < len(lines) else ""
-    return whole[: len(whole) - len(whole.lstrip(" \t"))]
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]

@@ -6,17 +6,17 @@ Each value is checked once. A struct that the reader makes is made of what it ha
 """
 
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import msgspec.inspect as mi
 
 from burnlike.errors import ConfigError, Problem, nearest
 
+from . import words
 from .node import Entries, Location, MappingEntry, Node, child, find, from_python, report
-from .plain import INVALID, plain_value, string_options
+from .plain import INVALID, plain_value
 from .registry import (
     TAG_FIELD,
     ConfigType,
@@ -29,21 +29,6 @@ from .registry import (
     tag_of,
 )
 from .tree import DEFAULTS
-from .words import (
-    LONGEST,
-    OUR_NAMES,
-    describe,
-    excess,
-    expected,
-    got,
-    hint,
-    mapping_of,
-    missing_type,
-    near_option,
-    path_elsewhere,
-    show_text,
-    unknown_type,
-)
 
 _LISTS = (mi.ListType, mi.VarTupleType, mi.TupleType)
 _CONTAINERS = (mi.StructType, mi.DictType, *_LISTS)
@@ -62,32 +47,19 @@ def fields_are_read(cls: ConfigType) -> bool:
     return True
 
 
-class _Defaults(NamedTuple):
-    """The defaults of a class's fields, by key, each read once as if a file had it."""
-
-    right: dict[str, Any]
-    """Those that fit their fields, with exactly the type of the field: 1.0 for the 1 of a float."""
-    changed: dict[str, Any]
-    """Those of them that differ from what the class line has."""
-    unread: tuple[str, ...]
-    """Keys whose default a factory makes, or does not fit: they are read with each config."""
-
-
 @cache
-def defaults_of(cls: ConfigType) -> _Defaults:
-    """The defaults of a class, read when its first config is made."""
-    defaults, unread = _Defaults({}, {}, ()), []
+def defaults_of(cls: ConfigType) -> dict[str, Any]:
+    """The defaults of a class's fields, by key, each read once as if a file had it: 1.0 for the 1 of a float.
+
+    Defaults that a factory makes or that do not fit their field are left out, and are read with each config.
+    """
+    defaults = {}
     for key, field in fields_of(cls).items():
         if field.default is not msgspec.NODEFAULT:
             value = NodeReader().read(from_python(field.default, Location()), field.type, key)
             if value is not INVALID:
-                defaults.right[key] = value
-                if value is not field.default:
-                    defaults.changed[key] = value
-                continue
-        if not field.required:
-            unread.append(key)
-    return defaults._replace(unread=tuple(unread))
+                defaults[key] = value
+    return defaults
 
 
 class NodeReader:
@@ -164,7 +136,7 @@ class NodeReader:
         if not is_role(cls) and (entry is None or tag_of(cls) is None):
             return cls
         if entry is None:
-            self.report(node.place, path, missing_type(node, cls))
+            self.report(node.place, path, words.missing_type(node, cls))
             return None
         tag: Node = entry.value
         if tag.value is INVALID:
@@ -172,7 +144,7 @@ class NodeReader:
         try:
             chosen = lookup(cls, tag.value) if isinstance(tag.value, str) else None
             if chosen is None:
-                self.report(tag.place, _join(path, TAG_FIELD), unknown_type(tag, cls))
+                self.report(tag.place, _join(path, TAG_FIELD), words.unknown_type(tag, cls))
             return chosen
         except DuplicateTypeError as error:
             self.report(tag.place, _join(path, TAG_FIELD), str(error))
@@ -181,8 +153,7 @@ class NodeReader:
     def _values(self, node: Node, role: ConfigType, cls: ConfigType, path: str) -> dict[str, Any]:
         """The fields that a mapping gives, by attribute name; reports unknown and missing keys."""
         fields, defaults = fields_of(cls), defaults_of(cls)
-        inlined = inlined_in(cls)
-        if inlined:
+        if inlined := inlined_in(cls):
             node = _outlined(node, cls, inlined)
         prefix = f"{path}." if path else ""
         absent = fields.keys() - node.value.keys()
@@ -203,11 +174,11 @@ class NodeReader:
                 continue
             if field.required:
                 if key not in meant:
-                    self.report(node.place, path, f"missing key '{key}'; expected {expected(field.type)}")
-            elif key in defaults.changed:
-                values[field.name] = defaults.changed[key]
-            elif key in defaults.unread:
+                    self.report(node.place, path, f"missing key '{key}'; expected {words.expected(field.type)}")
+            elif key not in defaults:
                 values[field.name] = self.read(from_python(default_of(field), node.place), field.type, prefix + key)
+            elif defaults[key] is not field.default:
+                values[field.name] = defaults[key]  # any other one is put in by msgspec
         return values
 
     def _unknown_key(self, node: Node, cls: ConfigType, key: str, absent: set[str], path: str) -> str:
@@ -222,16 +193,16 @@ class NodeReader:
         there = {name for name, entry in node.value.items() if place.line and entry.place.source == place.source}
         free = [name for name in [*allowed, *([] if path else [DEFAULTS])] if name not in there]
         near = self._elsewhere(key, path, exactly=True)
-        near = near or next((f"; did you mean '{name}'?" for name in OUR_NAMES.get(key, ()) if name in free), "")
-        near = near or nearest(key[:LONGEST], free)
+        near = near or next((f"; did you mean '{name}'?" for name in words.OUR_NAMES.get(key, ()) if name in free), "")
+        near = near or nearest(key[: words.LONGEST], free)
         near = near or self._elsewhere(key, path, exactly=False)
         listed = "" if near else f"; {cls.__name__} has {', '.join(allowed) or 'no keys'}"
-        self.report(place, _join(path, key), f"unknown key '{show_text(key)}'{near}{listed}")
+        self.report(place, _join(path, key), f"unknown key '{words.show_text(key)}'{near}{listed}")
         return next((name for name in absent if near == nearest(name, [name])), "")
 
     def _elsewhere(self, key: str, path: str, *, exactly: bool) -> str:
         assert self._root is not None
-        right_path = path_elsewhere(*self._root, key[:LONGEST], path, exactly=exactly)
+        right_path = words.path_elsewhere(*self._root, key[: words.LONGEST], path, exactly=exactly)
         if not right_path:
             return ""
         is_above = bool(path) and "." not in right_path
@@ -291,39 +262,36 @@ class NodeReader:
             below, before = _join(path, key), len(self.problems)
             values[key] = self.read(entry.value, wanted.value_type, below)
             leads_nowhere = entry.from_option and entry.value.is_map and TAG_FIELD not in entry.value.value
-            if values[key] is INVALID and leads_nowhere and (near := nearest(key[:LONGEST], written)):
-                self.problems[before:] = [entry.place.problem(below, f"there is no '{show_text(key)}'{near}")]
+            if values[key] is INVALID and leads_nowhere and (near := nearest(key[: words.LONGEST], written)):
+                self.problems[before:] = [entry.place.problem(below, f"there is no '{words.show_text(key)}'{near}")]
         return INVALID if INVALID in values.values() else values
 
     def _no_mapping(self, node: Node, cls: ConfigType, path: str, *, or_null: bool = False) -> Any:
         remedy = ""
         if is_role(cls) and isinstance(node.value, str) and lookup(cls, node.value):
             remedy = f"; write {{type: {node.value}}}"
-        return self.report(
-            node.place, path, f"expected {mapping_of(cls)}{' or null' * or_null}, got {got(node)}{remedy}"
-        )
+        message = f"expected {words.mapping_of(cls)}{' or null' * or_null}, got {words.got(node)}{remedy}"
+        return self.report(node.place, path, message)
 
     def _wrong(self, node: Node, wanted: mi.Type, path: str) -> Any:
-        if too_large := excess(node, wanted):
+        if too_large := words.excess(node, wanted):
             return self.report(node.place, path, too_large)
         if isinstance(wanted, mi.AnyType) and _has_wrong_reference(node):
             return INVALID
         if node.reference is not None:
-            message = f"expected {describe(wanted)}, got {got(node, wanted)} from {show_text(node.reference)}"
-            return self.report(node.place, path, message)
-        options = string_options(wanted)
-        near = near_option(node.value[:LONGEST], options) if isinstance(node.value, str) and options else ""
-        remedy = near or hint(wanted, node)
-        return self.report(node.place, path, f"expected {describe(wanted)}, got {got(node, wanted)}{remedy}")
+            shown = f"{words.got(node, wanted)} from {words.show_text(node.reference)}"
+            return self.report(node.place, path, f"expected {words.describe(wanted)}, got {shown}")
+        message = f"expected {words.describe(wanted)}, got {words.got(node, wanted)}{words.hint(wanted, node)}"
+        return self.report(node.place, path, message)
 
 
 def _outlined(node: Node, cls: ConfigType, inlined: str) -> Node:
     """The mapping with the keys of the inlined field in a mapping of their own."""
-    fields = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
-    if len(fields) == len(node.value):
-        return node
-    beside = replace(node, value=Entries({key: entry for key, entry in node.value.items() if key not in fields}))
-    return replace(node, value=Entries({inlined: MappingEntry(node.place, beside), **fields}))
+    entries = {key: entry for key, entry in node.value.items() if key in fields_of(cls) and key != inlined}
+    beside = {key: entry for key, entry in node.value.items() if key not in entries}
+    if beside:
+        entries[inlined] = MappingEntry(node.place, node.with_value(Entries(beside)))
+    return node.with_value(Entries(entries))
 
 
 def _has_wrong_reference(node: Node) -> bool:
@@ -335,4 +303,4 @@ def _has_size(count: int, wanted: Any) -> bool:
 
 
 def _join(path: str, key: str) -> str:
-    return f"{path}.{show_text(key)}" if path and key else path or show_text(key)
+    return f"{path}.{words.show_text(key)}" if path and key else path or words.show_text(key)

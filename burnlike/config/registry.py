@@ -99,6 +99,18 @@ def members_of(wanted: mi.Type) -> tuple[mi.Type, ...]:
     return wanted.types if isinstance(wanted, mi.UnionType) else (wanted,)
 
 
+def types_in(wanted: mi.Type) -> Iterator[mi.Type]:
+    """A type and those in it: the one that metadata belongs to, the members of a union, the items of a list."""
+    yield wanted
+    match wanted:
+        case mi.Metadata():
+            yield from types_in(wanted.type)
+        case mi.UnionType():
+            yield from (it for member in wanted.types for it in types_in(member))
+        case mi.VarTupleType() | mi.ListType():
+            yield from types_in(wanted.item_type)
+
+
 def _is_unsafe(hint: Any) -> bool:
     members = get_args(hint)
     if get_origin(hint) in (Union, UnionType):
@@ -136,9 +148,8 @@ def lookup(role: ConfigType, tag: str) -> ConfigType | None:
     """
     if type(role) is type(msgspec.Struct):
         return imported(role).get(tag)  # a struct of msgspec's own, which registers nothing
-    for load in (None, load_built_in, load_entry_points):
-        if load is not None:
-            load()
+    for load in (lambda: None, load_built_in, load_entry_points):
+        load()
         if classes := [cls for it in _CLASSES.get(tag, ()) if (cls := it()) is not None and issubclass(cls, role)]:
             return _newest(tag, classes)
     return None
@@ -239,14 +250,13 @@ def import_modules(names: Iterable[str]) -> None:
             sys.path.insert(0, os.getcwd())
         try:
             importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name and (name == error.name or name.startswith(error.name + ".")):
-                message = f"there is no module '{error.name}' in {os.getcwd()} or among the installed packages"
-            else:
-                message = f"it imports '{error.name}', which is not installed"
-            raise ConfigError(f"--import {name}: {message}") from error
         except Exception as error:
-            raise ConfigError(f"--import {name}: importing it raised {type(error).__name__}: {error}") from error
+            message = f"importing it raised {type(error).__name__}: {error}"
+            if isinstance(error, ModuleNotFoundError):
+                message = f"it imports '{error.name}', which is not installed"
+                if error.name and f"{name}.".startswith(f"{error.name}."):
+                    message = f"there is no module '{error.name}' in {os.getcwd()} or among the installed packages"
+            raise ConfigError(f"--import {name}: {message}") from error
 
 
 def _descendants(cls: type[S]) -> Iterator[type[S]]:

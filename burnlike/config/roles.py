@@ -13,11 +13,9 @@ an untagged subclass of `Config` without fields of its own.
 
     CorruptedConfig().init()                 # type checkers know that this is a `Corrupted`
 
-A role is one class when it runs and another to type checkers. They read `class ModuleConfig(Config, Generic[Built])`,
-so `ModuleConfig["corrupted.Corrupted"]` binds `Built`, the result of `init`, to the class of that name (a forward
-reference: the files of configs import the module under `TYPE_CHECKING`). When it runs, `Builds` is `Config` itself, and
-the brackets say what to import (see `base.py`): with a real `Generic`, msgspec resolves the type variable in the fields
-of each subclass.
+Type checkers read `class ModuleConfig(Config, Generic[Built])`: the brackets bind `Built`, the result of `init`, to the
+class of that name (the module is imported under `TYPE_CHECKING`). When the program runs, `Builds` is `Config` itself,
+and the brackets say what to import (see `base.py`): with `Generic`, msgspec would bind the variable in every field.
 """
 
 from functools import cache
@@ -31,9 +29,9 @@ from burnlike._lazy import resolve
 from burnlike.errors import ConfigError, Problem
 
 from .base import Config, built
-from .bounds import counts_layers
+from .bounds import PER_LAYER
 from .node import Tree
-from .registry import ConfigType, fields_of
+from .registry import ConfigType, fields_of, types_in
 from .root_keys import without_inputs
 
 if TYPE_CHECKING:
@@ -132,41 +130,33 @@ class ModuleConfig(Config, Builds[Built]):
 
 def _layers(value: Any) -> int:
     """The number of layers that a config makes: its numbers of layers, times what they repeat."""
-    if not isinstance(value, Config):
-        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-        return sum(map(_layers, parts))
-    numbers, parts = _counted_fields(type(value))
+    is_config = isinstance(value, Config)
+    parts = [getattr(value, name) for name in value.__struct_fields__] if is_config else value
     below = 0
-    for name in parts:
-        below += _layers(getattr(value, name))
-    counts = [count for name in numbers if (count := getattr(value, name)) is not None]
+    for part in parts.values() if isinstance(parts, dict) else parts:
+        if isinstance(part, _WITH_PARTS):
+            below += _layers(part)
+    if not is_config:
+        return below
+    counts = [count for name in _layer_counts(type(value)) if (count := getattr(value, name)) is not None]
     if not counts:
         return below + isinstance(value, ModuleConfig)
-    return sum(sum(it) if isinstance(it, tuple) else it for it in counts) * max(below, 1)
+    return sum(sum(it) if isinstance(it, tuple | list) else it for it in counts) * max(below, 1)
 
 
 @cache
-def _counted_fields(cls: ConfigType) -> tuple[list[str], list[str]]:
-    """The fields that are numbers of layers, and those that hold configs; most classes have neither."""
-    fields = fields_of(cls).values()
-    return [it.name for it in fields if counts_layers(it.type)], [it.name for it in fields if _holds_configs(it.type)]
+def _layer_counts(cls: ConfigType) -> list[str]:
+    """The fields that are numbers of `Layers`, or several."""
+    return [
+        field.name
+        for field in fields_of(cls).values()
+        if any(
+            isinstance(it, mi.Metadata) and (it.extra or {}).get("reason") == PER_LAYER for it in types_in(field.type)
+        )
+    ]
 
 
-def _holds_configs(wanted: mi.Type) -> bool:
-    match wanted:
-        case mi.StructType():
-            return True
-        case mi.Metadata():
-            return _holds_configs(wanted.type)
-        case mi.UnionType():
-            return any(map(_holds_configs, wanted.types))
-        case mi.ListType() | mi.VarTupleType():
-            return _holds_configs(wanted.item_type)
-        case mi.TupleType():
-            return any(map(_holds_configs, wanted.item_types))
-        case mi.DictType():
-            return _holds_configs(wanted.value_type)
-    return False
+_WITH_PARTS = (Config, list, tuple, dict)
 
 
 class OptimizerConfig(Config, Builds[Built]):

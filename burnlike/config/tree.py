@@ -22,13 +22,16 @@ _EXPECTED = "expected the path of a YAML file, the name of a shipped config, or 
 
 
 def tree_of(text: str, source: str, overrides: Iterable[str] = ()) -> Tree:
-    """The tree of a YAML text; files under its `defaults:` are looked for beside `source`.
+    """The tree of a YAML text over the files under its `defaults:`, whose paths are relative to the folder of `source`.
 
     The `overrides`, `a.b=c` each, are applied before references are put in, so that these see them.
     """
     root, problems = parse(text, source)
     if root.is_map and DEFAULTS in root.value:
-        root = _with_defaults(root, source, text, problems)
+        files = _Files(problems, MAX_BYTES - len(text), MAX_FILES - 1)
+        root = files.completed(root, source, ())
+        if files.some_missing:  # what a config lacks can't be told then, so nothing is read on
+            raise ConfigError.of(problems)
     root, reference_problems = interpolate(apply(root, overrides))
     return Tree(root, [*problems, *reference_problems])
 
@@ -38,26 +41,13 @@ def read_tree(path: "str | os.PathLike[str]", overrides: Iterable[str] = ()) -> 
     return tree_of(read_text(path), os.fspath(path), overrides)
 
 
-def _with_defaults(root: Node, source: str, text: str, problems: list[Problem]) -> Node:
-    """The tree with the values of the files under `defaults:` put under it.
-
-    The files are merged in order, then the file itself: mappings key by key, all else is replaced. Where a `type`
-    changes, keys of the type before that the new one lacks are dropped when the tree is read.
-
-    Paths are relative to the folder of `source`; its `text` counts for the limit of all files together. The mistakes in
-    the files are added to `problems`. If a file is missing or no YAML, or they are too many or too large, what a config
-    lacks can't be told, so nothing is read on.
-    """
-    work = _Files(problems, MAX_BYTES - len(text), MAX_FILES - 1)
-    whole = work.completed(root, source, ())
-    if work.some_missing:
-        raise ConfigError.of(problems)
-    return whole
-
-
 @dataclass
 class _Files:
-    """The files of one config, each read when its turn comes, and how many of them and characters may still be read."""
+    """The files of one config, each read when its turn comes, and how many of them and characters may still be read.
+
+    They are merged in order, then the file itself: mappings key by key, all else is replaced. Where a `type` changes,
+    keys of the type before that the new one lacks are dropped when the tree is read.
+    """
 
     problems: list[Problem]
     characters: int
@@ -87,7 +77,9 @@ class _Files:
 
     def _file(self, item: Node, path: str, source: str, chain: tuple[str, ...]) -> Node:
         """The tree of the file that an item names; an empty mapping if it is refused."""
-        file = _file_of(item.value, os.path.dirname(source))
+        file = os.path.join(os.path.dirname(source), item.value)
+        if not os.path.lexists(file):
+            file = str(shipped_configs().get(item.value, file))
         if os.path.realpath(file) in map(os.path.realpath, chain):
             way = " -> ".join(map(_shown, [*chain, file]))
             return self._refuse(item, path, f"a file can't have itself under its defaults: {way}")
@@ -97,7 +89,14 @@ class _Files:
         try:
             text = read_text(file)
         except ConfigIOError as error:
-            return self._refuse(item, path, _unreadable(error, item.value, file))
+            reason = error.problems[0].message
+            if os.path.basename(item.value) == item.value and not os.path.lexists(file):  # a bare name
+                with_ending = os.path.lexists(f"{file}.yaml")
+                hint = (
+                    f"; did you mean '{item.value}.yaml'?" if with_ending else nearest(item.value, [*shipped_configs()])
+                )
+                reason = f"no such file{hint}" if hint else reason
+            return self._refuse(item, path, f"{_shown(file)}: {reason}")
         self.characters -= len(text)
         if self.characters < 0:
             self._stop(item.place, f"the files are larger than {MAX_BYTES // 2**20} MiB together")
@@ -118,22 +117,6 @@ class _Files:
     def _stop(self, place: Location, message: str) -> None:
         report(self.problems, place, DEFAULTS, message)
         raise ConfigError.of(self.problems)
-
-
-def _file_of(name: str, folder: str) -> str:
-    """The file that an item names: one relative to `folder`, or a shipped config where there is none of this name."""
-    path = os.path.join(folder, name)
-    shipped = shipped_configs().get(name)
-    return str(shipped) if shipped and not os.path.lexists(path) else path
-
-
-def _unreadable(error: ConfigIOError, name: str, file: str) -> str:
-    """The message about a file that can't be read; for a bare name, with what was meant by it."""
-    hint = ""
-    if os.path.basename(name) == name and not os.path.lexists(file):
-        with_ending = os.path.lexists(f"{file}.yaml")
-        hint = f"; did you mean '{name}.yaml'?" if with_ending else nearest(name, [*shipped_configs()])
-    return f"{_shown(file)}: {f'no such file{hint}' if hint else error.problems[0].message}"
 
 
 def _shown(path: str) -> str:

@@ -12,22 +12,12 @@ import msgspec.inspect as mi
 
 from burnlike.errors import nearest, nearest_name
 
+from . import registry
 from .bounds import LARGEST_FLOAT
 from .hiding import FromEnvironment
 from .node import Node, child
-from .plain import INVALID, number_hint, plain_value, resolve
-from .registry import (
-    TAG_FIELD,
-    ConfigType,
-    fields_of,
-    imported,
-    is_role,
-    load_built_in,
-    lookup,
-    members_of,
-    other_role,
-    untagged,
-)
+from .plain import INVALID, number_hint, plain_value, resolve, string_options
+from .registry import TAG_FIELD, ConfigType, fields_of, is_role, lookup, members_of
 
 LONGEST = 60
 """Characters of a value that are shown, and of a key or type that are compared with the allowed ones."""
@@ -127,6 +117,10 @@ def hint(wanted: mi.Type, node: Node) -> str:
     """The value to write instead, for common slips; begins with `; `, or is empty."""
     kinds = _members(wanted)
     value, text = node.value, node.text
+    if isinstance(value, str) and (options := string_options(wanted)):
+        dtype = ELEMENT_TYPES.get(value.lower())
+        if near := f"; did you mean '{dtype}'?" if dtype in options else nearest(value[:LONGEST], options):
+            return near
     advice = ""
     if isinstance(value, str) and _MEANT_AS_REFERENCE.fullmatch(value):
         advice = f"a reference is ${{{value.strip('$')}}}"
@@ -187,21 +181,15 @@ def _members(wanted: mi.Type) -> tuple[mi.Type, ...]:
 
 
 def _is_of_kind(value: Any, wanted: mi.Type) -> bool:
-    match wanted:
-        case mi.IntType():
-            return isinstance(value, int)
-        case mi.FloatType():
-            return isinstance(value, int | float)
-        case mi.StrType():
-            return isinstance(value, str)
-        case mi.LiteralType() | mi.EnumType():
-            options = wanted.values if isinstance(wanted, mi.LiteralType) else [it.value for it in wanted.cls]
-            return type(value) in map(type, options)
-    return False
+    if isinstance(wanted, mi.LiteralType | mi.EnumType):
+        options = wanted.values if isinstance(wanted, mi.LiteralType) else [member.value for member in wanted.cls]
+        return type(value) in map(type, options)
+    kinds: dict[type, Any] = {mi.IntType: int, mi.FloatType: int | float, mi.StrType: str}
+    return isinstance(value, kinds.get(type(wanted), ()))
 
 
 def _number_advice(value: int | float | str, text: str | None, kinds: Sequence[mi.Type]) -> str:
-    """What to write for a number of another form, if the type takes that number."""
+    """The way to write a number of another form, if the type takes that number."""
     if isinstance(value, str) and text is None:
         quoted_number = len(value) < LONGEST and isinstance(resolve(value), int | float)
         return "remove the quotes" if quoted_number else ""
@@ -240,12 +228,6 @@ def _size(wanted: Any, unit: str) -> str:
     return f" of {size} {unit}{'s' * ((low if high is None else high) != 1)}"
 
 
-def near_option(text: str, options: list[str]) -> str:
-    """The hint at the option that is meant by a text."""
-    dtype = ELEMENT_TYPES.get(text.lower())
-    return f"; did you mean '{dtype}'?" if dtype in options else nearest(text, options)
-
-
 def expected(wanted: mi.Type) -> str:
     """The values that a type allows, with the types or keys of a mapping."""
     return mapping_of(wanted.cls) if isinstance(wanted, mi.StructType) else describe(wanted)
@@ -260,16 +242,16 @@ def mapping_of(cls: ConfigType) -> str:
 
 def types_below(role: ConfigType) -> str:
     """The values of `type:` where `role` is expected."""
-    load_built_in()
+    registry.load_built_in()
     return (
-        choices([show(tag) for tag in imported(role)], "`burnlike schema --list` has all")
+        choices([show(tag) for tag in registry.imported(role)], "`burnlike schema --list` has all")
         or f"a type of {role.__name__}, but none is known"
     )
 
 
 def missing_type(node: Node, role: ConfigType) -> str:
     """The message about a mapping without `type:` where `role` is expected, with the types that have its keys."""
-    keys, types = set(node.value), imported(role)
+    keys, types = set(node.value), registry.imported(role)
     is_long = len(types) > MOST_CHOICES  # so that the list is cut
     fitting = [tag for tag, cls in types.items() if is_long and keys and keys <= fields_of(cls).keys()]
     hint = f"; {choices([show(tag) for tag in fitting])} has these keys" if 0 < len(fitting) <= _MOST_FITTING else ""
@@ -280,12 +262,14 @@ def unknown_type(tag: Node, role: ConfigType) -> str:
     """The message about a `type:` that names no class of `role`."""
     if not isinstance(tag.value, str):
         return f"expected {types_below(role)}, got {got(tag)}"
-    if cls := untagged(role, tag.value):
+    if cls := registry.untagged(role, tag.value):
         name = cls.__name__
         return f'{name} has no tag; write `class {name}({cls.__bases__[0].__name__}, tag="{tag.value}")`'
-    near = f"; did you mean '{meant}'?" if (meant := _meant_type(tag.value[:LONGEST], [*imported(role)])) else ""
+    near = (
+        f"; did you mean '{meant}'?" if (meant := _meant_type(tag.value[:LONGEST], [*registry.imported(role)])) else ""
+    )
     shown = f"'{show_text(tag.value)}'"
-    if other := other_role(tag.value, role):
+    if other := registry.other_role(tag.value, role):
         return f"{shown} is a type of {other}; {with_article(role.__name__)} is due: {types_below(role)}{near}"
     if near:
         return f"unknown type {shown}{near} A class of your own comes in by --import MODULE"
@@ -317,23 +301,20 @@ def path_elsewhere(root: ConfigType, node: Node, key: str, path: str, *, exactly
 
 
 def _collect(cls: ConfigType, node: Node | None, path: str, paths: dict[str, str], depth: int) -> None:
+    """Add the paths of the fields of `cls`, and of the classes below it that the node chooses, by the fields' keys."""
     for key, field in fields_of(cls).items():
         here = f"{path}.{key}" if path else key
         paths.setdefault(key, here)
         below = child(node, key) if node else None
-        for member in members_of(field.type):
-            if isinstance(member, mi.StructType) and depth < _DEEPEST:
-                chosen = _chosen(member.cls, below)
-                if chosen is not None:
-                    _collect(chosen, below, here, paths, depth + 1)
-
-
-def _chosen(cls: ConfigType, node: Node | None) -> ConfigType | None:
-    """The class that stands where `cls` is due; None where that is not known."""
-    tag = child(node, TAG_FIELD) if node else None
-    if tag and isinstance(tag.value, str):
-        return lookup(cls, tag.value)
-    return None if is_role(cls) or node is None else cls
+        tag = child(below, TAG_FIELD) if below else None
+        for member in members_of(field.type) if depth < _DEEPEST else ():
+            if not isinstance(member, mi.StructType):
+                continue
+            chosen = None if is_role(member.cls) or below is None else member.cls
+            if tag and isinstance(tag.value, str):
+                chosen = lookup(member.cls, tag.value)
+            if chosen is not None:
+                _collect(chosen, below, here, paths, depth + 1)
 
 
 # Whoever writes these names, which torch and others have for fields and types of configs, is told ours.
