@@ -65,15 +65,15 @@ def step_ready(folder: Path) -> Callable[[], object]:
 
 
 def linear_ready(folder: Path) -> Callable[[], object]:
-    layer: Any = bl.nn.LinearConfig(8, 4).init()
+    layer: Any = bl.nn.LinearConfig(d_input=8, d_output=4).init()
     x = bl.Tensor(torch.ones(3, 8))
     return lambda: layer(x)
 
 
 WAYS = {
-    "ModuleConfig.from_yaml of 7 lines": Way(lambda _: lambda: ModuleConfig.from_yaml(DECODER), 140, 56, 13),
-    "TrainConfig.load": Way(lambda _: lambda: TrainConfig.load(config_file("char_gpt_tiny")), 700, 100, 23),
-    "LinearConfig(8, 4)": Way(lambda _: lambda: bl.nn.LinearConfig(8, 4), 22),
+    "ModuleConfig.from_yaml of 7 lines": Way(lambda _: lambda: ModuleConfig.from_yaml(DECODER), 130, 54, 13),
+    "TrainConfig.load": Way(lambda _: lambda: TrainConfig.load(config_file("char_gpt_tiny")), 560, 95, 23),
+    "nn.LinearConfig": Way(lambda _: lambda: bl.nn.LinearConfig(d_input=8, d_output=4), 16),
     "record.save of 4 tensors, converted": Way(save_ready, functions=161, files=36),
     "record.load of 4 tensors, converted": Way(load_ready, functions=246, files=41),
     "TorchOptimizer.step": Way(step_ready, functions=81, files=23),

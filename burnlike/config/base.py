@@ -81,7 +81,7 @@ class ConfigMeta(type(msgspec.Struct)):
             if isinstance(value, dataclasses.Field):
                 defaults = {"default": value.default, "default_factory": value.default_factory}
                 namespace[key] = msgspec.field(**{k: it for k, it in defaults.items() if it is not dataclasses.MISSING})
-        cls = super().__new__(mcls, name, bases, namespace, **options)
+        cls: Any = super().__new__(mcls, name, bases, namespace, **options)
         if tag:  # here and not in `__init_subclass__`, which runs before msgspec has set the class's tag and fields
             register(cls, tag)
         return cls

@@ -99,7 +99,8 @@ class _Interpolation:
         is_map = node.is_map
         size, height = 1, 1
         items: Any = Entries() if is_map else []
-        for step, item in node.value.items() if is_map else enumerate(node.value):
+        pairs: Any = node.value.items() if is_map else enumerate(node.value)
+        for step, item in pairs:
             value = item.value if is_map else item
             if isinstance(value.value, Entries | list) or has_reference(value):
                 part = self.resolved(value, f"{prefix}{show_text(step) if is_map else step}")

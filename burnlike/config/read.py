@@ -53,10 +53,10 @@ def defaults_of(cls: ConfigType) -> dict[str, Any]:
 
     Defaults that a factory makes or that do not fit their field are left out, and are read with each config.
     """
-    defaults = {}
+    defaults, reader = {}, NodeReader()
     for key, field in fields_of(cls).items():
         if field.default is not msgspec.NODEFAULT:
-            value = NodeReader().read(from_python(field.default, Location()), field.type, key)
+            value = reader.read(from_python(field.default, Location()), field.type, key)
             if value is not INVALID:
                 defaults[key] = value
     return defaults
@@ -80,21 +80,21 @@ class NodeReader:
         """The value of `node` as the type `wanted`, or INVALID."""
         if node.value is INVALID:
             return INVALID
-        kind = wanted
-        if isinstance(wanted, mi.Metadata):
-            kind = wanted.type
-            if not isinstance(kind, mi.IntType | mi.FloatType):  # only numbers have a reason for their bounds to tell
-                wanted = kind
-        match kind:
+        match wanted:
+            case mi.Metadata(mi.IntType() | mi.FloatType()):  # the message has the reason for its bound
+                value = plain_value(node, wanted.type)
+            case mi.Metadata():
+                return self.read(node, wanted.type, path)
             case mi.UnionType():
-                return self._union(node, kind, path)
+                return self._union(node, wanted, path)
             case mi.StructType():
-                return self.struct(node, kind.cls, path)
+                return self.struct(node, wanted.cls, path)
             case mi.ListType() | mi.VarTupleType() | mi.TupleType():
-                return self._list(node, kind, path)
+                return self._list(node, wanted, path)
             case mi.DictType():
-                return self._dict(node, kind, path)
-        value = plain_value(node, kind)
+                return self._dict(node, wanted, path)
+            case _:
+                value = plain_value(node, wanted)
         return self._wrong(node, wanted, path) if value is INVALID else value
 
     def struct(self, node: Node, cls: ConfigType, path: str) -> Any:

@@ -40,8 +40,7 @@ class DuplicateTypeError(ConfigError):
 
 def register(cls: ConfigType, tag: str) -> None:
     """Add a config to those that `type:` can name."""
-    alive = [reference for reference in _CLASSES.get(tag, ()) if reference() is not None]
-    _CLASSES[tag] = [*alive, weakref.ref(cls)]
+    _CLASSES.setdefault(tag, []).append(weakref.ref(cls))
 
 
 def tag_of(cls: ConfigType) -> str | None:

@@ -21,6 +21,7 @@ and the brackets say what to import (see `base.py`): with `Generic`, msgspec wou
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
+import msgspec
 import msgspec.inspect as mi
 from msgspec import Meta
 from typing_extensions import TypeVar
@@ -130,15 +131,13 @@ class ModuleConfig(Config, Builds[Built]):
 
 def _layers(value: Any) -> int:
     """The number of layers that a config makes: its numbers of layers, times what they repeat."""
-    is_config = isinstance(value, Config)
-    parts = [getattr(value, name) for name in value.__struct_fields__] if is_config else value
+    parts = msgspec.structs.astuple(value) if isinstance(value, Config) else value
     below = 0
     for part in parts.values() if isinstance(parts, dict) else parts:
         if isinstance(part, _WITH_PARTS):
             below += _layers(part)
-    if not is_config:
-        return below
-    counts = [count for name in _layer_counts(type(value)) if (count := getattr(value, name)) is not None]
+    names = _layer_counts(type(value)) if isinstance(value, Config) else []
+    counts = [count for name in names if (count := getattr(value, name)) is not None] if names else []
     if not counts:
         return below + isinstance(value, ModuleConfig)
     return sum(sum(it) if isinstance(it, tuple | list) else it for it in counts) * max(below, 1)
