@@ -145,11 +145,13 @@ def lookup(role: ConfigType, tag: str) -> ConfigType | None:
 
     Entry points are loaded only where neither an imported nor a built-in class has the tag.
     """
-    if type(role) is type(msgspec.Struct):
-        return imported(role).get(tag)  # a struct of msgspec's own, which registers nothing
     for load in (lambda: None, load_built_in, load_entry_points):
         load()
-        if classes := [cls for it in _CLASSES.get(tag, ()) if (cls := it()) is not None and issubclass(cls, role)]:
+        if type(role) is type(msgspec.Struct):  # msgspec's own structs register nothing
+            classes = [cls for cls in (role, *_descendants(role)) if tag_of(cls) == tag]
+        else:
+            classes = [cls for it in _CLASSES.get(tag, ()) if (cls := it()) is not None and issubclass(cls, role)]
+        if classes:
             return _newest(tag, classes)
     return None
 
@@ -159,11 +161,10 @@ def _newest(tag: str, classes: list[ConfigType]) -> ConfigType:
 
     Classes of different names are a DuplicateTypeError.
     """
-    *earlier, newest = classes
-    for other in earlier:
-        if _full_name(other) != _full_name(newest):
-            names = f"{_full_name(other)} and {_full_name(newest)}"
-            raise DuplicateTypeError(f"two classes have the type '{tag}': {names}; give one another tag")
+    newest = classes[-1]
+    if other := next((cls for cls in classes if _full_name(cls) != _full_name(newest)), None):
+        names = f"{_full_name(other)} and {_full_name(newest)}"
+        raise DuplicateTypeError(f"two classes have the type '{tag}': {names}; give one another tag")
     return newest
 
 
