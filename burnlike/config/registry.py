@@ -161,10 +161,11 @@ def _newest(tag: str, classes: list[ConfigType]) -> ConfigType:
 
     Classes of different names are a DuplicateTypeError.
     """
-    newest = classes[-1]
-    if other := next((cls for cls in classes if _full_name(cls) != _full_name(newest)), None):
-        names = f"{_full_name(other)} and {_full_name(newest)}"
-        raise DuplicateTypeError(f"two classes have the type '{tag}': {names}; give one another tag")
+    *earlier, newest = classes
+    for other in earlier:
+        if _full_name(other) != _full_name(newest):
+            names = f"{_full_name(other)} and {_full_name(newest)}"
+            raise DuplicateTypeError(f"two classes have the type '{tag}': {names}; give one another tag")
     return newest
 
 
