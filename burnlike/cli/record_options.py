@@ -6,9 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from burnlike._dtypes import convertible
-from burnlike.config.document import parse_plain
+from burnlike.config.document import parse_plain, read_text
 from burnlike.config.shipped import config_file
-from burnlike.config.source_text import read_text
 from burnlike.errors import ConfigIOError, RecordError, RecordIOError, nearest
 from burnlike.record.bytes.source import FileSource
 from burnlike.record.files.sharded import INDEX_SUFFIX, find_record
