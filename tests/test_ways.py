@@ -76,8 +76,8 @@ WAYS = {
     "nn.LinearConfig": Way(lambda _: lambda: bl.nn.LinearConfig(d_input=8, d_output=4), 16),
     "record.save of 4 tensors, converted": Way(save_ready, functions=161, files=36),
     "record.load of 4 tensors, converted": Way(load_ready, functions=246, files=41),
-    "TorchOptimizer.step": Way(step_ready, functions=81, files=23),
-    "nn.Linear on a typed tensor": Way(linear_ready, functions=18, files=7),
+    "TorchOptimizer.step": Way(step_ready, functions=40, files=14),
+    "nn.Linear on a typed tensor": Way(linear_ready, functions=9, files=5),
 }
 
 
