@@ -332,7 +332,7 @@ def test_similarity_on_cuda_is_that_of_the_cpu(channels: int) -> None:
     others = (images + 0.05 * torch.randn_like(images)).clamp(0, 1)
     values = []
     for device in ("cpu", "cuda"):
-        metric = m.SsimConfig().build()
+        metric = m.SsimConfig().init()
         metric.update(images.to(device), others.to(device))
         values.append(metric.compute().cpu())
     torch.testing.assert_close(values[1], values[0], rtol=1e-5, atol=1e-5)
