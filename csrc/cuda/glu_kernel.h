@@ -12,8 +12,9 @@
 
 namespace burnlike::cuda {
 
+// Four blocks at a time are enough: for six, ptxas would spill a register of float64.
 template <int kPack, class Activation, class Element>
-__global__ void __launch_bounds__(kPackThreads) glu_forward_kernel(
+__global__ void __launch_bounds__(kPackThreads, 4) glu_forward_kernel(
     RowPlaces<const Element> gate, RowPlaces<const Element> up, RowPlaces<Element> y, PackGrid grid) {
   using Accumulate = accumulate_t<Element>;
   for (int64_t index = first_pack(); index < grid.packs; index += pack_stride()) {
