@@ -30,7 +30,7 @@ __device__ __forceinline__ void for_lanes(int64_t first, int64_t width, const Ru
   }
 }
 
-// It says that one block at a time is enough: for three, ptxas would spill a few registers.
+// It says that one block at a time is enough, as the backward kernel does: for more, ptxas would spill a few registers.
 //
 // Which values a thread sums depends on the width alone, and so do the bits of sums; where rows are written, packs
 // begin at multiples of 16 bytes.
@@ -96,7 +96,7 @@ int64_t sum_bytes(int64_t width, const dim3& block) {
 // The threads of a row take a run of rows, whose sums of the weights' gradients they keep in shared memory or, without
 // room, where they are written: in a block's row of `partials`.
 template <class Norm, class Element, class Weight>
-__global__ void __launch_bounds__(kMaxRowThreads) shifted_backward_kernel(
+__global__ void __launch_bounds__(kMaxRowThreads, 1) shifted_backward_kernel(
     const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows, bool in_shared) {
   using Accumulate = accumulate_t<Element>;
   constexpr int lanes = kWordsPack<Element>;
