@@ -104,8 +104,9 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   }
 }
 
+// Of double one block at least, not several: else sm_120 spills registers.
 template <class Element>
-__global__ void __launch_bounds__(kMaxRowThreads)
+__global__ void __launch_bounds__(kMaxRowThreads, sizeof(Element) == 8 ? 1 : 3)
     plain_forward_kernel(const SoftmaxForward<Element> pass, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
   __shared__ Accumulate shared[kWarp];
