@@ -49,11 +49,12 @@ WITHOUT = "set BURNLIKE_NATIVE=0 to go without native ops (slower)."
 # The stable ABI of torch 2.11.
 DEFINES = ["-DTORCH_TARGET_VERSION=0x020b000000000000", f'-DBURNLIKE_VERSION="{VERSION}"']
 # Never -ffast-math: it would turn off subnormal numbers in the whole process. Products and sums are not contracted, so
-# that every instruction set gives the same bits, and so does CUDA.
+# that every instruction set gives the same bits, and so does CUDA, but for float32 ops made of exp (quick_float.h).
 CXX_FLAGS = ["-std=c++20", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unknown-pragmas"]
 CXX_FLAGS += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
-NVCC_FLAGS = ["-std=c++20", "-O3", "-fmad=false", "-DUSE_CUDA"]
-NVCC_FLAGS += ["-Xcompiler=-fPIC,-fvisibility=hidden,-Wno-unknown-pragmas"]
+# Machine code is a tenth as large compressed: 1.2 MB instead of 11 for each architecture.
+NVCC_FLAGS = ["-std=c++20", "-O3", "-fmad=false", "-DUSE_CUDA", "-Xfatbin=-compress-all"]
+NVCC_FLAGS += ["-Xcompiler=-fPIC,-fvisibility=hidden,-ffp-contract=off,-Wno-unknown-pragmas"]
 
 
 def flag(name: str, default: str, allowed: tuple[str, ...]) -> str:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compiles what this machine can't run: `cuda ARCH...`, the CUDA sources for GPUs; `arm`, the CPU ones for aarch64.
 
-Fails on errors, on register spills, on memory of a thread's stack, and where an aarch64 object has an x86 variant.
+Fails on errors, on register spills, on memory of a thread's stack, on accesses of 16 bytes that the compiler has split
+(vector_accesses.py), and where an aarch64 object has an x86 variant.
 Needs nvcc or aarch64-linux-gnu-g++ (Debian: g++-aarch64-linux-gnu); without it it fails too, as nothing was checked.
 """
 
@@ -16,6 +17,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent))
+import vector_accesses
 
 ROOT = Path(__file__).parent.parent.resolve()
 CROSS = "aarch64-linux-gnu-g++"
@@ -58,14 +62,9 @@ def parse(source: str, log: str) -> list[Kernel]:
 
 
 def demangled(kernels: list[Kernel]) -> list[Kernel]:
-    """The same with names to read, without namespaces and arguments."""
-    names = "\n".join(kernel.name for kernel in kernels)
-    text = subprocess.run(["c++filt"], input=names, check=True, capture_output=True, text=True).stdout
-    short = []
-    for line in text.splitlines():
-        name = re.sub(r"\(anonymous namespace\)::|burnlike::|cuda::|^void ", "", line)
-        short.append(re.sub(r"\(\w+\)(\d)", r"\1", name).partition("(")[0])
-    return [kernel._replace(name=name) for kernel, name in zip(kernels, short, strict=True)]
+    """The same with names to read."""
+    names = vector_accesses.short_names([kernel.name for kernel in kernels])
+    return [kernel._replace(name=name) for kernel, name in zip(kernels, names, strict=True)]
 
 
 def run(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -82,7 +81,10 @@ def compile_cuda(setup, nvcc: str, torch_folder: Path, folder: Path, gpus: list[
     problems: list[str] = [] if sources else ["no .cu found below csrc/cuda"]
 
     def compile_one(source: str) -> list[Kernel]:
-        result = run([*command, "-c", source, "-o", str(folder / f"{Path(source).name}.o")])
+        stem = Path(source).stem
+        kept = folder / stem
+        kept.mkdir()
+        result = run([*command, "--keep", "--keep-dir", str(kept), "-c", source, "-o", str(kept / f"{stem}.o")])
         log = result.stdout + result.stderr
         if result.returncode != 0:
             problems.append(f"{source}: nvcc failed\n{log}")
@@ -91,6 +93,10 @@ def compile_cuda(setup, nvcc: str, torch_folder: Path, folder: Path, gpus: list[
         seen = Counter(kernel.arch for kernel in kernels)
         if any(seen[arch] != seen[gpus[0]] for arch in gpus):  # none in a source that launches another's
             problems.append(f"{source}: expected the same kernels for {', '.join(gpus)}, got {dict(seen)}")
+        for ptx in sorted(kept.glob("*.ptx")):
+            text = ptx.read_text()
+            target = re.search(r"^\.target (\w+)", text, re.MULTILINE)
+            problems.extend(vector_accesses.problems(stem, target[1] if target else ptx.name, text))
         return kernels
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -158,7 +164,8 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as name:
         if kind == "cuda":
-            problems, right = compile_cuda(setup, nvcc, torch_folder, Path(name), gpus), "no errors, no spills"
+            problems = compile_cuda(setup, nvcc, torch_folder, Path(name), gpus)
+            right = "no errors, no spills, no split vectors"
         else:
             problems, right = compile_aarch64(setup, torch_folder, Path(name)), "no errors, no x86 code"
     for problem in problems:

@@ -79,6 +79,7 @@ def main(
     run: Callable[..., Sequence[Comparison] | Mapping[str, Sequence[Comparison]]],
     *,
     names: Sequence[str] = (),
+    switches: Mapping[str, str] | None = None,
     results: Path | None = None,
 ) -> None:
     """The command line of a benchmark: threads, repeats, where the results go.
@@ -88,12 +89,15 @@ def main(
         run: takes the number of repeats and returns what was measured, or this for each benchmark; with `names` also a
             list of those chosen.
         names: of what the command line can choose.
+        switches: more that can be asked for, with what it means: arguments of `run`, which are True where it is.
         results: the folder of results if the command line names none; None to write none.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--threads", type=int, help="threads that torch uses (default: as it chooses)")
     parser.add_argument("--results", type=Path, default=results, help="also write a file to this folder")
     parser.add_argument("--repeats", type=int, default=50, help="calls of each side (default 50)")
+    for switch, meaning in (switches or {}).items():
+        parser.add_argument(f"--{switch}", action="store_true", help=meaning)
     if names:
         parser.add_argument("names", nargs="*", help="measure these only", metavar="NAME")
     arguments = parser.parse_args()
@@ -105,7 +109,8 @@ def main(
         f"{description}\n{_results.machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads, medians of"
         f" {arguments.repeats}"
     )
-    found = run(arguments.repeats, arguments.names) if names else run(arguments.repeats)
+    chosen = {switch: getattr(arguments, switch) for switch in switches or {}}
+    found = run(arguments.repeats, *([arguments.names] if names else []), **chosen)
     if arguments.results:
         rows = found if isinstance(found, Mapping) else {_own_name(): found}
         print(f"written to {_results.write(arguments.results, rows)}")

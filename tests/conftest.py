@@ -31,8 +31,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # for processes that tests start
 
+# Asked for in this way, the driver is not started, and processes that are forked later can use CUDA.
+HAS_CUDA = torch.cuda.device_count() > 0
+# Results on a GPU are compared with float64 and with Burn's: products and convolutions in all digits of float32.
+torch.backends.cudnn.allow_tf32 = False
+torch.backends.cuda.matmul.allow_tf32 = False
+
 # torch's own keeps a stack trace for each kind of device that is absent, which takes longer than many a test.
-if not torch.cuda.is_available():
+if not HAS_CUDA:
     torch.manual_seed = torch.default_generator.manual_seed
 
 # A shell that starts the suite in the background has it ignore SIGINT, and so would the processes that tests start.
@@ -80,7 +86,7 @@ def _ends() -> Iterator[None]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip CUDA tests where there is no device, but fail if they were asked for by `-m cuda`."""
-    if torch.cuda.is_available():
+    if HAS_CUDA:
         return
     asked_for = config.getoption("markexpr") == "cuda"
     for item in items:

@@ -1,10 +1,11 @@
 """Ops that go by rows, alone on a GPU: against a copy of as many bytes, torch, torch.compile, Liger and Quack.
 
-    python -m benchmarks.ops.sizes_device [NAME ...]
+    python -m benchmarks.ops.sizes_device [--compiled] [NAME ...]
 
 Rows of 1024, 4096 and 8192 values (cross-entropy: 32,000 and 128,256 classes), in bfloat16 and float32, forward and
 both passes. Calls are captured once and replayed, so the host's work does not count; `benchmarks.ops.calls` measures
-that. The bytes are those that an op has to read and write at least. Without a GPU nothing is measured.
+that. The bytes are those that an op has to read and write at least. `torch.compile` is measured with `--compiled`
+alone: it compiles 132 times, which takes more than ten minutes. Without a GPU nothing is measured.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ CLASSES, ROWS_OF_CLASSES = (32_000, 128_256), (4096, 8192)
 DTYPES = (torch.bfloat16, torch.float32)
 # Shares of a copy's rate.
 FORWARD_BAR, BOTH_BAR = 0.85, 0.8
-# Compiling takes longer than measuring: for one number of rows of each width.
+# Compiling takes much longer than measuring: if asked for, and for one number of rows of each width.
 COMPILED_ROWS = (16_384, 8192)
 
 
@@ -31,9 +32,9 @@ def _calls(function: Function, inputs: Sequence[list[torch.Tensor]], is_forward:
     """One call for each list of inputs."""
 
     def forward(tensors: list[torch.Tensor]) -> Call:
-        def call() -> None:
+        def call() -> object:
             with torch.no_grad():
-                function(*tensors)
+                return function(*tensors)
 
         return call
 
@@ -77,7 +78,7 @@ def measure(
     return results
 
 
-def run(repeats: int, names: Sequence[str] = ()) -> list[Comparison]:
+def run(repeats: int, names: Sequence[str] = (), compiled: bool = False) -> list[Comparison]:
     """Measure where there is a GPU: all ops, or those of the names."""
     if not torch.cuda.is_available():
         print("no CUDA device: not measured")
@@ -88,9 +89,9 @@ def run(repeats: int, names: Sequence[str] = ()) -> list[Comparison]:
         for dtype in DTYPES
         for width in (CLASSES if op == "cross_entropy" else WIDTHS)
         for rows in (ROWS_OF_CLASSES if op == "cross_entropy" else ROWS)
-        for result in measure(op, rows, width, dtype, max(5, repeats // 3), "cuda", rows in COMPILED_ROWS)
+        for result in measure(op, rows, width, dtype, max(5, repeats // 3), "cuda", compiled and rows in COMPILED_ROWS)
     ]
 
 
 if __name__ == "__main__":
-    main(__doc__ or "", run, names=list(SIZED))
+    main(__doc__ or "", run, names=list(SIZED), switches={"compiled": "measure torch.compile too, ten minutes more"})

@@ -104,8 +104,9 @@ if CUDA.loaded:
 
 if not CPU.loaded:
     _warn(CPU, "on every device")
-elif not CUDA.loaded and torch.version.cuda is not None and torch.cuda.is_available():
-    _warn(CUDA, "on CUDA")
+elif not CUDA.loaded and torch.version.cuda is not None:
+    # Asking now for GPUs would start CUDA's driver, and processes that are forked later could not use it.
+    when_cuda_starts(lambda: _warn(CUDA, "on CUDA"))
 
 
 def cpu_isa() -> str | None:

@@ -24,15 +24,14 @@ __global__ void __launch_bounds__(kPackThreads)
   using Accumulate = accumulate_t<Element>;
   for (int64_t index = first_pack(); index < grid.packs; index += pack_stride()) {
     const PackPlace place = grid.place(index);
-    const auto values = read_pack<kPack>(x, place);
-    const auto biases = read_pack<kPack>(bias, place);
-    Pack<Element, kPack> outputs;
+    const auto values = unpacked(read_pack<kPack>(x, place, grid.width));
+    const auto biases = read_pack<kPack>(bias, place, grid.width);
+    Pack<Accumulate, kPack> outputs;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
-      outputs.values[lane] = store<Element>(
-          bias_gelu_output<Activation>(Accumulate(load(values.values[lane])), Accumulate(load(biases.values[lane]))));
+      outputs.values[lane] = bias_gelu_output<Activation>(values.values[lane], Accumulate(load(biases.values[lane])));
     }
-    write_pack(y, place, outputs);
+    write_pack(y, place, grid.width, rounded<Element>(outputs));
   }
 }
 
@@ -57,22 +56,21 @@ __global__ void __launch_bounds__(kPackThreads) backward_kernel(
     next_values = read_pack<kPack>(x, {row, column});
   }
   for (; row < end; ++row) {
-    const Pack<Element, kPack> slopes = next_slopes;
-    const Pack<Element, kPack> values = next_values;
+    const auto slopes = unpacked(next_slopes);
+    const auto values = unpacked(next_values);
     if (row + 1 < end) {
       next_slopes = read_pack<kPack>(grad, {row + 1, column});
       next_values = read_pack<kPack>(x, {row + 1, column});
     }
-    Pack<Element, kPack> outputs;
+    Pack<Accumulate, kPack> outputs;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
-      const Accumulate slope = bias_gelu_grad<Activation>(
-          Accumulate(load(slopes.values[lane])), Accumulate(load(values.values[lane])),
-          Accumulate(load(biases.values[lane])));
-      outputs.values[lane] = store<Element>(slope);
+      const Accumulate slope =
+          bias_gelu_grad<Activation>(slopes.values[lane], values.values[lane], Accumulate(load(biases.values[lane])));
+      outputs.values[lane] = slope;
       sums.values[lane] += slope;
     }
-    write_pack(grad_x, {row, column}, outputs);
+    write_pack(grad_x, {row, column}, rounded<Element>(outputs));
   }
   write_pack(partials, {run, column}, sums);
 }
@@ -147,7 +145,7 @@ std::tuple<Tensor, Tensor> bias_gelu_backward(
     const RowPlaces<const Weight> biases{data_of<Weight>(bias), 0};
     const RowPlaces<Element> to{mutable_data_of<Element>(grad_x), width};
     const RowPlaces<Accumulate> partials{mutable_data_of<Accumulate>(sums), width};
-    with_packs<Element>(
+    with_packs<Element, false>(
         rows, width,
         [&](auto pack, const PackGrid&) {
           // Blocks in which few threads have no columns: of 96 threads for 768 values in 16 bits.

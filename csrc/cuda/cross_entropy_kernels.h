@@ -70,10 +70,11 @@ __device__ Partial<accumulate_t<Element>> partial_of(
       z[lane] = is_there ? logit_of<kCapped>(values.values[lane], options.soft_cap) : lowest_logit<Accumulate>();
       largest = z[lane] > largest ? z[lane] : largest;
     }
-    if (largest > part.largest) part.sum *= decay(part.largest - largest);
+    if (largest > part.largest) part.sum *= decay_of_values<Element>(part.largest - largest);
     part.largest = largest;
+    const Accumulate shift = shift_of(largest);
 #pragma unroll
-    for (int lane = 0; lane < kPack; ++lane) part.sum += decay(z[lane] - shift_of(largest));
+    for (int lane = 0; lane < kPack; ++lane) part.sum += decay_of_values<Element>(z[lane] - shift);
     if (!is_smoothed) continue;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
@@ -201,23 +202,22 @@ __global__ void __launch_bounds__(kMaxThreads, 1) backward_kernel(
   const int64_t classes = options.classes;
   const Element* logits = input.logits + row * classes;
   Element* made = grads + row * classes;
-  // The first pack begins before the row, where an aligned one does.
-  const auto before = static_cast<int64_t>(reinterpret_cast<uintptr_t>(made) % 16 / sizeof(Element));
   const int64_t step = static_cast<int64_t>(blockDim.x) * kPack;
-  for (int64_t first = static_cast<int64_t>(threadIdx.x) * kPack - before; first < classes; first += step) {
+  for (int64_t first = static_cast<int64_t>(threadIdx.x) * kPack - values_before(made); first < classes;
+       first += step) {
     const Pack<Element, kPack> values = read_shifted(logits, first, classes);
-    Pack<Element, kPack> outputs;
+    Pack<Accumulate, kPack> outputs;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
       const int64_t index = first + lane;
       const bool is_there = index >= 0 && index < classes;
       const Accumulate value = squashed<kCapped>(Accumulate(load(values.values[lane])), cap);
-      Accumulate slope = slopes.exps * decay(capped<kCapped>(value, cap) - shift);
+      Accumulate slope = slopes.exps * decay_of_values<Element>(capped<kCapped>(value, cap) - shift);
       slope -= options.weights == nullptr || !is_there ? slopes.spread : slopes.spread * options.weights[index];
       if (index == target) slope -= slopes.target;
-      outputs.values[lane] = store<Element>(is_counted ? slope * cap_slope<kCapped>(value) : Accumulate(0));
+      outputs.values[lane] = is_counted ? slope * cap_slope<kCapped>(value) : Accumulate(0);
     }
-    write_aligned(made, first, classes, outputs);
+    write_aligned(made, first, classes, rounded<Element>(outputs));
   }
 }
 

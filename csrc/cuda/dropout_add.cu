@@ -21,18 +21,17 @@ __global__ void __launch_bounds__(kPackThreads) forward_kernel(
   const Dropping<Accumulate> drop = dropping<Accumulate>(static_cast<uint64_t>(*seed), probability);
   for (int64_t index = first_pack(); index < grid.packs; index += pack_stride()) {
     const PackPlace place = grid.place(index);
-    const auto values = read_pack<kPack>(x, place);
-    const auto residuals = read_pack<kPack>(residual, place);
+    const auto values = unpacked(read_pack<kPack>(x, place, grid.width));
+    const auto residuals = unpacked(read_pack<kPack>(residual, place, grid.width));
     const uint32_t block_key = random_block_key(drop.key, place.column / kBlock);
     const uint32_t first_lane = static_cast<uint32_t>(place.column % kBlock);
-    Pack<Wide, kPack> outputs;
+    Pack<Accumulate, kPack> outputs;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
       const Accumulate factor = dropout_factor(block_key, first_lane + lane, drop);
-      outputs.values[lane] =
-          store<Wide>(Accumulate(load(residuals.values[lane])) + Accumulate(load(values.values[lane])) * factor);
+      outputs.values[lane] = residuals.values[lane] + values.values[lane] * factor;
     }
-    write_pack(y, place, outputs);
+    write_pack(y, place, grid.width, rounded<Wide>(outputs));
   }
 }
 
@@ -43,16 +42,16 @@ __global__ void __launch_bounds__(kPackThreads) backward_kernel(
   const Dropping<Accumulate> drop = dropping<Accumulate>(static_cast<uint64_t>(*seed), probability);
   for (int64_t index = first_pack(); index < grid.packs; index += pack_stride()) {
     const PackPlace place = grid.place(index);
-    const auto grads = read_pack<kPack>(grad, place);
+    const auto grads = unpacked(read_pack<kPack>(grad, place, grid.width));
     const uint32_t block_key = random_block_key(drop.key, place.column / kBlock);
     const uint32_t first_lane = static_cast<uint32_t>(place.column % kBlock);
-    Pack<Element, kPack> outputs;
+    Pack<Accumulate, kPack> outputs;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
       const Accumulate factor = dropout_factor(block_key, first_lane + lane, drop);
-      outputs.values[lane] = store<Element>(Accumulate(load(grads.values[lane])) * factor);
+      outputs.values[lane] = grads.values[lane] * factor;
     }
-    write_pack(grad_x, place, outputs);
+    write_pack(grad_x, place, grid.width, rounded<Element>(outputs));
   }
 }
 

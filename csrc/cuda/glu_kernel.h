@@ -12,21 +12,21 @@
 
 namespace burnlike::cuda {
 
+// Four blocks at a time are enough: for six, ptxas would spill a register of float64.
 template <int kPack, class Activation, class Element>
-__global__ void __launch_bounds__(kPackThreads) glu_forward_kernel(
+__global__ void __launch_bounds__(kPackThreads, 4) glu_forward_kernel(
     RowPlaces<const Element> gate, RowPlaces<const Element> up, RowPlaces<Element> y, PackGrid grid) {
   using Accumulate = accumulate_t<Element>;
   for (int64_t index = first_pack(); index < grid.packs; index += pack_stride()) {
     const PackPlace place = grid.place(index);
-    const auto gates = read_pack<kPack>(gate, place);
-    const auto ups = read_pack<kPack>(up, place);
-    Pack<Element, kPack> outputs;
+    const auto gates = unpacked(read_pack<kPack>(gate, place, grid.width));
+    const auto ups = unpacked(read_pack<kPack>(up, place, grid.width));
+    Pack<Accumulate, kPack> outputs;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
-      outputs.values[lane] = store<Element>(
-          glu_output<Activation>(Accumulate(load(gates.values[lane])), Accumulate(load(ups.values[lane]))));
+      outputs.values[lane] = glu_output<Activation>(gates.values[lane], ups.values[lane]);
     }
-    write_pack(y, place, outputs);
+    write_pack(y, place, grid.width, rounded<Element>(outputs));
   }
 }
 
@@ -37,21 +37,20 @@ __global__ void __launch_bounds__(kPackThreads) glu_backward_kernel(
   using Accumulate = accumulate_t<Element>;
   for (int64_t index = first_pack(); index < grid.packs; index += pack_stride()) {
     const PackPlace place = grid.place(index);
-    const auto slopes = read_pack<kPack>(grad, place);
-    const auto gates = read_pack<kPack>(gate, place);
-    const auto ups = read_pack<kPack>(up, place);
-    Pack<Element, kPack> gate_grads;
-    Pack<Element, kPack> up_grads;
+    const auto slopes = unpacked(read_pack<kPack>(grad, place, grid.width));
+    const auto gates = unpacked(read_pack<kPack>(gate, place, grid.width));
+    const auto ups = unpacked(read_pack<kPack>(up, place, grid.width));
+    Pack<Accumulate, kPack> gate_grads;
+    Pack<Accumulate, kPack> up_grads;
 #pragma unroll
     for (int lane = 0; lane < kPack; ++lane) {
-      const GluGrads<Accumulate> grads = glu_grads<Activation>(
-          Accumulate(load(slopes.values[lane])), Accumulate(load(gates.values[lane])),
-          Accumulate(load(ups.values[lane])));
-      gate_grads.values[lane] = store<Element>(grads.gate);
-      up_grads.values[lane] = store<Element>(grads.up);
+      const GluGrads<Accumulate> grads =
+          glu_grads<Activation>(slopes.values[lane], gates.values[lane], ups.values[lane]);
+      gate_grads.values[lane] = grads.gate;
+      up_grads.values[lane] = grads.up;
     }
-    write_pack(grad_gate, place, gate_grads);
-    write_pack(grad_up, place, up_grads);
+    write_pack(grad_gate, place, grid.width, rounded<Element>(gate_grads));
+    write_pack(grad_up, place, grid.width, rounded<Element>(up_grads));
   }
 }
 

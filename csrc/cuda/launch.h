@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "burnlike/tensors.h"
+#include "pack.h"
 
 namespace burnlike::cuda {
 
@@ -38,17 +39,51 @@ class DeviceScope {
   cudaStream_t stream_ = nullptr;
 };
 
-// Blocks of a kernel that a device, which is current, runs at a time. Asked for once, as that takes microseconds.
-inline int64_t resident_blocks(const void* kernel, int threads, int32_t device) {
+// Shared memory that is given when a kernel is started: by default up to 48 KB.
+inline constexpr int64_t kDefaultSharedBytes = 48 << 10;
+
+extern __shared__ double dynamic_shared_memory[];
+
+template <class Value>
+__device__ __forceinline__ Value* dynamic_shared() {
+  return reinterpret_cast<Value*>(dynamic_shared_memory);
+}
+
+// The most of it that a block on a device may have, beside what kernels have of their own.
+inline int64_t most_shared_bytes(int32_t device) {
+  constexpr int64_t kOwnBytes = 4 << 10;
+  int most = 0;
+  STD_CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  return most - kOwnBytes;
+}
+
+// The threads of a block, and the shared memory that it is given.
+struct Block {
+  Block(int threads_) : threads(threads_) {}
+  Block(const dim3& threads_, int64_t shared_bytes_ = 0) : threads(threads_), shared_bytes(shared_bytes_) {}
+
+  dim3 threads;
+  int64_t shared_bytes = 0;
+};
+
+// Blocks of a kernel that a device, which is current, runs at a time. Asked for once, as that takes microseconds; then
+// the kernel is also allowed the shared memory of such a block.
+inline int64_t resident_blocks(const void* kernel, const Block& block, int32_t device) {
+  const auto threads = static_cast<int>(block.threads.x * block.threads.y);
+  const int64_t shared_bytes = block.shared_bytes;
   static std::mutex mutex;
-  static std::map<std::tuple<const void*, int, int32_t>, int64_t> known;
+  static std::map<std::tuple<const void*, int, int64_t, int32_t>, int64_t> known;
   const std::lock_guard lock(mutex);
-  int64_t& blocks = known[{kernel, threads, device}];
+  int64_t& blocks = known[{kernel, threads, shared_bytes, device}];
   if (blocks == 0) {
     int each = 0;
     int processors = 0;
+    if (shared_bytes > kDefaultSharedBytes) {
+      const auto most = static_cast<int>(most_shared_bytes(device));  // for all widths that may follow
+      STD_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+    }
     STD_CUDA_CHECK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
-    const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
+    const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared_bytes);
     if (error != cudaSuccess) cudaGetLastError();  // the launch will say what is wrong
     blocks = static_cast<int64_t>(std::max(1, each)) * processors;
   }
@@ -58,11 +93,12 @@ inline int64_t resident_blocks(const void* kernel, int threads, int32_t device) 
 // Starts a kernel. A function of its own, so that the kernels can also be run by tests/ops/cuda_emulation.
 template <class... Parameters>
 void launch(
-    void (*kernel)(Parameters...), uint32_t blocks, dim3 threads, cudaStream_t stream,
+    void (*kernel)(Parameters...), uint32_t blocks, const Block& block, cudaStream_t stream,
     const std::type_identity_t<Parameters>&... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(blocks);
-  config.blockDim = threads;
+  config.blockDim = block.threads;
+  config.dynamicSmemBytes = static_cast<size_t>(block.shared_bytes);
   config.stream = stream;
   const cudaError_t error = cudaLaunchKernelEx(&config, kernel, arguments...);
   if (error == cudaErrorNoKernelImageForDevice) {
@@ -80,17 +116,6 @@ template <class Value>
 __device__ __forceinline__ Value warp_sum(Value value) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, offset);
   return value;
-}
-
-// Several values that are read or written as one.
-template <class Element, int kCount>
-struct alignas(sizeof(Element) * kCount) Pack {
-  Element values[kCount];
-};
-
-template <class Element, int kCount>
-__host__ __device__ __forceinline__ bool is_packed(const Element* data) {
-  return reinterpret_cast<uintptr_t>(data) % sizeof(Pack<Element, kCount>) == 0;
 }
 
 }  // namespace burnlike::cuda

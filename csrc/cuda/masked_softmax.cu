@@ -1,5 +1,5 @@
-// softmax(scale * scores) with hidden columns on CUDA: one block of threads for a row. The arithmetic is in
-// burnlike/masked_softmax.h.
+// softmax(scale * scores) with hidden columns on CUDA: one block of threads for a row, or a warp where it is enough.
+// The arithmetic is in burnlike/masked_softmax.h.
 #include "burnlike/masked_softmax.h"
 
 #include <optional>
@@ -31,12 +31,36 @@ struct Scan {
     sees = sees || !hidden;
   }
 
-  // Over the block, whose threads all agree.
+  // Over the row's threads, which all agree.
   __device__ __forceinline__ void finish(Accumulate* shared) {
     largest = over_block(largest, shared, Larger{});
-    is_blind = largest == hidden_score<Accumulate>() && __syncthreads_or(sees) == 0;
+    is_blind = largest == hidden_score<Accumulate>() && over_block(Accumulate(sees), shared, Larger{}) == Accumulate(0);
   }
 };
+
+// Which of the columns [first, first + kLanes) are hidden, a bit for each; a mask that lies well is read as one.
+template <int kLanes>
+__device__ __forceinline__ uint32_t hidden_lanes(const SeenColumns& seen, int64_t first) {
+  constexpr uint32_t kAll = (1u << kLanes) - 1;
+  using Bytes = std::conditional_t<kLanes == 8, uint64_t, uint32_t>;
+  static_assert(sizeof(Bytes) == kLanes);
+  if (first >= seen.end) return kAll;
+  uint32_t bits = first + kLanes <= seen.end ? 0 : kAll & kAll << (seen.end - first);
+  if (seen.mask == nullptr) return bits;
+  const uint8_t* mask = seen.mask + first;
+  Bytes bytes = 0;
+  if (reinterpret_cast<uintptr_t>(mask) % kLanes == 0) {
+    bytes = *reinterpret_cast<const Bytes*>(mask);
+  } else {
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) bytes |= static_cast<Bytes>(mask[lane]) << 8 * lane;
+  }
+#pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    bits |= static_cast<uint32_t>((bytes >> 8 * lane & 0xFF) != 0) << lane;
+  }
+  return bits;
+}
 
 template <int kPacks, class Element>
 __global__ void __launch_bounds__(kMaxRowThreads)
@@ -46,45 +70,48 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   __shared__ Accumulate shared[kWarp];
   const int64_t columns = pass.hidden.columns;
   const int64_t packs = columns / lanes;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const auto* scores = reinterpret_cast<const RowValues<Element>*>(pass.scores + row * columns);
-    auto* y = reinterpret_cast<RowValues<Element>*>(pass.y + row * columns);
+  for (int64_t row = first_row(); row < rows; row += row_step()) {
+    const Element* scores = pass.scores + row * columns;
+    Element* y = pass.y + row * columns;
     const SeenColumns seen = pass.hidden.row(row);
     Held<kPacks, Element> values;
     Scan<Accumulate> scan;
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      const RowValues<Element> read = pack * lanes < seen.end ? scores[pack] : RowValues<Element>{};
+      const uint32_t hidden = hidden_lanes<lanes>(seen, pack * lanes);
+      Pack<Accumulate, lanes> read{};
+      if (pack * lanes < seen.end) read = unpacked(read_values<lanes>(scores + pack * lanes));
       for (int lane = 0; lane < lanes; ++lane) {
-        const int64_t column = pack * lanes + lane;
-        const bool hidden = column >= seen.end || seen.hides(column);
-        values[index][lane] = seen_score(Accumulate(load(read.values[lane])), pass.scale, hidden);
-        scan.add(values[index][lane], hidden);
+        const bool hides = (hidden >> lane & 1u) != 0;
+        values[index][lane] = seen_score(read.values[lane], pass.scale, hides);
+        scan.add(values[index][lane], hides);
       }
     });
     scan.finish(shared);
     Accumulate sum = 0;
     for_packs<kPacks>(packs, [&](int index, int64_t) {
       for (int lane = 0; lane < lanes; ++lane) {
-        values[index][lane] = scan.is_blind ? Accumulate(1) : decay(values[index][lane] - scan.largest);
+        values[index][lane] =
+            scan.is_blind ? Accumulate(1) : decay_of_values<Element>(values[index][lane] - scan.largest);
         sum += values[index][lane];
       }
     });
     const Accumulate factor = Accumulate(1) / over_block(sum, shared, Add{});
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      RowValues<Element> written;
-      for (int lane = 0; lane < lanes; ++lane) written.values[lane] = store<Element>(values[index][lane] * factor);
-      y[pack] = written;
+      Pack<Accumulate, lanes> written;
+      for (int lane = 0; lane < lanes; ++lane) written.values[lane] = values[index][lane] * factor;
+      write_values(y + pack * lanes, rounded<Element>(written));
     });
   }
 }
 
+// Of double one block at least, not several: else sm_120 spills registers.
 template <class Element>
-__global__ void __launch_bounds__(kMaxRowThreads)
+__global__ void __launch_bounds__(kMaxRowThreads, sizeof(Element) == 8 ? 1 : 3)
     plain_forward_kernel(const SoftmaxForward<Element> pass, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
   __shared__ Accumulate shared[kWarp];
   const int64_t columns = pass.hidden.columns;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+  for (int64_t row = first_row(); row < rows; row += row_step()) {
     const Element* scores = pass.scores + row * columns;
     Element* y = pass.y + row * columns;
     const SeenColumns seen = pass.hidden.row(row);
@@ -98,11 +125,12 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     scan.finish(shared);
     Accumulate sum = 0;
     for (int64_t column = threadIdx.x; column < seen.end; column += blockDim.x)
-      sum += decay(score(column) - scan.largest);
+      sum += decay_of_values<Element>(score(column) - scan.largest);
     sum = over_block(sum, shared, Add{});
     const Accumulate factor = Accumulate(1) / (scan.is_blind ? static_cast<Accumulate>(columns) : sum);
     for (int64_t column = threadIdx.x; column < columns; column += blockDim.x) {
-      const Accumulate weight = column < seen.end ? decay(score(column) - scan.largest) : Accumulate(0);
+      const Accumulate weight =
+          column < seen.end ? decay_of_values<Element>(score(column) - scan.largest) : Accumulate(0);
       y[column] = store<Element>((scan.is_blind ? Accumulate(1) : weight) * factor);
     }
   }
@@ -116,36 +144,38 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1)
   __shared__ Accumulate shared[kWarp];
   const int64_t columns = pass.hidden.columns;
   const int64_t packs = columns / lanes;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const auto* grad = reinterpret_cast<const RowValues<Element>*>(pass.grad + row * columns);
-    const auto* y = reinterpret_cast<const RowValues<Element>*>(pass.y + row * columns);
-    auto* grad_scores = reinterpret_cast<RowValues<Element>*>(pass.grad_scores + row * columns);
+  for (int64_t row = first_row(); row < rows; row += row_step()) {
+    const Element* grad = pass.grad + row * columns;
+    const Element* y = pass.y + row * columns;
+    Element* grad_scores = pass.grad_scores + row * columns;
     const SeenColumns seen = pass.hidden.row(row);
-    RowValues<Element> grads[kPacks];
-    RowValues<Element> weights[kPacks];
+    RawPack<Element, lanes> grads[kPacks];
+    RawPack<Element, lanes> weights[kPacks];
     uint32_t hidden[kPacks] = {};  // a bit for each lane
     Accumulate sum = 0;
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      const bool is_seen = pack * lanes < seen.end;
-      grads[index] = is_seen ? grad[pack] : RowValues<Element>{};
-      weights[index] = is_seen ? y[pack] : RowValues<Element>{};
+      hidden[index] = hidden_lanes<lanes>(seen, pack * lanes);
+      grads[index] = weights[index] = {};
+      if (pack * lanes < seen.end) {
+        grads[index] = read_raw<lanes>(grad + pack * lanes);
+        weights[index] = read_raw<lanes>(y + pack * lanes);
+      }
+      const auto upper = grads[index].unpacked();
+      const auto outputs = weights[index].unpacked();
       for (int lane = 0; lane < lanes; ++lane) {
-        const int64_t column = pack * lanes + lane;
-        const bool hides = column >= seen.end || seen.hides(column);
-        hidden[index] |= static_cast<uint32_t>(hides) << lane;
-        sum += softmax_product(
-            Accumulate(load(grads[index].values[lane])), Accumulate(load(weights[index].values[lane])), hides);
+        sum += softmax_product(upper.values[lane], outputs.values[lane], (hidden[index] >> lane & 1u) != 0);
       }
     });
     sum = over_block(sum, shared, Add{});
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      RowValues<Element> written;
+      const auto upper = grads[index].unpacked();
+      const auto outputs = weights[index].unpacked();
+      Pack<Accumulate, lanes> written;
       for (int lane = 0; lane < lanes; ++lane) {
-        written.values[lane] = store<Element>(softmax_grad(
-            Accumulate(load(grads[index].values[lane])), Accumulate(load(weights[index].values[lane])), sum, pass.scale,
-            (hidden[index] >> lane & 1u) != 0));
+        const bool hides = (hidden[index] >> lane & 1u) != 0;
+        written.values[lane] = softmax_grad(upper.values[lane], outputs.values[lane], sum, pass.scale, hides);
       }
-      grad_scores[pack] = written;
+      write_values(grad_scores + pack * lanes, rounded<Element>(written));
     });
   }
 }
@@ -156,7 +186,7 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   using Accumulate = accumulate_t<Element>;
   __shared__ Accumulate shared[kWarp];
   const int64_t columns = pass.hidden.columns;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+  for (int64_t row = first_row(); row < rows; row += row_step()) {
     const Element* grad = pass.grad + row * columns;
     const Element* y = pass.y + row * columns;
     Element* grad_scores = pass.grad_scores + row * columns;
@@ -199,7 +229,8 @@ Tensor masked_softmax(const Tensor& scores_any, const std::optional<Tensor>& mas
       if (packs == 4) kernel = packed_forward_kernel<4, Element>;
     }
     const int64_t rows = scores.numel() / hidden.columns;
-    launch(kernel, row_blocks(rows), row_pack_threads(hidden.columns, kind, packs), scope.stream(), pass, rows);
+    const dim3 block = row_block(row_pack_threads(hidden.columns, kind, packs));
+    launch(kernel, row_blocks(rows, block), block, scope.stream(), pass, rows);
   });
   return y;
 }
@@ -228,7 +259,8 @@ Tensor masked_softmax_backward(
       if (packs == 2) kernel = packed_backward_kernel<2, Element>;
     }
     const int64_t rows = y.numel() / hidden.columns;
-    launch(kernel, row_blocks(rows), row_pack_threads(hidden.columns, kind, packs), scope.stream(), pass, rows);
+    const dim3 block = row_block(row_pack_threads(hidden.columns, kind, packs));
+    launch(kernel, row_blocks(rows, block), block, scope.stream(), pass, rows);
   });
   return grad_scores;
 }

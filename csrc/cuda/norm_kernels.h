@@ -1,5 +1,5 @@
-// The kernels of RMS and layer normalization: one block of threads for one row, or for a run of rows backward. The
-// arithmetic is in burnlike/norms.h.
+// The kernels of RMS and layer normalization for rows that fit in registers: a block of threads, or a warp where that
+// is enough, takes one row, or a run of rows backward. The arithmetic is in burnlike/norms.h.
 #pragma once
 
 #include "norms.h"
@@ -32,81 +32,59 @@ row_scale(BlockSums<Accumulate>& block, Accumulate count, Accumulate epsilon, Ac
   return norm_scale(squares[0], count, epsilon);
 }
 
+template <class Accumulate, int kCount>
+__device__ __forceinline__ Pack<Accumulate, kCount> sums_of(
+    Pack<Accumulate, kCount> x, const Pack<Accumulate, kCount>& y) {
+#pragma unroll
+  for (int lane = 0; lane < kCount; ++lane) x.values[lane] += y.values[lane];
+  return x;
+}
+
 template <class Norm, int kPacks, class Element, class Weight>
 __global__ void __launch_bounds__(kMaxRowThreads)
     packed_forward_kernel(const NormForward<Element, Weight> pass, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
-  using Values = RowValues<Element>;
-  using Weights = Pack<Weight, kRowPack<Element>>;
   constexpr int lanes = kRowPack<Element>;
+  using Values = RawPack<Element, lanes>;
+  using Weights = RawPack<Weight, lanes>;
   __shared__ Accumulate shared[BlockSums<Accumulate>::kShared];
   BlockSums<Accumulate> block{shared};
   const int64_t packs = pass.width / lanes;
   const Accumulate count = static_cast<Accumulate>(pass.width);
   const bool has_beta = Norm::kCentered && pass.beta != nullptr;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+  for (int64_t row = first_row(); row < rows; row += row_step()) {
     Values x[kPacks];
     Weights gamma[kPacks];
     Weights beta[kPacks];
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      x[index] = reinterpret_cast<const Values*>(pass.x)[row * packs + pack];
-      gamma[index] = reinterpret_cast<const Weights*>(pass.gamma)[pack];
-      if (has_beta) beta[index] = reinterpret_cast<const Weights*>(pass.beta)[pack];
+      x[index] = read_raw<lanes>(pass.x + row * pass.x_stride + pack * lanes);
+      gamma[index] = read_raw<lanes>(pass.gamma + pack * lanes);
+      if (has_beta) beta[index] = read_raw<lanes>(pass.beta + pack * lanes);
       if (pass.residual == nullptr) return;
-      const Values other = reinterpret_cast<const Values*>(pass.residual)[row * packs + pack];
-      for (int lane = 0; lane < lanes; ++lane) {
-        x[index].values[lane] = store<Element>(load(x[index].values[lane]) + load(other.values[lane]));
-      }
-      reinterpret_cast<Values*>(pass.sum)[row * packs + pack] = x[index];
+      const Values other = read_raw<lanes>(pass.residual + row * pass.residual_stride + pack * lanes);
+      const auto sum = rounded<Element>(sums_of(x[index].unpacked(), other.unpacked()));
+      std::memcpy(&x[index], &sum, sizeof(sum));
+      write_values(pass.sum + row * pass.width + pack * lanes, sum);
     });
     const auto each = [&](auto run) {
       for_packs<kPacks>(packs, [&](int index, int64_t) {
-        for (int lane = 0; lane < lanes; ++lane) run(x[index].values[lane]);
+        const auto values = x[index].unpacked();
+        for (int lane = 0; lane < lanes; ++lane) run(values.values[lane]);
       });
     };
     const Accumulate mean = row_mean<Norm>(block, count, each);
     const Accumulate scale = row_scale(block, count, pass.epsilon, mean, each);
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      Values y;
+      const auto values = x[index].unpacked();
+      const auto gammas = gamma[index].unpacked();
+      const auto betas = beta[index].unpacked();
+      Pack<Accumulate, lanes> y;
       for (int lane = 0; lane < lanes; ++lane) {
-        const Accumulate centered = load(x[index].values[lane]) - mean;
-        Accumulate output = norm_output(centered, Accumulate(load(gamma[index].values[lane])), scale);
-        if (has_beta) output += load(beta[index].values[lane]);
-        y.values[lane] = store<Element>(output);
+        y.values[lane] = norm_output(values.values[lane] - mean, gammas.values[lane], scale);
+        if (has_beta) y.values[lane] += betas.values[lane];
       }
-      reinterpret_cast<Values*>(pass.y)[row * packs + pack] = y;
+      write_values(pass.y + row * pass.width + pack * lanes, rounded<Element>(y));
     });
-  }
-}
-
-template <class Norm, class Element, class Weight>
-__global__ void __launch_bounds__(kMaxRowThreads, 1)
-    plain_forward_kernel(const NormForward<Element, Weight> pass, int64_t rows) {
-  using Accumulate = accumulate_t<Element>;
-  __shared__ Accumulate shared[BlockSums<Accumulate>::kShared];
-  BlockSums<Accumulate> block{shared};
-  const Accumulate count = static_cast<Accumulate>(pass.width);
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const Element* x = pass.x + row * pass.width;
-    if (pass.residual != nullptr) {
-      const Element* other = pass.residual + row * pass.width;
-      Element* sum = pass.sum + row * pass.width;
-      for (int64_t column = threadIdx.x; column < pass.width; column += blockDim.x) {
-        sum[column] = store<Element>(load(x[column]) + load(other[column]));
-      }
-      x = sum;  // each thread reads what it has written itself
-    }
-    const auto each = [&](auto run) {
-      for (int64_t column = threadIdx.x; column < pass.width; column += blockDim.x) run(x[column]);
-    };
-    const Accumulate mean = row_mean<Norm>(block, count, each);
-    const Accumulate scale = row_scale(block, count, pass.epsilon, mean, each);
-    for (int64_t column = threadIdx.x; column < pass.width; column += blockDim.x) {
-      const Accumulate centered = load(x[column]) - mean;
-      Accumulate output = norm_output(centered, Accumulate(load(pass.gamma[column])), scale);
-      if (Norm::kCentered && pass.beta != nullptr) output += load(pass.beta[column]);
-      pass.y[row * pass.width + column] = store<Element>(output);
-    }
   }
 }
 
@@ -143,16 +121,16 @@ struct RowSums {
   }
 };
 
-// A block takes a run of rows and writes its part of the gradients of the weights once, to its row of `partials`. With
-// one pack for each thread there are registers to keep gamma and to read the next row while it computes one.
+// The threads of a row take a run of rows, and a block writes its part of the gradients of the weights once, to its row
+// of `partials`. They read the next row while they compute one and, with one pack for each, keep gamma.
 template <class Norm, int kPacks, class Element, class Weight>
 __global__ void __launch_bounds__(kMaxRowThreads)
     packed_backward_kernel(const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
-  using Values = RowValues<Element>;
-  using Weights = Pack<Weight, kRowPack<Element>>;
-  using Sums = Pack<Accumulate, kRowPack<Element>>;
   constexpr int lanes = kRowPack<Element>;
+  using Values = RawPack<Element, lanes>;
+  using Weights = RawPack<Weight, lanes>;
+  using Sums = Pack<Accumulate, lanes>;
   __shared__ Accumulate shared[BlockSums<Accumulate>::kShared];
   BlockSums<Accumulate> block{shared};
   const int64_t packs = pass.width / lanes;
@@ -161,111 +139,87 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   Sums beta_sums[kPacks] = {};
   Values next_x[kPacks];
   Values next_grad[kPacks];
-  int64_t row = rows * blockIdx.x / gridDim.x;
-  const int64_t end = rows * (blockIdx.x + 1) / gridDim.x;
+  int64_t row = rows * first_row() / row_step();
+  const int64_t end = rows * (first_row() + 1) / row_step();
   const auto read = [&](int64_t one) {
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      next_x[index] = reinterpret_cast<const Values*>(pass.x)[one * packs + pack];
-      next_grad[index] = reinterpret_cast<const Values*>(pass.grad)[one * packs + pack];
+      next_x[index] = read_raw<lanes>(pass.x + one * pass.x_stride + pack * lanes);
+      next_grad[index] = read_raw<lanes>(pass.grad + one * pass.grad_stride + pack * lanes);
     });
   };
-  const auto gamma_at = [&](int64_t pack) { return reinterpret_cast<const Weights*>(pass.gamma)[pack]; };
+  const auto gamma_at = [&](int64_t pack) { return read_raw<lanes>(pass.gamma + pack * lanes); };
   Weights kept_gamma;
-  if (kPacks == 1) {
-    if (threadIdx.x < packs) kept_gamma = gamma_at(threadIdx.x);
-    if (row < end) read(row);
-  }
+  if (kPacks == 1 && threadIdx.x < packs) kept_gamma = gamma_at(threadIdx.x);
+  if (row < end) read(row);
   for (; row < end; ++row) {
-    if (kPacks > 1) read(row);
     Values x[kPacks];
     Values grad[kPacks];
     Values grad_sum[kPacks];
-    for_packs<kPacks>(packs, [&](int index, int64_t) {
+    for_packs<kPacks>(packs, [&](int index, int64_t pack) {
       x[index] = next_x[index];
       grad[index] = next_grad[index];
+      if (kPacks == 1 && pass.grad_sum != nullptr) {
+        grad_sum[index] = read_raw<lanes>(pass.grad_sum + row * pass.grad_sum_stride + pack * lanes);
+      }
     });
-    const auto read_grad_sum = [&] {
-      for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-        grad_sum[index] = reinterpret_cast<const Values*>(pass.grad_sum)[row * packs + pack];
-      });
-    };
-    if (kPacks == 1) {
-      if (pass.grad_sum != nullptr) read_grad_sum();
-      if (row + 1 < end) read(row + 1);
-    }
+    if (row + 1 < end) read(row + 1);
     const Accumulate mean = row_mean<Norm>(block, count, [&](auto run) {
       for_packs<kPacks>(packs, [&](int index, int64_t) {
-        for (int lane = 0; lane < lanes; ++lane) run(x[index].values[lane]);
+        const Sums values = x[index].unpacked();
+        for (int lane = 0; lane < lanes; ++lane) run(values.values[lane]);
       });
     });
     RowSums<Norm, Accumulate> sums;
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      const Weights gamma = kPacks == 1 ? kept_gamma : gamma_at(pack);
+      const Sums values = x[index].unpacked();
+      const Sums grads = grad[index].unpacked();
+      const Sums gamma = (kPacks == 1 ? kept_gamma : gamma_at(pack)).unpacked();
       for (int lane = 0; lane < lanes; ++lane) {
-        const Accumulate slope = Accumulate(load(grad[index].values[lane])) * load(gamma.values[lane]);
-        sums.add(load(x[index].values[lane]) - mean, slope);
+        sums.add(values.values[lane] - mean, grads.values[lane] * gamma.values[lane]);
       }
     });
     sums.finish(block, count, pass.epsilon);
-    if (kPacks > 1 && pass.grad_sum != nullptr) read_grad_sum();
     for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-      const Weights gamma = kPacks == 1 ? kept_gamma : gamma_at(pack);
-      Values grad_x;
+      if (kPacks > 1 && pass.grad_sum != nullptr) {
+        grad_sum[index] = read_raw<lanes>(pass.grad_sum + row * pass.grad_sum_stride + pack * lanes);
+      }
+      const Sums values = x[index].unpacked();
+      const Sums grads = grad[index].unpacked();
+      const Sums gamma = (kPacks == 1 ? kept_gamma : gamma_at(pack)).unpacked();
+      const Sums added = grad_sum[index].unpacked();
+      Sums grad_x;
       for (int lane = 0; lane < lanes; ++lane) {
-        const Accumulate centered = load(x[index].values[lane]) - mean;
-        const Accumulate upper = load(grad[index].values[lane]);
-        Accumulate total = sums.grad_x(centered, upper, load(gamma.values[lane]));
-        if (pass.grad_sum != nullptr) total += load(grad_sum[index].values[lane]);
-        grad_x.values[lane] = store<Element>(total);
+        const Accumulate centered = values.values[lane] - mean;
+        const Accumulate upper = grads.values[lane];
+        grad_x.values[lane] = sums.grad_x(centered, upper, gamma.values[lane]);
+        if (pass.grad_sum != nullptr) grad_x.values[lane] += added.values[lane];
         sums.add_weights(centered, upper, gamma_sums[index].values[lane], beta_sums[index].values[lane]);
       }
-      reinterpret_cast<Values*>(pass.grad_x)[row * packs + pack] = grad_x;
+      write_values(pass.grad_x + row * pass.width + pack * lanes, rounded<Element>(grad_x));
     });
   }
-  auto* part = reinterpret_cast<Sums*>(partials) + blockIdx.x * packs * (Norm::kCentered ? 2 : 1);
+  if constexpr (kPacks == 1) {
+    if (blockDim.y > 1) {  // the last warp has the sums of all, in their order
+      __shared__ Sums joint[Norm::kCentered ? 2 : 1][kWarp];
+      for (unsigned warp = 0; warp < blockDim.y; ++warp) {
+        if (threadIdx.y == warp) {
+          if (warp > 0) gamma_sums[0] = sums_of(gamma_sums[0], joint[0][threadIdx.x]);
+          joint[0][threadIdx.x] = gamma_sums[0];
+          if constexpr (Norm::kCentered) {
+            if (warp > 0) beta_sums[0] = sums_of(beta_sums[0], joint[1][threadIdx.x]);
+            joint[1][threadIdx.x] = beta_sums[0];
+          }
+        }
+        __syncthreads();
+      }
+      if (threadIdx.y + 1 < blockDim.y) return;
+    }
+  }
+  Accumulate* part = partials + blockIdx.x * pass.width * (Norm::kCentered ? 2 : 1);
   for_packs<kPacks>(packs, [&](int index, int64_t pack) {
-    part[pack] = gamma_sums[index];
-    if constexpr (Norm::kCentered) part[packs + pack] = beta_sums[index];
+    write_values(part + pack * lanes, gamma_sums[index]);
+    if constexpr (Norm::kCentered) write_values(part + pass.width + pack * lanes, beta_sums[index]);
   });
-}
-
-// The same value by value, with the sums of the weights in memory.
-template <class Norm, class Element, class Weight>
-__global__ void __launch_bounds__(kMaxRowThreads)
-    plain_backward_kernel(const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows) {
-  using Accumulate = accumulate_t<Element>;
-  __shared__ Accumulate shared[BlockSums<Accumulate>::kShared];
-  BlockSums<Accumulate> block{shared};
-  const int64_t width = pass.width;
-  const Accumulate count = static_cast<Accumulate>(width);
-  Accumulate* gamma_sums = partials + blockIdx.x * width * (Norm::kCentered ? 2 : 1);
-  Accumulate* beta_sums = gamma_sums + width;
-  for (int64_t column = threadIdx.x; column < width; column += blockDim.x) {
-    gamma_sums[column] = 0;
-    if constexpr (Norm::kCentered) beta_sums[column] = 0;
-  }
-  const int64_t end = rows * (blockIdx.x + 1) / gridDim.x;
-  for (int64_t row = rows * blockIdx.x / gridDim.x; row < end; ++row) {
-    const Element* x = pass.x + row * width;
-    const Element* grad = pass.grad + row * width;
-    const Accumulate mean = row_mean<Norm>(block, count, [&](auto run) {
-      for (int64_t column = threadIdx.x; column < width; column += blockDim.x) run(x[column]);
-    });
-    RowSums<Norm, Accumulate> sums;
-    for (int64_t column = threadIdx.x; column < width; column += blockDim.x) {
-      const Accumulate slope = Accumulate(load(grad[column])) * load(pass.gamma[column]);
-      sums.add(load(x[column]) - mean, slope);
-    }
-    sums.finish(block, count, pass.epsilon);
-    for (int64_t column = threadIdx.x; column < width; column += blockDim.x) {
-      const Accumulate centered = load(x[column]) - mean;
-      const Accumulate upper = load(grad[column]);
-      Accumulate total = sums.grad_x(centered, upper, load(pass.gamma[column]));
-      if (pass.grad_sum != nullptr) total += load(pass.grad_sum[row * width + column]);
-      pass.grad_x[row * width + column] = store<Element>(total);
-      sums.add_weights(centered, upper, gamma_sums[column], beta_sums[column]);
-    }
-  }
 }
 
 }  // namespace burnlike::cuda

@@ -53,14 +53,11 @@ struct Angles {
     // The transpose of the turn takes the sines the other way round.
     const int64_t first = kWhole && layout.inverse ? layout.half : 0;
     const int64_t second = layout.half - first;
-#pragma unroll
-    for (int pair = 0; pair < kPack; ++pair) {
-      cosine[pair] = load(cosine_row[pair]);
-      sine[pair] = sign * Accumulate(load(sine_row[first + pair]));
-      if constexpr (kWhole) {
-        second_cosine[pair] = load(cosine_row[layout.half + pair]);
-        second_sine[pair] = sign * Accumulate(load(sine_row[second + pair]));
-      }
+    read(cosine, cosine_row, Accumulate(1));
+    read(sine, sine_row + first, sign);
+    if constexpr (kWhole) {
+      read(second_cosine, cosine_row + layout.half, Accumulate(1));
+      read(second_sine, sine_row + second, sign);
     }
   }
 
@@ -72,15 +69,23 @@ struct Angles {
       return rotary_turned<Accumulate>(first, second, cosine[pair], sine[pair], -sine[pair], cosine[pair]);
     }
   }
+
+ private:
+  template <class Table, int kCount>
+  __device__ static __forceinline__ void read(Accumulate (&values)[kCount], const Table* row, Accumulate sign) {
+    const auto pack = read_values<kCount>(row);
+#pragma unroll
+    for (int pair = 0; pair < kCount; ++pair) values[pair] = sign * Accumulate(load(pack.values[pair]));
+  }
 };
 
 // The values that a thread turns: kPack pairs whose first and second values, or whose halves, are `gap` apart.
 template <int kPack, bool kInterleaved, bool kWhole, class Element>
 __device__ __forceinline__ void turn(
     const Element* x, Element* y, int64_t gap, const Angles<kPack, kWhole, accumulate_t<Element>>& angles) {
-  using Values = Pack<Element, kPack>;
-  const Values given[2] = {*reinterpret_cast<const Values*>(x), *reinterpret_cast<const Values*>(x + gap)};
-  Values turned[2];
+  using Accumulates = Pack<accumulate_t<Element>, kPack>;
+  const Accumulates given[2] = {unpacked(read_values<kPack>(x)), unpacked(read_values<kPack>(x + gap))};
+  Accumulates turned[2];
 #pragma unroll
   for (int pair = 0; pair < kPack; ++pair) {
     // Neighbours are the values 2 * pair and 2 * pair + 1 of both packs together.
@@ -90,12 +95,12 @@ __device__ __forceinline__ void turn(
     const int first_lane = step * pair % kPack;
     const int second_lane = kInterleaved ? (2 * pair + 1) % kPack : pair;
     const auto result =
-        angles.turned(pair, load(given[first_pack].values[first_lane]), load(given[second_pack].values[second_lane]));
-    turned[first_pack].values[first_lane] = store<Element>(result.first);
-    turned[second_pack].values[second_lane] = store<Element>(result.second);
+        angles.turned(pair, given[first_pack].values[first_lane], given[second_pack].values[second_lane]);
+    turned[first_pack].values[first_lane] = result.first;
+    turned[second_pack].values[second_lane] = result.second;
   }
-  *reinterpret_cast<Values*>(y) = turned[0];
-  *reinterpret_cast<Values*>(y + gap) = turned[1];
+  write_values(y, rounded<Element>(turned[0]));
+  write_values(y + gap, rounded<Element>(turned[1]));
 }
 
 // threadIdx.x counts packs of pairs, threadIdx.y heads: those of the query, then those of the key.
@@ -103,7 +108,6 @@ template <int kPack, bool kInterleaved, bool kWhole, class Element, class Table>
 __global__ void __launch_bounds__(kThreads) rotary_kernel(
     const Heads<Element> query, const Heads<Element> key, const Tables<Table> tables, const Layout layout) {
   using Accumulate = accumulate_t<Element>;
-  using Values = Pack<Element, kPack>;
   const int64_t heads = query.count + key.count;
   const int64_t turned = layout.half / kPack;
   const int64_t packs = turned + (layout.width - 2 * layout.half) / kPack;
@@ -131,7 +135,7 @@ __global__ void __launch_bounds__(kThreads) rotary_kernel(
           turn<kPack, kInterleaved, kWhole>(x + first, y + first, kInterleaved ? kPack : layout.half, angles);
         } else {
           const int64_t first = 2 * layout.half + (pack - turned) * kPack;
-          *reinterpret_cast<Values*>(y + first) = *reinterpret_cast<const Values*>(x + first);
+          write_values(y + first, read_values<kPack>(x + first));
         }
       }
     }
@@ -147,14 +151,24 @@ Heads<Element> heads_of(const Tensor& x, const Tensor& y) {
       strides_of(heads_strides(y))};
 }
 
+template <int kPack>
+bool fit_packs(const Strides& strides) {
+  return strides.batch % kPack == 0 && strides.head % kPack == 0 && strides.position % kPack == 0;
+}
+
+// A table whose rows begin where packs may, where they are as wide as the pairs of packs: itself, or a copy.
+template <int kPack, class Table>
+Tensor packed_table(const Tensor& table) {
+  const bool fits =
+      fit_packs<kPack>(strides_of(table_strides(table))) && is_packed<Table, kPack>(data_of<Table>(table));
+  return fits ? table : contiguous_copy(table);
+}
+
 // Whether every row of x and y begins where a pack may.
 template <int kPack, class Element>
 bool has_packed_rows(const Heads<Element>& heads) {
-  const auto fits = [](const Strides& it) {
-    return it.batch % kPack == 0 && it.head % kPack == 0 && it.position % kPack == 0;
-  };
-  return is_packed<Element, kPack>(heads.x) && is_packed<Element, kPack>(heads.y) && fits(heads.x_strides) &&
-         fits(heads.y_strides);
+  return is_packed<Element, kPack>(heads.x) && is_packed<Element, kPack>(heads.y) &&
+         fit_packs<kPack>(heads.x_strides) && fit_packs<kPack>(heads.y_strides);
 }
 
 template <int kPack, class Element, class Table>
@@ -195,14 +209,15 @@ std::tuple<Tensor, Tensor> rotary(
                                  has_packed_rows<pack>(query_heads) && has_packed_rows<pack>(key_heads);
     const auto run = [&](auto table) {
       using Table = decltype(table);
-      const Tables<Table> tables{
-          data_of<Table>(cosine), data_of<Table>(sine), strides_of(table_strides(cosine)),
-          strides_of(table_strides(sine))};
-      if (is_packed_whole) {
-        launch_rotary<pack>(query_heads, key_heads, tables, layout, interleaved, scope.stream());
-      } else {
-        launch_rotary<1>(query_heads, key_heads, tables, layout, interleaved, scope.stream());
-      }
+      const auto launch_with = [&](auto count, const Tensor& cosines, const Tensor& sines) {
+        const Tables<Table> tables{
+            data_of<Table>(cosines), data_of<Table>(sines), strides_of(table_strides(cosines)),
+            strides_of(table_strides(sines))};
+        launch_rotary<count>(query_heads, key_heads, tables, layout, interleaved, scope.stream());
+      };
+      if (!is_packed_whole) return launch_with(std::integral_constant<int, 1>{}, cosine, sine);
+      launch_with(
+          std::integral_constant<int, pack>{}, packed_table<pack, Table>(cosine), packed_table<pack, Table>(sine));
     };
     if (element_kind(cosine) == kind_of<Element>) {
       run(element);

@@ -1,4 +1,5 @@
-// Sums over a block of threads and over rows, for kernels in which a block takes a row at a time.
+// Sums over a block of threads and over rows, for kernels in which a block takes a row at a time, or, where a warp is
+// enough for one, each of its warps.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,15 @@ namespace burnlike::cuda {
 
 inline constexpr int kMaxRowThreads = 512;
 
-// Sums of up to three values over a block, known to each of its threads. Two buffers take turns, so that one barrier
+// The threads of a block: those of one row, or of several for each of which a warp is enough. A block of one warp would
+// leave half a multiprocessor empty, which runs 32 blocks and 64 warps.
+inline dim3 row_block(int threads) { return threads > kWarp ? dim3(threads) : dim3(kWarp, 8); }
+
+// The row that a thread begins with, and how many further the next one is.
+__device__ __forceinline__ int64_t first_row() { return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y; }
+__device__ __forceinline__ int64_t row_step() { return static_cast<int64_t>(gridDim.x) * blockDim.y; }
+
+// Sums of up to three values over a row's threads, known to each of them. Two buffers take turns, so that one barrier
 // for each sum is enough: whoever writes to a buffer again has met all that read it at the barrier of the other.
 template <class Accumulate>
 struct BlockSums {
@@ -38,12 +47,13 @@ struct BlockSums {
   }
 };
 
-// Combines a value over a block, known to each of its threads; `shared` has one value for each warp.
+// Combines a value over a row's threads, known to each of them; `shared` has one value for each warp.
 template <class Value, class Combine>
 __device__ Value over_block(Value value, Value* shared, const Combine& combine) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, offset));
   }
+  if (blockDim.x == kWarp) return value;
   __syncthreads();
   if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = value;
   __syncthreads();
@@ -71,8 +81,10 @@ inline int row_threads(int64_t items) {
   return static_cast<int>(std::clamp<int64_t>((items + kWarp - 1) / kWarp * kWarp, kWarp, kMaxRowThreads));
 }
 
-// One block for each row, as many as there may be in a launch; each goes on with the row as many further.
-inline uint32_t row_blocks(int64_t rows) { return static_cast<uint32_t>(std::min<int64_t>(rows, 0x7FFFFFFF)); }
+// Blocks for all rows, as many as there may be in a launch; each goes on with rows as many further.
+inline uint32_t row_blocks(int64_t rows, const dim3& block) {
+  return static_cast<uint32_t>(std::min<int64_t>((rows + block.y - 1) / block.y, 0x7FFFFFFF));
+}
 
 // Runs of rows, each of a block of threads, whose sums are added by `column_sums_kernel`: at most `most`, and each with
 // rows enough that sums are few beside what is read. The bits of the sums depend on their number.
@@ -81,31 +93,28 @@ inline int64_t row_runs(int64_t rows, int64_t most) {
   return std::clamp<int64_t>(rows / kRunRows, 1, most);
 }
 
-inline constexpr int kSumColumns = 8;  // of float32 they fill the 32 bytes that memory gives at least
-inline constexpr int kSumRows = 128;
+// A warp reads 128 bytes of float32 side by side, and a thread eight of its rows before it adds the first.
+inline constexpr int kSumColumns = kWarp;
+inline constexpr int kSumRows = kWarp;
 
 // Adds the rows of `sums`, which have `width` values for `first` and, behind them, `width` for `second` if there is
 // one: each column in a fixed order, in a block of (kSumColumns, kSumRows).
 template <class Accumulate, class Weight>
 __global__ void __launch_bounds__(kSumColumns* kSumRows)
     column_sums_kernel(const Accumulate* sums, Weight* first, Weight* second, int64_t rows, int64_t width) {
-  __shared__ Accumulate shared[kSumColumns][kSumRows + 1];
+  __shared__ Accumulate shared[kSumRows][kSumColumns + 1];
   const int64_t columns = second == nullptr ? width : 2 * width;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kSumColumns + threadIdx.x;
   Accumulate sum = 0;
   if (column < columns) {
+#pragma unroll 8
     for (int64_t row = threadIdx.y; row < rows; row += kSumRows) sum += sums[row * columns + column];
   }
-  shared[threadIdx.x][threadIdx.y] = sum;
+  shared[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  const int thread = threadIdx.y * kSumColumns + threadIdx.x;
-  const int warp = thread / kWarp;
-  if (warp >= kSumColumns) return;
-  sum = 0;
-  for (int row = thread % kWarp; row < kSumRows; row += kWarp) sum += shared[warp][row];
-  sum = warp_sum(sum);
-  const int64_t place = static_cast<int64_t>(blockIdx.x) * kSumColumns + warp;
-  if (thread % kWarp != 0 || place >= columns) return;
+  sum = warp_sum(shared[threadIdx.x][threadIdx.y]);
+  const int64_t place = static_cast<int64_t>(blockIdx.x) * kSumColumns + threadIdx.y;
+  if (threadIdx.x != 0 || place >= columns) return;
   (place < width ? first + place : second + (place - width))[0] = store<Weight>(sum);
 }
 

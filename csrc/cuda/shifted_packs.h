@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "launch.h"
+#include "pack.h"
 
 namespace burnlike::cuda {
 
@@ -16,23 +16,27 @@ inline constexpr int kWordsPack = 16 / sizeof(Element);
 
 namespace detail {
 
-struct alignas(16) Words {
-  uint64_t low, high;
-};
-
-// The 16 bytes that begin `bits` bits behind the first of `one`, which `other` follows.
-__device__ __forceinline__ Words shifted(const Words& one, const Words& other, unsigned bits) {
-  const bool is_far = bits >= 64;
-  const uint64_t first = is_far ? one.high : one.low;
-  const uint64_t second = is_far ? other.low : one.high;
-  const uint64_t third = is_far ? other.high : other.low;
-  const unsigned rest = bits % 64;
-  return {first >> rest | second << 1 << (63 - rest), second >> rest | third << 1 << (63 - rest)};
+// The 16 bytes that begin `bytes` behind the first of eight words: by whole words, then by what is left of one.
+template <size_t kElementBytes>
+__device__ __forceinline__ Pack<uint32_t, 4> shifted(const uint32_t (&words)[8], unsigned bytes) {
+  uint32_t near[6];
+  uint32_t nearer[5];
+#pragma unroll
+  for (int word = 0; word < 6; ++word) near[word] = (bytes & 8) != 0 ? words[word + 2] : words[word];
+#pragma unroll
+  for (int word = 0; word < 5; ++word) nearer[word] = (bytes & 4) != 0 ? near[word + 1] : near[word];
+  Pack<uint32_t, 4> pack;
+#pragma unroll
+  for (int word = 0; word < 4; ++word) {
+    const uint64_t both = static_cast<uint64_t>(nearer[word + 1]) << 32 | nearer[word];
+    pack.values[word] = kElementBytes < 4 ? static_cast<uint32_t>(both >> (8 * (bytes & 3))) : nearer[word];
+  }
+  return pack;
 }
 
 }  // namespace detail
 
-// The values [first, first + kWordsPack) of a row of `width`; those before and behind it are arbitrary.
+// The values [first, first + kWordsPack) of a row of `width`; those before and behind it are 0.
 template <class Element>
 __device__ __forceinline__ Pack<Element, kWordsPack<Element>> read_shifted(
     const Element* row, int64_t first, int64_t width) {
@@ -42,8 +46,13 @@ __device__ __forceinline__ Pack<Element, kWordsPack<Element>> read_shifted(
   const auto bytes = static_cast<unsigned>(reinterpret_cast<uintptr_t>(start) % 16);
   const int64_t begin = first - static_cast<int64_t>(bytes / sizeof(Element));
   if (begin >= 0 && begin + (bytes == 0 ? kPack : 2 * kPack) <= width) {
-    const auto* words = reinterpret_cast<const detail::Words*>(row + begin);
-    const detail::Words found = bytes == 0 ? words[0] : detail::shifted(words[0], words[1], 8 * bytes);
+    const auto* place = reinterpret_cast<const uint32_t*>(row + begin);
+    const Pack<uint32_t, 4> one = read_values<4>(place);
+    const Pack<uint32_t, 4> other = bytes == 0 ? one : read_values<4>(place + 4);
+    uint32_t words[8];
+    std::memcpy(words, &one, sizeof(one));
+    std::memcpy(words + 4, &other, sizeof(other));
+    const Pack<uint32_t, 4> found = detail::shifted<sizeof(Element)>(words, bytes);
     std::memcpy(&values, &found, sizeof(values));
     return values;
   }
@@ -54,14 +63,19 @@ __device__ __forceinline__ Pack<Element, kWordsPack<Element>> read_shifted(
   return values;
 }
 
+// Values between the last multiple of 16 bytes and a row's beginning: where `write_aligned` may begin, before the row.
+template <class Element>
+__device__ __forceinline__ int64_t values_before(const Element* row) {
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) % 16 / sizeof(Element));
+}
+
 // Writes them, at a place that is a multiple of 16 bytes, but for those before and behind the row.
 template <class Element>
 __device__ __forceinline__ void write_aligned(
     Element* row, int64_t first, int64_t width, const Pack<Element, kWordsPack<Element>>& values) {
   constexpr int kPack = kWordsPack<Element>;
   if (first >= 0 && first + kPack <= width) {
-    *reinterpret_cast<Pack<Element, kPack>*>(row + first) = values;
-    return;
+    return write_values(row + first, values);
   }
 #pragma unroll
   for (int lane = 0; lane < kPack; ++lane) {

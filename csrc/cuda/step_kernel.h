@@ -21,11 +21,17 @@
 namespace burnlike::cuda {
 
 inline constexpr int kStepThreads = 256;
-// Blocks of threads that a multiprocessor has at least at a time: bounds the registers of a thread.
+// Blocks of threads that a multiprocessor has at least at a time: bounds the registers of a thread. With three of two
+// states sm_120 keeps 8 bytes on the stack.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+inline constexpr int kBlocksOfTwoStates = 2;
+#else
+inline constexpr int kBlocksOfTwoStates = 3;
+#endif
 template <class Rule, class Accumulate>
 inline constexpr int kStepBlocks = sizeof(Accumulate) == 8 ? 1
                                    : Rule::kStates > 2     ? 2
-                                                           : 3;
+                                                           : kBlocksOfTwoStates;
 static_assert(kChunkValues % (kStepThreads * kGroupValues) == 0);
 
 // The step of one group of values. All threads of a warp call it together.

@@ -31,3 +31,9 @@ OVER_ARRAYS(density_float32, normal_density, float)
 OVER_ARRAYS(density_float64, normal_density, double)
 OVER_ARRAYS(decay_float32, burnlike::decay, float)
 OVER_ARRAYS(decay_float64, burnlike::decay, double)
+
+static inline __attribute__((always_inline)) float decay_of_values(float x) {
+  return burnlike::decay_of_values<burnlike::BFloat16>(x);
+}
+
+OVER_ARRAYS(decay_of_values_float32, decay_of_values, float)

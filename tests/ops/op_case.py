@@ -71,6 +71,17 @@ def in_float64(tensors: list[Tensor]) -> list[Tensor]:
     return [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]
 
 
+def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """The tensor there, with its strides and its place in memory: `Tensor.to` would make most of them contiguous."""
+    if tensor.device == torch.device(device):
+        return tensor
+    if tensor.numel() == 0:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+    strides, start = tensor.stride(), tensor.storage_offset()
+    extent = start + 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, strides, strict=True))
+    return tensor.as_strided((extent,), (1,), 0).to(device).as_strided(tensor.shape, strides, start)
+
+
 def leaves_of(tensors: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Tensors of the same values, and those of floats among them, which require gradients."""
     copies = [tensor.clone() for tensor in tensors]

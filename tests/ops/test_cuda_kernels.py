@@ -20,7 +20,7 @@ from burnlike.ops._library import DERIVATIVES
 
 from .cases import CASES
 from .cuda_emulation import OPS, emulated_ops
-from .op_case import TOLERANCE, OpCase, leaves_of
+from .op_case import TOLERANCE, OpCase, leaves_of, on_device
 from .steps import Lists, assert_same, clones, step, step_lists
 
 # Values that a block of threads takes of one tensor.
@@ -41,7 +41,7 @@ class Kernels:
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function with its tensors on the device and return what it returns on the CPU."""
-        moved = tree_map_only(Tensor, lambda it: it.to(self.device), arguments)
+        moved = tree_map_only(Tensor, lambda it: on_device(it, self.device), arguments)
         with self.calls():
             result = function(*moved)
         return tree_map_only(Tensor, lambda it: it.cpu(), result)

@@ -10,7 +10,7 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from burnlike.ops import force_cpu_isa, native_status
 
 from .cases import CASES
-from .op_case import TOLERANCE, OpCase, in_float64, leaves_of
+from .op_case import TOLERANCE, OpCase, in_float64, leaves_of, on_device
 
 # gradcheck wants float64 and inputs whose values each have a place of their own.
 GRADCHECKED = [case for case in CASES if case.differentiable and case.dtype == torch.float64 and case.owns_memory]
@@ -174,11 +174,18 @@ def test_derivatives_of_torch_func_and_forward_mode(case: OpCase, compiles: bool
         torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
 
 
+def test_inputs_have_their_strides_on_another_device() -> None:
+    for case in ON_CUDA:
+        for tensor in case.inputs():
+            moved = on_device(tensor, "meta")
+            assert (moved.shape, moved.stride()) == (tensor.shape, tensor.stride()), case
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("case", ON_CUDA, ids=str)
 def test_cuda_is_near_float64_and_the_cpu(case: OpCase) -> None:
     inputs = case.inputs()
-    on_cuda = [tensor.cuda() for tensor in inputs]
+    on_cuda = [on_device(tensor, "cuda:0") for tensor in inputs]
     exact = case.reference(*in_float64(inputs))
     op = "cuda:" + case.raw._schema.name.removeprefix("burnlike::")
     before = native_status().calls[op]
@@ -202,6 +209,6 @@ def test_cuda_is_near_float64_and_the_cpu(case: OpCase) -> None:
 @pytest.mark.cuda
 @pytest.mark.parametrize("case", ON_CUDA, ids=str)
 def test_opcheck_on_cuda(case: OpCase) -> None:
-    inputs = [tensor.cuda() for tensor in case.inputs()]
+    inputs = [on_device(tensor, "cuda:0") for tensor in case.inputs()]
     inputs = leaves_of(inputs)[0] if case.differentiable else inputs
     torch.library.opcheck(case.raw, case.raw_arguments(inputs))

@@ -22,6 +22,8 @@ FLAGS = {
 DTYPES = {torch.float32: np.float32, torch.float64: np.float64}
 # The largest distance from the exact value, in units of the last place.
 FUNCTIONS = {"exp": 1.0, "sigmoid": 2.5, "tanh": 2.5, "cdf": 9.0, "density": 3.0}
+# The same on CUDA in float32; exp of 16-bit values has an error of |x| 2^-24 of the value, for x from -20 here.
+QUICK_FUNCTIONS = {"decay": 5.5, "decay_of_values": 30.0, "tanh": 6.0, "cdf": 16.0, "density": 8.0}
 SPECIAL = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-42, -1e-42, 1e-300, 88.7, 89.5, -87.5, -103.9]
 
 
@@ -35,6 +37,17 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ctypes.CDLL
         subprocess.run([*command, "-o", str(target)], check=True, cwd=ROOT)
         made[isa] = ctypes.CDLL(str(target))
     return made
+
+
+@pytest.fixture(scope="module")
+def quick_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The functions as CUDA computes them in float32, by instructions with the errors that NVIDIA's manual allows."""
+    target = tmp_path_factory.mktemp("quick") / "quick.so"
+    header = Path(__file__).parent / "cuda_emulation" / "quick_float.h"
+    source = str(Path(__file__).with_name("functions.cpp"))
+    command = [*build_flags(), "-O2", "-include", str(header), "-shared", source, "-o", str(target)]
+    subprocess.run(command, check=True, cwd=ROOT)
+    return ctypes.CDLL(str(target))
 
 
 def values(dtype: torch.dtype) -> Tensor:
@@ -118,6 +131,26 @@ def test_every_instruction_set_gives_the_same_bits(name: str, dtype: torch.dtype
     expected = called(libraries["default"], name, inputs)
     for library in libraries.values():
         torch.testing.assert_close(called(library, name, inputs), expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(("name", "distance"), QUICK_FUNCTIONS.items())
+def test_float32_on_cuda_is_exact_to_some_units_in_the_last_place(
+    name: str, distance: float, quick_library: ctypes.CDLL, libraries: dict[str, ctypes.CDLL]
+) -> None:
+    inputs = values(torch.float32)
+    if name in ("decay", "decay_of_values"):
+        inputs = -inputs.abs()
+        inputs = inputs[~(inputs < (-87 if name == "decay" else -20))]
+    elif name != "tanh":
+        inputs = inputs[~(inputs.abs() > 12)]  # beyond it the density is 0, below 1e-32 before
+    result = called(quick_library, name, inputs)
+    assert steps_apart(result, exact_values("exp" if name.startswith("decay") else name, inputs)) < distance
+    bits = torch.tensor([-torch.inf, torch.nan, -88.0, 0.0])
+    assert called(quick_library, "decay", bits).tolist()[::2] == [0.0, 0.0]
+    exact = values(torch.float64)
+    for function in FUNCTIONS:
+        expected = called(libraries["default"], function, exact)
+        torch.testing.assert_close(called(quick_library, function, exact), expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_logarithm_is_exact_to_the_last_places(libraries: dict[str, ctypes.CDLL]) -> None:

@@ -99,6 +99,20 @@ def test_missing_library_is_said_once_and_the_references_are_used(tmp_path: Path
     assert "pip install --no-build-isolation" in result.stderr
 
 
+def test_importing_ops_does_not_start_cudas_driver() -> None:
+    """Processes that are forked from one that did could not use CUDA."""
+    program = (
+        "import torch\n"
+        "def asked(*_): raise AssertionError('the driver was asked for GPUs')\n"
+        "torch.cuda.is_available = torch._C._cuda_getDeviceCount = torch.cuda.init = asked\n"
+        "torch.version.cuda = torch.version.cuda or '13.0'\n"
+        "import burnlike.ops, burnlike.nn\n"
+    )
+    result = run_python(program)
+    assert result.returncode == 0, result.stderr
+    assert "on CUDA" not in result.stderr
+
+
 def test_damaged_library_is_said(tmp_path: Path) -> None:
     (tmp_path / "_C.abi3.so").write_text("not a library")
     result = run_python("import burnlike.ops", BURNLIKE_LIBRARY_DIR=str(tmp_path))

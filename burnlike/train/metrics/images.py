@@ -117,12 +117,15 @@ def _similarities(
 
 def _blurred(images: Tensor, size: int, sigma: float, padding: str) -> Tensor:
     """The Gaussian means around each pixel: one pass over rows, one over columns."""
+    dtype = images.dtype
+    if images.is_cuda:
+        images = images.double()  # cuDNN would round float32 to the 10 bits of TF32, of which variances have few left
     offsets = torch.arange(size, dtype=images.dtype, device=images.device) - size // 2
     weights = (-(offsets**2) / (2 * sigma**2)).exp()
     weights = (weights / weights.sum()).expand(images.shape[1], 1, 1, size)
     padded = functional.pad(images, (size // 2,) * 4, mode=padding)
     rows = functional.conv2d(padded, weights, groups=images.shape[1])
-    return functional.conv2d(rows, weights.mT, groups=images.shape[1])
+    return functional.conv2d(rows, weights.mT, groups=images.shape[1]).to(dtype)
 
 
 class Dice(ConfiguredMetric[DiceConfig], of=DiceConfig):

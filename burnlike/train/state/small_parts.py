@@ -30,7 +30,7 @@ def random_state() -> dict[str, Any]:
     NumPy's is there if it is imported, CUDA's are once the process has used CUDA.
     """
     state: dict[str, Any] = {"python": python_state(random), "torch_cpu": torch.get_rng_state()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():
         state["torch_cuda"] = torch.cuda.get_rng_state_all()
     if "numpy" in sys.modules:
         import numpy

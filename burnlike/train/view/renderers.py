@@ -51,7 +51,7 @@ def memory_in_use() -> Usage:
     except (OSError, ValueError, IndexError):
         process = 0
     torch = sys.modules.get("torch")
-    used = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+    used = torch is not None and torch.cuda.is_initialized()
     return Usage(process, torch.cuda.memory_reserved() if torch is not None and used else None)
 
 

@@ -28,7 +28,7 @@ struct Sigmoids {
 // `small` is decay_of(x). The quotient is rounded with a relative error, the difference with one of a last place of 1.
 template <class Accumulate>
 BURNLIKE_INLINE Sigmoids<Accumulate> sigmoids(Accumulate x, Accumulate small) {
-  const Accumulate smaller = small / (Accumulate(1) + small);
+  const Accumulate smaller = quotient(small, Accumulate(1) + small);
   const Accumulate larger = Accumulate(1) - smaller;
   return x < Accumulate(0) ? Sigmoids<Accumulate>{smaller, larger} : Sigmoids<Accumulate>{larger, smaller};
 }
@@ -56,14 +56,14 @@ struct Silu : ByDecay<Silu> {
 
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate value_by(Accumulate x, Accumulate small) {
-    return (x < Accumulate(0) ? x * small : x) / (Accumulate(1) + small);
+    return quotient(x < Accumulate(0) ? x * small : x, Accumulate(1) + small);
   }
 
   template <class Accumulate>
   BURNLIKE_INLINE static ActivationParts<Accumulate> parts_by(Accumulate x, Accumulate small) {
     const Sigmoids<Accumulate> at = sigmoids(x, small);
     const Accumulate value = value_by(x, small);
-    return {value, at.value + value * at.rest};
+    return {value, multiply_add(value, at.rest, at.value)};
   }
 };
 
@@ -77,7 +77,7 @@ struct Gelu {
   template <class Accumulate>
   BURNLIKE_INLINE static ActivationParts<Accumulate> parts(Accumulate x) {
     const Normal<Accumulate> at = normal(x);
-    return {x * at.cdf, at.cdf + x * at.density};
+    return {x * at.cdf, multiply_add(x, at.density, at.cdf)};
   }
 };
 
@@ -99,8 +99,8 @@ struct TanhGelu : ByDecay<TanhGelu> {
   template <class Accumulate>
   BURNLIKE_INLINE static ActivationParts<Accumulate> parts_by(Accumulate x, Accumulate small) {
     const Sigmoids<Accumulate> at = sigmoids(doubled_argument(x), small);
-    const Accumulate slope = Accumulate(kTwoRoots) * (Accumulate(1) + Accumulate(3 * kCubic) * (x * x));
-    return {x * at.value, at.value + x * (at.value * at.rest) * slope};
+    const Accumulate slope = Accumulate(kTwoRoots) * multiply_add(Accumulate(3 * kCubic), x * x, Accumulate(1));
+    return {x * at.value, multiply_add(x * (at.value * at.rest), slope, at.value)};
   }
 
  private:
@@ -109,7 +109,7 @@ struct TanhGelu : ByDecay<TanhGelu> {
 
   template <class Accumulate>
   BURNLIKE_INLINE static Accumulate doubled_argument(Accumulate x) {
-    return Accumulate(kTwoRoots) * x * (Accumulate(1) + Accumulate(kCubic) * (x * x));
+    return Accumulate(kTwoRoots) * x * multiply_add(Accumulate(kCubic), x * x, Accumulate(1));
   }
 };
 

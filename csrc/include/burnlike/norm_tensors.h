@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "norms.h"
+#include "row_tensor.h"
 #include "rows_check.h"
 
 namespace burnlike {
@@ -56,8 +57,10 @@ struct NormForwardTensors {
     pass.beta = beta_data;
     pass.y = mutable_data_of<Element>(y);
     pass.width = gamma.size(0);
+    pass.x_stride = row_stride(x);
     pass.epsilon = static_cast<accumulate_t<Element>>(epsilon);
     if (residual) {
+      pass.residual_stride = row_stride(*residual);
       pass.residual = data_of<Element>(*residual);
       pass.sum = mutable_data_of<Element>(sum);
     }
@@ -90,11 +93,16 @@ struct NormBackwardTensors {
   NormBackward<Element, Weight> pass(const Weight* gamma_data, double epsilon) const {
     NormBackward<Element, Weight> pass{};
     pass.grad = data_of<Element>(grad);
-    if (grad_sum) pass.grad_sum = data_of<Element>(*grad_sum);
+    pass.grad_stride = row_stride(grad);
+    if (grad_sum) {
+      pass.grad_sum = data_of<Element>(*grad_sum);
+      pass.grad_sum_stride = row_stride(*grad_sum);
+    }
     pass.x = data_of<Element>(x);
     pass.gamma = gamma_data;
     pass.grad_x = mutable_data_of<Element>(grad_x);
     pass.width = gamma.size(0);
+    pass.x_stride = row_stride(x);
     pass.epsilon = static_cast<accumulate_t<Element>>(epsilon);
     return pass;
   }

@@ -21,7 +21,8 @@ struct LayerNorm {
   static constexpr bool kCentered = true;
 };
 
-// The contiguous tensors [rows, width] and the weights [width] of a forward pass.
+// The tensors [rows, width] and the weights [width] of a forward pass. What is read has its rows at any distance on
+// CUDA and side by side on CPUs; what is written has them side by side.
 template <class Element, class Weight>
 struct NormForward {
   const Element* x;
@@ -30,7 +31,7 @@ struct NormForward {
   const Weight* beta;  // null without one
   Element* y;
   Element* sum;  // x + residual, written where there is one
-  int64_t width;
+  int64_t width, x_stride, residual_stride;
   accumulate_t<Element> epsilon;
 };
 
@@ -42,7 +43,7 @@ struct NormBackward {
   const Element* x;         // what was normalized
   const Weight* gamma;
   Element* grad_x;
-  int64_t width;
+  int64_t width, grad_stride, grad_sum_stride, x_stride;
   accumulate_t<Element> epsilon;
 };
 

@@ -37,14 +37,15 @@ struct TensorFacts {
 // Owns the list that the dispatcher hands to an op and the handles in it.
 class TensorList {
  public:
-  explicit TensorList(StableListHandle list) : list_(list) {
+  explicit TensorList(StableListHandle list) : TensorList(list, 0) {
     size_t size = 0;
     TORCH_ERROR_CODE_CHECK(torch_list_size(list_, &size));
     tensors_.reserve(size);
     for (size_t index = 0; index < size; ++index) {
       StableIValue value;
       TORCH_ERROR_CODE_CHECK(torch_list_get_item(list_, index, &value));
-      tensors_.push_back(facts_of(torch::stable::detail::to<AtenTensorHandle>(value)));
+      tensors_.emplace_back().handle = torch::stable::detail::to<AtenTensorHandle>(value);
+      tensors_.back() = facts_of(tensors_.back().handle);
     }
   }
   TensorList(const TensorList&) = delete;
@@ -66,6 +67,9 @@ class TensorList {
   }
 
  private:
+  // Whatever the public constructor throws, the list is complete from here on and is freed.
+  TensorList(StableListHandle list, int) : list_(list) {}
+
   static TensorFacts facts_of(AtenTensorHandle handle) {
     TensorFacts facts{};
     facts.handle = handle;

@@ -10,13 +10,17 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
+
+#include "quick_float.h"
 
 #define __global__
 #define __device__
@@ -24,7 +28,8 @@
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define __shared__ static  // one block runs at a time
+// One block runs at a time. Not `static`, which could not be declared `extern`.
+#define __shared__ thread_local
 
 using std::max;
 using std::min;
@@ -39,6 +44,7 @@ struct dim3 {
 
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
   cudaStream_t stream;
 };
 
@@ -118,11 +124,30 @@ inline void run_block() {
 
 }  // namespace emulation
 
-enum cudaDeviceAttr : int { cudaDevAttrMultiProcessorCount = 16 };
+namespace burnlike {
+
+// Memory that a block is given beside its own: as much as an H100 has, of which a kernel may have 48 KB unless it has
+// asked for more.
+inline constexpr int kMostSharedBytes = 227 << 10;
+namespace cuda {
+inline thread_local double dynamic_shared_memory[kMostSharedBytes / sizeof(double)];
+}
+
+}  // namespace burnlike
+
+enum cudaDeviceAttr : int { cudaDevAttrMultiProcessorCount = 16, cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
+enum cudaFuncAttribute : int { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+inline std::map<const void*, size_t> allowed_shared_bytes;
+
+inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int bytes) {
+  allowed_shared_bytes[kernel] = static_cast<size_t>(bytes);
+  return cudaSuccess;
+}
 
 // Three multiprocessors, of which each runs two blocks at a time.
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = 3;
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrMultiProcessorCount ? 3 : burnlike::kMostSharedBytes;
   return cudaSuccess;
 }
 
@@ -153,10 +178,19 @@ Value __shfl_xor_sync(unsigned, Value value, int offset) {
   return value;
 }
 
+// Lanes of a warp meet in a shuffle.
+inline void __syncwarp() { __shfl_xor_sync(0xFFFFFFFFu, 0, 0); }
+
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(
     const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), const Arguments&... arguments) {
   if (std::getenv("EMULATED_OLD_GPU") != nullptr) return cudaErrorNoKernelImageForDevice;
+  const size_t allowed = std::max<size_t>(48 << 10, allowed_shared_bytes[reinterpret_cast<const void*>(kernel)]);
+  if (config->dynamicSmemBytes > allowed) {
+    std::fprintf(stderr, "emulated CUDA: a kernel was given more shared memory than it was allowed\n");
+    std::abort();
+  }
+  std::memset(burnlike::cuda::dynamic_shared_memory, 0xFF, config->dynamicSmemBytes);  // NaN, as it may be anything
   gridDim = config->gridDim;
   blockDim = config->blockDim;
   emulation::fiber_count = blockDim.x * blockDim.y * blockDim.z;

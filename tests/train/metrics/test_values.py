@@ -321,3 +321,18 @@ def test_tied_scores_among_others(dtype: torch.dtype, generator: torch.Generator
         assert value(m.RecallConfig(top_k=k, class_reduction="Micro"), (scores, targets)) == pytest.approx(
             100 * right / 40
         )
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("channels", [1, 3])
+def test_similarity_on_cuda_is_that_of_the_cpu(channels: int) -> None:
+    # cuDNN would compute images of one channel, or with channels last, in TF32: 0.97 for 0.976.
+    torch.manual_seed(0)
+    images = torch.rand(2, channels, 64, 48).contiguous(memory_format=torch.channels_last)
+    others = (images + 0.05 * torch.randn_like(images)).clamp(0, 1)
+    values = []
+    for device in ("cpu", "cuda"):
+        metric = m.SsimConfig().init()
+        metric.update(images.to(device), others.to(device))
+        values.append(metric.compute().cpu())
+    torch.testing.assert_close(values[1], values[0], rtol=1e-5, atol=1e-5)
