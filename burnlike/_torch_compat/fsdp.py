@@ -21,7 +21,8 @@ from ..errors import ModuleTreeError
 MANAGED = "_is_fsdp_managed_module"
 """What torch sets on the modules whose own parameters are sharded; without it, a module holds what it shows."""
 
-_STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
+STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
+"""The module of torch that `fully_shard` imports: nothing is sharded before."""
 _BETWEEN_PASSES = ("IDLE", "POST_BACKWARD")
 _FOUND = "_burnlike_sharded"
 
@@ -114,7 +115,7 @@ def _fsdp_param(module: nn.Module, name: str) -> Any:
     """Torch's FSDPParam of `module.name`; None where it is not sharded."""
     found = module.__dict__.get(_FOUND)
     if found is None or name not in found:
-        if _STATES in sys.modules and _names() is None:
+        if STATES in sys.modules and _names() is None:
             raise ModuleTreeError(
                 f"torch {torch.__version__} keeps the parameters of fully_shard in a way that burnlike does not know;"
                 " use a version of torch that burnlike was tried with"
@@ -136,7 +137,7 @@ def _holders(param: Any) -> Iterator[tuple[nn.Module, str]]:
 
 def _groups() -> Iterator[Any]:
     """The groups of parameters (torch's FSDPParamGroup) that are gathered together."""
-    if _STATES not in sys.modules:
+    if STATES not in sys.modules:
         return
     states = _names()
     if states is None:
@@ -155,6 +156,6 @@ def _names() -> tuple[Any, type] | None:
     try:
         from torch.distributed._composable_state import _module_state_mapping
 
-        return _module_state_mapping, sys.modules[_STATES].FSDPState
+        return _module_state_mapping, sys.modules[STATES].FSDPState
     except (ImportError, AttributeError):
         return None

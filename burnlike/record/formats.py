@@ -4,6 +4,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from .._lazy import resolve
 from ..errors import RecordError, RecordFormatError
@@ -75,7 +76,7 @@ def format_of_path(path: str | os.PathLike[str]) -> Format:
     text = os.fspath(path)
     for extension in sorted(_FORMATS, key=len, reverse=True):
         if text.endswith(extension):
-            return resolve(_FORMATS[extension][0])
+            return _format(_FORMATS[extension][0])
     raise RecordError(f"{text}: expected a name that ends in one of {', '.join(_FORMATS)}")
 
 
@@ -128,4 +129,7 @@ def detect(source: Source) -> Format:
         extension += ".gz"
         if extension not in _FORMATS:
             raise RecordFormatError(f"{source.path}: expected a record, got a gzipped one: unpack it by gunzip")
-    return resolve(_READABLE[extension][0])
+    return _format(_READABLE[extension][0])
+
+
+_format: Callable[[str], Format] = cache(resolve)

@@ -35,20 +35,15 @@ _FRAMEWORK = {"format": "pt"}  # transformers reads only safetensors files that 
 _BURN_RECORDER, _BURN_TEXTS = "burn_core::", ("float", "int", "format", "version", "settings")
 
 
-def encode(outline: Outline) -> dict[str, str]:
-    """Turn what a record holds beside its tensors into the texts of `__metadata__`.
+def encode(outline: Outline, checksums: str = "") -> dict[str, str]:
+    """Turn what a record holds beside its tensors, and the checksums, into the texts of `__metadata__`.
 
-    Texts that another program wrote stay; where there is nothing else, they stay alone.
+    Texts that another program wrote stay; where there is nothing else, they stay alone, byte for byte.
     """
-    others, texts = _others(outline.metadata), own_texts(outline)
+    others, texts = _others(outline.metadata) if outline.metadata else {}, own_texts(outline)
     if others and not texts:
         return others
-    return {**_FRAMEWORK, **others, _FORMAT: FORMAT_VERSION, **texts}
-
-
-def with_checksums(texts: Mapping[str, str], checksums: str) -> dict[str, str]:
-    """The texts of `encode` with checksums; texts of another program alone stay as they are, byte for byte."""
-    return {**texts, CHECKSUMS: checksums} if _FORMAT in texts else dict(texts)
+    return {**_FRAMEWORK, **others, _FORMAT: FORMAT_VERSION, **texts, **({CHECKSUMS: checksums} if checksums else {})}
 
 
 def foreign(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -68,14 +63,16 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     """The content of a record beside its tensors, as texts, with the version; `states` lists those, None if any."""
     texts: dict[str, str] = {}
     if outline.ids:
-        texts[_IDS] = _dump({name: str(param_id) for name, param_id in outline.ids.items()})
+        texts[_IDS] = _dump(dict(zip(outline.ids, map(str, outline.ids.values()), strict=True)))
     if outline.aliases:
         texts[_ALIASES] = _dump(dict(outline.aliases))
     if outline.values:
         texts[_VALUES] = dump_values(outline.values)
     if bool(outline.states) if states is None else states:
         texts[STATES] = _dump([*filter(frozenset(outline.states).__contains__, outline.entries)])
-    texts |= {key: str(outline.metadata[key]) for key in (VERSIONS, PICKLED) if key in outline.metadata}
+    for key in (VERSIONS, PICKLED):
+        if key in outline.metadata:
+            texts[key] = str(outline.metadata[key])
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
     return {_FORMAT: FORMAT_VERSION, **texts} if texts else {}

@@ -54,8 +54,9 @@ class Precision:
 
     def stored_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
         """The type in which a tensor of this name and type is stored."""
-        if any(compiled(pattern).search(name) for pattern in self.keep):
-            return dtype
+        for pattern in self.keep:
+            if compiled(pattern).search(name):
+                return dtype
         return {"float": self.float, "int": self.int}.get(kind_of(dtype)) or dtype
 
 
@@ -69,14 +70,19 @@ def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch
 
     If the precision keeps the type under one of them, it stays; else the first name decides.
     """
-    found = [precision.stored_dtype(name, dtype) for name in names]
-    stored = dtype if dtype in found else found[0]
+    stored = precision.stored_dtype(names[0], dtype)
+    for alias in names[1:]:
+        if stored != dtype and precision.stored_dtype(alias, dtype) == dtype:
+            stored = dtype
+    is_dtype = isinstance(stored, torch.dtype)
+    if is_dtype and kind_of(stored) == kind_of(dtype):
+        return stored
     what = f"the Precision stores '{names[0]}' ({plain(dtype)}) as"
-    if not isinstance(stored, torch.dtype):
-        raise DTypeError(f"{what} {stored!r}, expected a torch.dtype")
-    if kind_of(stored) != kind_of(dtype):
-        raise DTypeError(f"{what} {plain(stored)}, which is of another kind")
-    return stored
+    raise DTypeError(
+        f"{what} {plain(stored)}, which is of another kind"
+        if is_dtype
+        else f"{what} {stored!r}, expected a torch.dtype"
+    )
 
 
 FullPrecision = Precision(torch.float32)

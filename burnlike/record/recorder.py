@@ -17,7 +17,7 @@ from .bytes.convert import check_kept, in_dtype
 from .bytes.source import BytesSource, FileSource, Source
 from .dtypes import file_dtype
 from .files.reading import read_source
-from .files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
+from .files.stored_tensors import LazyTensors, StoredTensors
 from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, format_of_path
 from .outline import Outline, TensorEntry
 from .precision import Precision, PrecisionRule, stored_dtype_of
@@ -166,14 +166,17 @@ def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None =
 
 def outline_of(record: Record, precision: PrecisionRule, with_values: bool = True) -> Outline:
     """The record in the types of `precision`; `with_values` refuses tensors that have none, as on the meta device."""
-    tensors, names, kept = record.tensors, names_of(record), kept_tensors(record.values)
+    tensors, names = record.tensors, names_of(record)
+    kept = kept_tensors(record.values) if record.values else ()
     entries = {}
     for name in tensors:
-        if with_values and not isinstance(tensors, StoredTensors):
-            plain_tensor(name, tensors[name])
-        dtype = dtype_in(tensors, name)
+        if isinstance(tensors, StoredTensors):
+            dtype, shape = tensors.dtype(name), tensors.shape(name)
+        else:
+            tensor = plain_tensor(name, tensors[name]) if with_values else tensors[name]
+            dtype, shape = tensor.dtype, tensor.shape
         stored = dtype if name in kept else stored_dtype_of(precision, names[name], dtype)
-        entries[name] = TensorEntry(name, file_dtype(stored, name), tuple(shape_in(tensors, name)))
+        entries[name] = TensorEntry(name, file_dtype(stored, name), tuple(shape))
     target = getattr(precision, "float", None)
     return Outline(
         entries,
@@ -189,7 +192,9 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
 
 def names_of(record: Record) -> dict[str, list[str]]:
     """Name of each tensor -> that name, and those it is tied to."""
-    names = {name: [name] for name in record.tensors}
+    names = {}
+    for name in record.tensors:
+        names[name] = [name]
     for alias, name in record.aliases.items():
         names[name].append(alias)
     return names

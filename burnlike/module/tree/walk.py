@@ -1,5 +1,6 @@
 """Walks any `nn.Module` tree: each tensor once, with its id and canonical path."""
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from ..._torch_compat.fsdp import sharded_forms
+from ..._torch_compat.fsdp import STATES, sharded_forms
 from ..attributes.plain_attributes import (
     USER_CONTAINER,
     check_loose_parts,
@@ -197,7 +198,7 @@ class Walk:
         if (
             self._renamed != RENAMED[0]
             or self._not_persistent != self._not_persistent_then
-            or not all(_length(module(), name) == length for module, name, length in self._lists)
+            or (self._lists and not all(_length(module(), name) == length for module, name, length in self._lists))
         ):
             return None
         values, signature = _read(parts)
@@ -257,6 +258,7 @@ def _read(parts: list[dict[str, Any]]) -> tuple[list[Any], list[list[Any]]]:
     groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, parts)))
     filled = list(filter(None, groups))
     values = list(chain.from_iterable(map(dict.values, filled)))
-    if forms := sharded_forms():  # the parameters are the same while their gathered copies are shown
+    # The parameters are the same while their gathered copies are shown.
+    if STATES in sys.modules and (forms := sharded_forms()):
         values = [forms.get(id(value), value) for value in values]
     return values, [list(map(len, groups)), list(chain.from_iterable(filled)), list(map(id, values))]

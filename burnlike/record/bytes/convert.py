@@ -72,10 +72,10 @@ def copy_converted(into: Tensor, source: Tensor) -> None:
 def convert_checked(name: str, source: Tensor, into: Tensor) -> None:
     """Copy floats of any device and strides into contiguous memory of the CPU, of another float type."""
     if source.device.type == "cpu" and {source.dtype, into.dtype} <= set(_SUMMABLE):
-        from ...ops import convert_
+        from ...ops.convert import convert_new_
 
         lost = torch.zeros(1, dtype=torch.int32, device="cpu")
-        convert_([into], [source.resolve_neg()], lost)
+        convert_new_([into], [source.resolve_neg()], lost)
         if lost.item():
             check_floats(name, source, into)
         return

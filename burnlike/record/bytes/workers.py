@@ -35,31 +35,10 @@ def run_steps(
     thread's own, of `buffer_bytes`, a power of two; those of threads begin at a multiple of it.
     """
     workers = min(most_workers, len(steps))
-    threads: list[threading.Thread] = []
-    pool = _Pool(steps, do, workers)
-    try:
-        if workers > 1:
-            with _one_torch_thread_each():
-                for number, buffer in enumerate(_buffers(workers, buffer_bytes)):
-                    thread = threading.Thread(target=pool.work, args=(number, buffer))
-                    try:
-                        thread.start()
-                    except RuntimeError:  # the system's limit, or the interpreter ends
-                        break
-                    threads.append(thread)
-                for _ in threads:
-                    pool.ready.acquire()
-        for thread in threads:
-            thread.join()
-    except BaseException as error:  # an interrupt of the main thread: the workers must not outlive what they use
-        pool.stop(error)
-        raise
-    if not threads:
+    if workers < 2 or not _Pool(steps, do, workers).run(buffer_bytes):
         buffer = torch.empty(buffer_bytes, dtype=torch.uint8, device="cpu")
         for step in steps:
             do(step, buffer)
-    if pool.error is not None:
-        raise pool.error
 
 
 class _Pool:
@@ -71,6 +50,29 @@ class _Pool:
         self.error: BaseException | None = None
         self.ready = threading.Semaphore(0)
         self._busy = [False] * workers
+
+    def run(self, buffer_bytes: int) -> bool:
+        """Let threads do all steps; False if none could be started, and nothing was done."""
+        threads: list[threading.Thread] = []
+        try:
+            with _one_torch_thread_each():
+                for number, buffer in enumerate(_buffers(len(self._busy), buffer_bytes)):
+                    thread = threading.Thread(target=self.work, args=(number, buffer))
+                    try:
+                        thread.start()
+                    except RuntimeError:  # the system's limit, or the interpreter ends
+                        break
+                    threads.append(thread)
+                for _ in threads:
+                    self.ready.acquire()
+            for thread in threads:
+                thread.join()
+        except BaseException as error:  # an interrupt of the main thread: the workers must not outlive what they use
+            self.stop(error)
+            raise
+        if self.error is not None:
+            raise self.error
+        return bool(threads)
 
     def stop(self, error: BaseException) -> None:
         """Let no step begin any more, and wait for those that have, however often the user interrupts.

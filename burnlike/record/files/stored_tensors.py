@@ -20,6 +20,7 @@ from ..outline import Outline, StoredTensor
 from .boxes import read_box
 
 _CHUNK_BYTES = 4 << 20
+_PIECE_ELEMENTS = 1 << 16
 
 
 class StoredTensors(Mapping[str, Tensor]):
@@ -187,3 +188,11 @@ class FileValues:
         # A hostile file may hold bytes that are no bool; comparing makes them one.
         values = raw.view(torch.uint8 if self.stored == torch.bool else self.stored)
         return values.ne(0) if self.dtype == torch.bool else values
+
+    def pieces(self, start: int, stop: int) -> Iterator[tuple[Tensor, int]]:
+        """The elements `start` to `stop` in small pieces, each with the number of elements before it.
+
+        Small, so that the same memory is used again: larger ones would pile up.
+        """
+        for at in range(start, stop, _PIECE_ELEMENTS):
+            yield self.read(at, min(at + _PIECE_ELEMENTS, stop)), at - start

@@ -1,22 +1,26 @@
-"""Loads a record's tensors into a module: everything is checked before anything is changed."""
+"""Loads a record into a module, an optimizer or another object: everything is checked before anything is changed."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from ..._lazy import resolve
 from ...backend.devices import find_device
-from ...errors import RecordMismatchError, RecordPathError
+from ...errors import BurnlikeError, RecordError, RecordMismatchError, RecordPathError
 from ...module import Param, ParamId, params
+from ...module.torch_objects.wrappers import unwrap
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
 from ..nesting import part_of, without
-from ..record import Record
+from ..record import KIND, OPTIMIZERS, STATE, Handling, Record, handling_of
 from ..state_dict.own_code import below, parts_with_records
 from ..state_dict.saved_forms import in_parts, tensor_part
-from ..stateful import load_undoably
+from ..state_dict.state_tree import decode_tree, encode_tree
 from ..values import ids_of_clones
 from . import fitting
 from .filling import fill
@@ -29,6 +33,34 @@ from .module_code import GivenState, run_own_code
 def load_into(record: Record, module: nn.Module, options: Mapping[str, Any]) -> LoadReport:
     """Put the tensors of `record` into `module`; see `burnlike.record.load`."""
     return prepare(record, module, LoadOptions.of(options))()
+
+
+def load_own(target: Any, source: Any, **options: Any) -> Any:
+    """Put a record, or that of another object, into `target`; returns what its `load_record` does."""
+    record = Record.of(source)
+    inner = unwrap(target) if isinstance(target, nn.Module) else target
+    own = None if isinstance(target, type) else getattr(inner, "load_record", None)
+    if callable(own):
+        return own(record, **options)
+    if isinstance(target, nn.Module):
+        return load_into(record, target, options)
+    if isinstance(target, torch.optim.Optimizer):
+        module = options.pop("module", None)
+        modules = () if module is None else (module,)
+        return resolve(f"{OPTIMIZERS}:load_torch_record")(target, record, *modules, **options)
+    if isinstance(target, type):
+        raise RecordError(
+            f"expected an object to load into, got the class {target.__name__};"
+            f" burnlike.record.open_record(path).into({target.__name__}) makes an object of it"
+        )
+    if (handling := handling_of(target)) is None:
+        raise RecordError(
+            "expected a module, an optimizer, a scheduler, a TrainingState, a generator, or an object with"
+            " load_record(record) or load_state_dict(state), to load into, got"
+            f" {type(target).__name__}; open the record by burnlike.record.open_record(path), and load its parts:"
+            " record.model.load_into(model), record.into(Type)"
+        )
+    return _load_foreign(target, handling, record, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +85,13 @@ class PreparedLoad:
 
 def prepare(record: Record, module: nn.Module, options: LoadOptions) -> PreparedLoad:
     """Check everything, and give what does the load: for loads of several things that happen together or not at all."""
-    device, as_saved, parts = find_device(options.device), options.dtype == "as_saved", parts_with_records(module)
+    device, as_saved = find_device(options.device), options.dtype == "as_saved"
+    parts = parts_with_records(unwrap(module))
     with ExitStack() as undo:
         parts_loaded, parts_missing = _load_parts(parts, record, module, options, undo)
         record, prefixes = without(record, parts) if parts else record, below(parts)
         tensors = record.tensors
-        found = in_parts(param for param in params(module) if not param.path.startswith(prefixes))
+        found = in_parts([it for it in params(module) if not it.path.startswith(prefixes)])
         given = GivenState(found, record, match(found, record, module, options), device, undo)
         matching, entries = run_own_code(module, given)
         missing = [name for name in matching.missing if not name.startswith(prefixes)]
@@ -162,3 +195,48 @@ def _new_ids(
                 " nothing was loaded; call burnlike.module.fresh_ids(module) first"
             )
     return given
+
+
+def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
+    """Let `target` load a record by its own method, or keep its state if that raises; gives what restores the state."""
+    before = Record.of(target)
+    tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
+    before = replace(before, tensors=tensors, values=copy.deepcopy(dict(before.values)))
+    try:
+        load_own(target, record, **options)
+    except BaseException:
+        load_own(target, before)
+        raise
+    return lambda: load_own(target, before)
+
+
+def put_state(name: str, handling: Handling, state: Any, source: str) -> None:
+    """Put back a state that `take` gave; `name` and `source` are for messages."""
+    try:
+        handling.put(state)
+    except BurnlikeError:
+        raise
+    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise RecordMismatchError(
+            f"{source}: '{name}' refused its state ({type(error).__name__}: {error}); it was saved by another kind of"
+            " part"
+        ) from error
+
+
+def _load_foreign(target: Any, handling: Handling, record: Record) -> Any:
+    """Put a record that `own_record` made of the state of an object back; returns the object."""
+    kind = type(target).__name__
+    if record.values.get(KIND) != kind or STATE not in record.values:
+        raise RecordMismatchError(
+            f"expected the record of a {kind}, got {record.source}, of {record.values.get(KIND, 'something else')}"
+        )
+    state = decode_tree(record.values[STATE], record.tensors, record.source)
+    tensors: dict[str, Tensor] = {}
+    before = encode_tree(handling.take(), STATE, tensors)
+    kept = {name: tensor.clone() for name, tensor in tensors.items()}
+    try:
+        put_state(kind, handling, state, record.source)
+    except BaseException:
+        handling.put(decode_tree(before, kept, "the state before"))
+        raise
+    return target

@@ -10,16 +10,18 @@ A tensor's name is its path. Values keep the shape of the object: a list of tens
 import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from ...errors import RecordError
 from ...tensor.core.base import TensorBase
 from ..layout import join
-from ..record import Record
 from ..state_dict.state_tree import is_array, plain_of, tensor_of
 from ..values import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from ..record import Record
 
 ABSENT: Any = object()  # what a tensor leaves among the values
 
@@ -34,8 +36,8 @@ def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def leaves_and_records(
-    source: Any, own_record: Callable[[Any], Record | None]
-) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Record]]:
+    source: Any, own_record: "Callable[[Any], Record | None]"
+) -> "tuple[dict[str, Tensor], dict[str, Any], dict[str, Record]]":
     """As `to_leaves`, where `own_record` may give parts a record of their own; and the records by their places."""
     found = _Leaves(own_record)
     value = found.take(source, "", 0)
@@ -54,7 +56,7 @@ def item_tree(source: Any, name: str) -> Any:
 class _Leaves:
     """The tensors of one object by name, which stay `in_place` too, and the records of parts that have their own."""
 
-    def __init__(self, own_record: Callable[[Any], Record | None], in_place: bool = False) -> None:
+    def __init__(self, own_record: "Callable[[Any], Record | None]", in_place: bool = False) -> None:
         self.tensors: dict[str, Tensor] = {}
         self.records: dict[str, Record] = {}
         self._own_record = own_record
@@ -112,8 +114,8 @@ class _Leaves:
 
 def fields_of(item: Any) -> dict[Any, Any] | None:
     """Name -> part of a dataclass, NamedTuple or map; None for anything else."""
-    if isinstance(item, Record):
-        return None  # it has more than tensors and values
+    if hasattr(type(item), "load_into"):  # a Record, which has more than tensors and values
+        return None
     if dataclasses.is_dataclass(item) and not isinstance(item, type):
         return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
     if isinstance(item, tuple) and hasattr(item, "_fields"):

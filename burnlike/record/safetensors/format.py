@@ -9,6 +9,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from ...errors import RecordError, RecordFormatError
@@ -17,7 +18,7 @@ from ..bytes.budget import MAX_HEADER_BYTES
 from ..bytes.checksums import HEX_DIGITS
 from ..bytes.source import Source
 from ..formats import Format
-from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
+from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
 from .header import LENGTH_BYTES, METADATA, checksums_start, read_header
 
 
@@ -33,7 +34,7 @@ def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tu
     for entry in ordered:
         if entry.name in header or entry.name == METADATA:
             raise RecordError(f"tensor name {entry.name!r} is reserved or comes twice; rename it")
-        stop = offset + entry.nbytes
+        stop = offset + byte_count(entry.dtype, entry.shape)
         header[entry.name] = {"dtype": entry.dtype, "shape": list(entry.shape), "data_offsets": [offset, stop]}
         offset = stop
     try:
@@ -59,15 +60,15 @@ class SafetensorsFormat(Format):
 
     def segments(self, outline: Outline) -> list[Segment]:
         again = outline.aliases if self._all_names else {}
-        entries = [
-            *outline.entries.values(),
-            *(replace(outline.entries[name], name=alias) for alias, name in again.items()),
-        ]
+        entries = [*outline.entries.values()]
+        for alias, name in again.items():
+            entries.append(replace(outline.entries[name], name=alias))
         zeros = "0" * (HEX_DIGITS * (1 + len(entries)))  # those of the tensors are known when they are written
-        texts = metadata.with_checksums(metadata.encode(outline), zeros)
+        texts = metadata.encode(outline, zeros)
         head, ordered = build_header(entries, texts)
         at = checksums_start(head)
-        payloads = [Payload(again.get(entry.name, entry.name)) for entry in ordered]
+        names = [*map(attrgetter("name"), ordered)]
+        payloads = [*map(Payload, map(again.get, names, names))]
         if at < 0:
             return [head, *payloads]
         own = b"%08x" % zlib.crc32(head[LENGTH_BYTES:])

@@ -20,8 +20,7 @@ from ...errors import ArgumentError, BurnlikeError, RecordIOError, SavePendingEr
 from ..bytes.workers import BLOCK_BYTES, run_steps
 from ..files.stored_tensors import LazyTensors
 from ..outline import Outline, Payload
-from .stream import WrittenTensor
-from .writing import written_tensor
+from .writing import WrittenTensor, written_tensor
 
 OnBusy = Literal["wait", "refuse"]  # what becomes of a save while the one before it goes on
 

@@ -6,7 +6,7 @@ A class that knows better than its fields do defines `record_layout(self)`, whic
 import inspect
 import re
 import types
-from functools import cache, partial, reduce
+from functools import cache, reduce
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from ...module.printing.values import shown_names
 from ...module.torch_objects.wrappers import container_of, own_class, parametrizations_of, reparameterization_of, unwrap
 from ...module.tree.traversal import field_names, slots_of
 from ...tensor.core.base import TensorBase
-from ..layout import WRITTEN, BurnVersion, Layout, LayoutOf
+from ..layout import WRITTEN, BurnVersion, Layout
 from .older_layouts import OLD_ACTIVATIONS, changed_fields, constant_before
 
 Holds = Literal["", "tensor", "module", "list"]
@@ -94,11 +94,6 @@ def layout_of(module: nn.Module, version: BurnVersion = WRITTEN) -> Layout:
     """
     slots_of(module)
     return _LayoutMaker(version).of(module)
-
-
-def deferred_layout(module: nn.Module) -> LayoutOf:
-    """A function that makes the layout of `module` when a format needs it."""
-    return LayoutOf(partial(layout_of, module))
 
 
 class _LayoutMaker:

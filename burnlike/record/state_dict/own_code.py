@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
@@ -19,7 +19,8 @@ from ...errors import RecordError, RecordFormatError
 from ...module import Param
 from ...module.identity.field_metadata import fields_with
 from ...module.methods import ModuleMethods
-from ...module.torch_objects.wrappers import bare_name, own_class, unwrap
+from ...module.module import Module
+from ...module.torch_objects.wrappers import bare_name, unwrap
 from ...module.tree.walk import walk_of
 from ..layout import join
 from ..metadata import VERSIONS, dump_versions
@@ -29,8 +30,9 @@ from .state_tree import TENSOR_TAGS, decode_tree, encode_tree
 if TYPE_CHECKING:
     from ..record import Record
 
-_RECORD_METHODS = ("into_record", "load_record")
 _STATE_METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
+# Those of torch and of burnlike, by name: nearly every class has these, and then nothing has to be found out.
+_USUAL_METHODS = {name: (getattr(nn.Module, name), getattr(Module, name)) for name in _STATE_METHODS}
 _HOOKS = itemgetter(*STATE_HOOKS)
 
 
@@ -49,8 +51,10 @@ def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
     for module in modules:
         cls = type(module)
         if cls not in classes:
-            own = (getattr(cls, it) for it in _STATE_METHODS if getattr(cls, it) is not getattr(nn.Module, it))
-            classes[cls] = max(map(origin, own), default=OwnCode.NONE)
+            classes[cls] = OwnCode.NONE
+            for name, usual in _USUAL_METHODS.items():
+                if (method := getattr(cls, name)) not in usual:
+                    classes[cls] = max(classes[cls], origin(method))
         code = classes[cls]
         if fields_with(module, "holds", "item"):
             code = OwnCode.ALWAYS
@@ -72,23 +76,24 @@ def origin(function: Callable[..., Any]) -> OwnCode:
     return OwnCode.OLD_NAMES if where.startswith("torch.nn.") else OwnCode.ALWAYS
 
 
-def overrides(module: nn.Module, *names: str) -> bool:
-    """Whether the class of a module itself defines `into_record` or `load_record`, or the one that is named."""
-    cls = own_class(unwrap(module))
-    return any(
-        getattr(cls, name, None) not in (None, getattr(ModuleMethods, name)) for name in names or _RECORD_METHODS
-    )
+def overrides(cls: type, name: Literal["into_record", "load_record"]) -> bool:
+    """True if a class of modules itself defines the method."""
+    return getattr(cls, name, None) not in (None, getattr(ModuleMethods, name))
 
 
-def parts_with_records(module: nn.Module) -> dict[str, nn.Module]:
-    """Path -> part of `module` with a record of its own; none is in another, nor the module itself."""
-    root = unwrap(module)
-    if not any(overrides(part) for part in {type(it): it for it in walk_of(root).modules}.values()):
+def has_record(cls: type) -> bool:
+    """True if modules of a class say themselves what their record is, or load it themselves."""
+    return overrides(cls, "into_record") or overrides(cls, "load_record")
+
+
+def parts_with_records(root: nn.Module) -> dict[str, nn.Module]:
+    """Path -> part of a module, which is no wrapper, with a record of its own; none is in another."""
+    if not any(map(has_record, {*map(type, walk_of(root).modules)})):
         return {}
     found: dict[str, nn.Module] = {}
     for key, part in root.named_modules(remove_duplicate=False):
         path = path_of(key)
-        if key and overrides(part) and not path.startswith(below(found)):
+        if key and has_record(type(unwrap(part))) and not path.startswith(below(found)):
             found[path] = unwrap(part)
     return found
 
@@ -182,10 +187,9 @@ class OwnState:
     metadata: dict[str, str] = field(default_factory=dict)
 
 
-def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
-    """The content of `module.state_dict()` beside the tensors of `found`."""
-    root = unwrap(module)
-    if not any(code is OwnCode.ALWAYS for _, code in own_code((root, *walk_of(root).modules))):
+def own_state(root: nn.Module, found: Sequence[Param]) -> OwnState:
+    """The content of the state dict of a module, which is no wrapper, beside the tensors of `found`."""
+    if OwnCode.ALWAYS not in map(itemgetter(1), own_code((root, *walk_of(root).modules))):
         return OwnState()
     saved = state_dict_of(root)
     tensors: dict[str, Tensor] = {}
@@ -207,7 +211,7 @@ def own_state(module: nn.Module, found: Sequence[Param]) -> OwnState:
             tensors[param.path] = value.detach()
     paths = {path for param in found for path in (param.path, *param.aliases)}
     if both := paths & (values.keys() | entries.keys()):
-        raise RecordError(f"{type(module).__name__} saves '{min(both)}' beside a tensor of that name; rename one")
+        raise RecordError(f"{type(root).__name__} saves '{min(both)}' beside a tensor of that name; rename one")
     left_out = frozenset(param.path for param in found if param.path not in there)
     versions = dump_versions({path_of(path): dict(it) for path, it in getattr(saved, STATE_METADATA, {}).items()})
     return OwnState(tensors, left_out, entries, values, {VERSIONS: versions})

@@ -5,7 +5,7 @@ them, among the values, stands under the parameter's path which class they make:
 ...}}`. It is only compared. Parts are stored and loaded in their own types.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,12 +18,6 @@ from ...module.torch_objects.wrappers import is_distributed
 from ..layout import join
 from ..values import PARTS
 from .own_code import entry_tensors
-
-
-def saved_form(param: Param) -> Tensor:
-    """The tensor as it is in a record: itself, or what its save mapper makes of it."""
-    tensor = param.tensor.detach()
-    return tensor if param.mappers.save is None else map_tensor(param, "save", tensor)
 
 
 def expected_form(param: Param) -> tuple[torch.dtype, torch.Size] | None:
@@ -69,10 +63,18 @@ def tensor_part(param: Param) -> TensorPart | None:
     return holder if isinstance(holder, TensorPart) else None
 
 
-def in_parts(found: Iterable[Param]) -> list[Param]:
-    """The parameters, with the parts, such as `layer.weight.scale`, in the place of each that is made of some."""
+def in_parts(params: Sequence[Param]) -> Sequence[Param]:
+    """The parameters, with the parts, such as `layer.weight.scale`, in the place of each that is made of some.
+
+    The same object where none is, so that nobody has to look for parts.
+    """
+    for param in params:
+        if type(param.tensor) not in (Tensor, nn.Parameter):
+            break
+    else:
+        return params
     parts: list[Param] = []
-    for param in found:
+    for param in params:
         whole = param.tensor
         is_plain = type(whole) in (Tensor, nn.Parameter) or whole.is_nested or is_distributed(whole)
         if is_plain or not is_traceable_wrapper_subclass(whole) or param.mappers != (None, None):
@@ -87,7 +89,7 @@ def in_parts(found: Iterable[Param]) -> list[Param]:
             owners = ((TensorPart(param, name, tensor), "tensor"),)
             aliases = tuple(join(alias, name) for alias in param.aliases)
             parts.append(Param(param.id, join(param.path, name), "state", owners, aliases))
-    return parts
+    return parts if len(parts) > len(params) or any(map(tensor_part, parts)) else params
 
 
 def _tensors_in(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
