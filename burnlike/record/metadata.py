@@ -5,14 +5,13 @@ this layout.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
+from .bytes.bounded_json import NotThisError, load_json, text_map, text_pairs, texts_of
 from .bytes.budget import Budget
-from .bytes.json_scan import NotThisError, load_json, text_map, text_pairs, texts_of
 from .layout import LayoutOf, check_layout
 from .outline import Outline, TensorEntry
 from .values import dump_values, load_values
@@ -85,8 +84,12 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
 
 def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
     """The aliases that the texts declare, none if they are of another version; not checked against any tensors."""
-    with _text_map_at(f"{path}: {_ALIASES}"):
-        return text_map(texts.get(_ALIASES, "{}").encode(), budget) if texts.get(_FORMAT) == FORMAT_VERSION else {}
+    if _ALIASES not in texts or texts.get(_FORMAT) != FORMAT_VERSION:
+        return {}
+    try:
+        return text_map(texts[_ALIASES].encode(), budget)
+    except NotThisError as error:
+        raise _no_text_map(f"{path}: {_ALIASES}", error) from error
 
 
 def decode(
@@ -94,7 +97,10 @@ def decode(
 ) -> Outline:
     """Read the texts of `__metadata__` back."""
     budget = budget or Budget(path)
-    others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX) or key in (VERSIONS, PICKLED)}
+    others = dict(texts)
+    for key in texts:
+        if key.startswith(_PREFIX) and key not in (VERSIONS, PICKLED):
+            del others[key]
     if (version := texts.get(_FORMAT)) is None:
         return Outline(entries, metadata=others, format="safetensors")
     if version != FORMAT_VERSION:
@@ -105,34 +111,29 @@ def decode(
     for alias, name in aliases.items():
         if alias in entries or name not in entries:
             raise RecordFormatError(f"{path}: {_ALIASES} ties {alias!r} to {name!r}, which the tensors contradict")
-    ids = _ids(texts.get(_IDS, "{}").encode(), entries, f"{path}: {_IDS}", budget)
-    values = load_values(texts.get(_VALUES, "{}"), f"{path}: {_VALUES}", budget)
+    ids = _ids(texts[_IDS].encode(), entries, f"{path}: {_IDS}", budget) if _IDS in texts else {}
+    values = load_values(texts[_VALUES], f"{path}: {_VALUES}", budget) if _VALUES in texts else {}
+    states: set[str] = set()
     try:
-        names = list(texts_of(texts.get(STATES, "[]").encode(), budget, _STATE_BYTES))
-        states = frozenset(entries[name].name for name in names)
+        for name in texts_of(texts[STATES].encode(), budget, _STATE_BYTES) if STATES in texts else ():
+            states.add(entries[name].name)  # the entry's own text, as each is there twice otherwise
     except (NotThisError, KeyError) as error:
         what = f"is not a list of tensors of the file ({error!s:.200})"
         raise RecordFormatError(f"{path}: {STATES} {what}") from error
     layout = _layout(texts[_LAYOUT], f"{path}: {_LAYOUT}", budget) if _LAYOUT in texts else None
-    return Outline(entries, ids, aliases, values, states, layout, others, "safetensors", version)
+    return Outline(entries, ids, aliases, values, frozenset(states), layout, others, "safetensors", version)
 
 
-@contextmanager
-def _text_map_at(place: str) -> Iterator[None]:
-    """Names the place of what is not a map of texts."""
-    try:
-        yield
-    except NotThisError as error:
-        what = str(error)
-        raise RecordFormatError(
-            f"{place} {what if what.startswith('is not') else f'is not a map from text to text: it {what}'}"
-        ) from error
+def _no_text_map(place: str, error: NotThisError) -> RecordFormatError:
+    what = str(error)
+    what = what if what.startswith(("is not valid", "is not UTF-8")) else f"is not a map from text to text: it {what}"
+    return RecordFormatError(f"{place} {what}")
 
 
 def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Budget) -> dict[str, ParamId]:
     ids: dict[str, ParamId] = {}
     known: set[int] = set()
-    with _text_map_at(place):
+    try:
         for name, id_text in text_pairs(text, budget, _ID_BYTES):
             if (entry := entries.get(name)) is None:
                 raise RecordFormatError(f"{place} names {name!r:.80}, which is no tensor of the file")
@@ -147,6 +148,8 @@ def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Bu
                 raise RecordFormatError(f"{place} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
             ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
             known.add(param_id.value)
+    except NotThisError as error:
+        raise _no_text_map(place, error) from error
     return ids
 
 
@@ -157,8 +160,8 @@ def _layout(text: str, place: str, budget: Budget) -> Any:
         check_layout({} if layout is None else layout)
     except RecordError as error:
         raise RecordFormatError(f"{place}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise RecordFormatError(f"{place} is not valid JSON ({error})") from error
+    except NotThisError as error:
+        raise RecordFormatError(f"{place} {error}") from error
     return layout
 
 

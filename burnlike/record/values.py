@@ -7,8 +7,8 @@ from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
+from .bytes.bounded_json import NotThisError, load_json
 from .bytes.budget import Budget
-from .bytes.json_scan import load_json
 from .layout import join
 
 # The keys of values that are an entry of a state dict (`state_dict.own_code`), that say which class the tensors below
@@ -33,10 +33,8 @@ def load_values(text: str, place: str, budget: Budget | None = None) -> dict[str
     """The values that `dump_values` made the text of; a budget of None is one for the text alone."""
     try:
         values = from_json(load_json(text.encode(), budget or Budget(place)), place)
-    except RecordFormatError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise RecordFormatError(f"{place} is not valid JSON ({error})") from error
+    except NotThisError as error:
+        raise RecordFormatError(f"{place} {error}") from error
     if not isinstance(values, dict):
         raise RecordFormatError(f"{place} is not a map")
     return values

@@ -1,20 +1,19 @@
-"""Reads and checks the header of a safetensors file in one pass. Imports no torch.
+"""The header of a safetensors file: JSON, read by msgspec in parts and checked. Imports no torch.
 
-A header of 100 MB may describe two million tensors, or be thirty million empty lists: each entry is found by its form,
-and becomes an object only when it is one.
+A header of 100 MB may describe two million tensors, or be thirty million empty lists: see `map_parts`.
 """
 
 import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeGuard
+from typing import Annotated, Any
 
 import msgspec
 
 from ...errors import RecordFormatError
+from ..bytes.bounded_json import NotThisError, checked_texts, load_json, map_parts
 from ..bytes.budget import MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_NAME
-from ..bytes.json_scan import BLANK, TEXT, NotThisError, text_map, text_of, why_not
 from ..bytes.source import Source
 from ..metadata import CHECKSUMS
 from ..outline import DTYPE_BITS, StoredTensor, byte_count
@@ -22,41 +21,25 @@ from ..outline import DTYPE_BITS, StoredTensor, byte_count
 LENGTH_BYTES = 8
 METADATA = "__metadata__"
 
-_NUMBER = rb"(0|[1-9][0-9]{0,18}+)"
-_USUAL = re.compile(
-    rb'"([^"\\\x00-\x1f]++)":\{("dtype":"[A-Z0-9_]++","shape":\[[0-9,]*+\]),"data_offsets":\['
-    + _NUMBER + b"," + _NUMBER + rb"\]\}([,}])"
-)  # fmt: skip
-"""A member of the header as every writer writes it: name, type and shape, offsets, what follows."""
-
-_FLAT = rb'\{[^{}"]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^{}"]*+)*+\}'
-_MEMBER = re.compile(BLANK + TEXT + BLANK + b":" + BLANK + b"(?:(" + _FLAT + b")" + BLANK + b"([,}]))?", re.DOTALL)
-"""Any member: name, a map without further ones in it, what follows; the name alone if its value is something else."""
-
+_BETWEEN_TENSORS = re.compile(rb'\}[ \t\n\r]*+,[ \t\n\r]*+"')
+"""The brace that ends a member of the header, and the quote that begins the next."""
+_BEGINS_WITH_TEXTS = re.compile(rb'[ \t\n\r]*+\{[ \t\n\r]*+"__metadata__"')
 _SLOT = f'"{CHECKSUMS}":"'.encode()
-_BLANKS = re.compile(BLANK)
-_EMPTY = re.compile(BLANK + rb"\{" + BLANK + rb"\}" + BLANK)
-_OPENING = re.compile(BLANK + rb"\{")
-
-_ENTRY_BYTES, _ENTRY_STEPS, _MEMBER_STEPS = 250, 30, 60
-_ENTRY_QUOTES = 8  # three keys and the dtype: with more, a key comes twice
-_USUAL_MARK = b',"data_offsets":['
+_ENTRY_BYTES, _ENTRY_STEPS = 250, 30
+_ENTRY_QUOTES = 10  # of a name, three keys and the dtype
+_Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_KEYS = {"dtype", "shape", "data_offsets"}
 
 
-class _Fields(msgspec.Struct, gc=False, forbid_unknown_fields=True):
-    """The fields of an entry, of any types."""
-
-    dtype: object
-    shape: object
-    data_offsets: object
-
-
-class _TensorForm(NamedTuple):
-    """Facts that many tensors share: type, shape and size."""
+class _Entry(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The member of the header for one tensor."""
 
     dtype: str
-    shape: tuple[int, ...]
-    nbytes: int
+    shape: list[_Natural]
+    data_offsets: tuple[_Natural, _Natural]
+
+
+_ENTRIES = msgspec.json.Decoder(dict[str, _Entry])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,165 +80,124 @@ def read_header(source: Source) -> Header:
                 f"truncated within the header: it takes {length + LENGTH_BYTES} bytes, more than the file has"
             )
         source.budget.add_header(length)
-        reader, text = _Reader(source, LENGTH_BYTES + length), source.read(LENGTH_BYTES, length)
-        tensors = reader.in_order(*reader.members(text))
-        return Header(tensors, reader.texts or {}, _crc32(text))
+        text, start = source.read(LENGTH_BYTES, length), LENGTH_BYTES + length
+        tensors, texts, end = _members(text, source, start)
+        if not source.has(start, end - start):
+            raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
+        if source.has(end, 1):
+            raise RecordFormatError("bytes lie behind the last tensor")
+        return Header(tensors, texts, _crc32(text))
+    except NotThisError as error:
+        raise _whole_file(path, f"the header {error}") from error
     except RecordFormatError as error:
         if str(error).startswith(f"{path}: "):  # the budget's
             raise
-        raise RecordFormatError(
-            f"{path}: {error}; expected a whole safetensors file: save or fetch it again"
-        ) from error
+        raise _whole_file(path, str(error)) from error
 
 
-class _Reader:
-    def __init__(self, source: Source, data_start: int) -> None:
-        self.source = source
-        self.data_start = data_start
-        self.tensors: dict[str, StoredTensor] = {}
-        self.texts: dict[str, str] | None = None
+def _whole_file(path: str, what: str) -> RecordFormatError:
+    return RecordFormatError(f"{path}: {what}; expected a whole safetensors file: save or fetch it again")
 
-    def members(self, text: bytes) -> tuple[int, bool]:
-        """Note what the header has; where the last tensor ends in the data, and whether they stand in their order."""
-        opening = _OPENING.match(text)
-        if opening is None:
-            reason = why_not(text, 0)
-            raise _wrong_header("is not a JSON object" if reason.startswith("has") else reason)
-        if _EMPTY.fullmatch(text):
-            return 0, True
-        # The usual ones are counted beforehand: a call for each of a million would take half a second.
-        count = text.count(_USUAL_MARK)
-        self.source.budget.take(count * _ENTRY_BYTES + len(text), count * _ENTRY_STEPS)
-        tensors, source, start, usual = self.tensors, self.source, self.data_start, _USUAL.match
-        forms: dict[bytes, _TensorForm] = {}
-        end, in_order = 0, True
-        at, last = opening.end(), b","
-        while last == b",":
-            found = usual(text, at)
-            if found is None:
-                found, name, form, begin, stop = self._member(text, at)
-                at, last = found.end(), found[3]
-                if form is None:
-                    continue
-            else:
-                raw, described, first, last_place, last = found.groups()
-                at = found.end()
-                begin, stop = int(first), int(last_place)
-                try:
-                    name = raw.decode()
-                except UnicodeDecodeError:
-                    raise _wrong_header(why_not(text, 0)) from None
-                form = forms.get(described)
-                if form is None:
-                    try:
-                        fields = msgspec.json.decode(b"{" + described + b',"data_offsets":0}', type=_Fields)
-                    except msgspec.DecodeError as error:  # as for [1,,2]
-                        raise _wrong_header(f"is not valid JSON ({error})") from error
-                    form = forms[described] = _form_of(name, fields)
-            dtype, shape, nbytes = form
-            if stop - begin != nbytes or name in tensors or len(name) > MAX_NAME:
-                raise self._refused(name, form, stop - begin)
+
+def _members(text: bytes, source: Source, start: int) -> tuple[dict[str, StoredTensor], dict[str, str], int]:
+    """The tensors of a header, in the order of their bytes, which begin at `start`; its texts; where the bytes end."""
+    budget, tensors = source.budget, dict[str, StoredTensor]()
+    end, in_order = 0, True
+    texts: dict[str, str] | None = None
+    forms: dict[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...], int]] = {}  # shared by tensors of one form
+
+    def exact(part: bytes) -> dict[str, _Entry]:
+        nonlocal texts
+        found = load_json(part, budget, parse_int=_natural)
+        if METADATA in found:
+            if texts is not None:
+                raise RecordFormatError(f"the name '{METADATA}' comes twice in the header")
+            try:
+                texts = checked_texts(found.pop(METADATA))
+            except NotThisError as error:
+                raise RecordFormatError(f"'{METADATA}' is not a map from text to text: it {error}") from error
+        return {name: _checked_entry(name, fields) for name, fields in found.items()}
+
+    count = text.count(b'"data_offsets"')  # of the usual ones; `load_json` counts the others
+    budget.take(count * _ENTRY_BYTES + len(text), count * _ENTRY_STEPS)
+    # The texts are a part of their own, so that msgspec can read the others.
+    first_bytes = {"first_bytes": 0} if _BEGINS_WITH_TEXTS.match(text) else {}
+    for entries in map_parts(text, _ENTRIES, _BETWEEN_TENSORS, _ENTRY_QUOTES, exact, **first_bytes):
+        for name, entry in entries.items():
+            dtype, shape, nbytes = forms.get(key := (entry.dtype, (*entry.shape,))) or _add_form(name, key, forms)
+            begin, stop = entry.data_offsets
+            if stop - begin != nbytes:
+                raise RecordFormatError(
+                    f"tensor {name[:80]!r} of shape {[*shape[:16]]} and dtype {dtype} takes {nbytes} bytes,"
+                    f" its offsets give {stop - begin}"
+                )
+            if name in tensors:
+                raise RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
+            if len(name) > MAX_NAME:
+                raise RecordFormatError(f"the name '{name[:80]}...' is longer than {MAX_NAME} characters")
             tensors[name] = StoredTensor(name, dtype, shape, source, start + begin)
             in_order = in_order and begin == end
             end = stop
-        blanks = _BLANKS.match(text, at)
-        if blanks is None or blanks.end() != len(text):
-            raise _wrong_header(why_not(text, at))
-        return end, in_order
-
-    def _member(self, text: bytes, at: int) -> tuple[re.Match[bytes], str, _TensorForm | None, int, int]:
-        """A member of any form: name, form and offsets; the form is None for the texts, which are noted."""
-        found = _MEMBER.match(text, at)
-        try:
-            name = None if found is None else text_of(found[1])
-        except ValueError:
-            name = None
-        if found is None or name is None:
-            raise _wrong_header(why_not(text, at))
-        if found[2] is None:
-            reason = why_not(text, at)
-            if not reason.startswith("has"):
-                raise _wrong_header(reason)
-            raise _no_map(name)
-        if name == METADATA:
-            if self.texts is not None:
-                raise RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
-            try:
-                self.texts = text_map(found[2], self.source.budget)
-            except NotThisError as error:
-                raise _no_map(name, str(error)) from error
-            return found, name, None, 0, 0
-        try:
-            fields = msgspec.json.decode(found[2], type=_Fields)
-        except msgspec.ValidationError as error:
-            raise _no_map(name) from error
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            raise _wrong_header(why_not(text, found.start(2))) from None
-        quotes = found[2].count(b'"') - found[2].count(b'\\"')
-        if quotes != _ENTRY_QUOTES and isinstance(fields.dtype, str):
-            raise RecordFormatError(f"a key of tensor {name[:80]!r} comes twice in the header")
-        offsets = fields.data_offsets
-        if not _naturals(offsets) or len(offsets) != 2:
-            raise _no_naturals(name)
-        self.source.budget.take(_ENTRY_BYTES + len(name), _MEMBER_STEPS)
-        return found, name, _form_of(name, fields), offsets[0], offsets[1]
-
-    def _refused(self, name: str, form: _TensorForm, count: int) -> RecordFormatError:
-        if name in self.tensors:
-            return RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
-        if len(name) > MAX_NAME:
-            return RecordFormatError(f"the name '{name[:80]}...' is longer than {MAX_NAME} characters")
-        return RecordFormatError(
-            f"tensor {name[:80]!r} of shape {[*form.shape[:16]]} and dtype {form.dtype} takes {form.nbytes} bytes,"
-            f" its offsets give {count}"
-        )
-
-    def in_order(self, end: int, is_in_order: bool) -> Mapping[str, StoredTensor]:
-        """The tensors in the order of their bytes, which must fill the file."""
-        if not is_in_order:
-            self.tensors = {it.name: it for it in sorted(self.tensors.values(), key=lambda it: (it.start, it.nbytes))}
-            end = 0
-            for info in self.tensors.values():
-                begin = info.start - self.data_start
-                if begin != end:
-                    raise RecordFormatError(
-                        f"tensor '{info.name[:80]}' begins at data byte {begin}, expected {end} (a gap or an overlap)"
-                    )
-                end += info.nbytes
-        end += self.data_start
-        if not self.source.has(self.data_start, end - self.data_start):
-            raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
-        if self.source.has(end, 1):
-            raise RecordFormatError("bytes lie behind the last tensor")
-        return self.tensors
+    if METADATA in tensors:
+        raise RecordFormatError(f"'{METADATA}' is not a map from text to text")
+    tensors, end = (tensors, start + end) if in_order else _sorted(tensors, start)
+    return tensors, texts or {}, end
 
 
-def _form_of(name: str, fields: _Fields) -> _TensorForm:
-    """The form of a tensor, shared with others of its type and shape."""
-    dtype, shape = fields.dtype, fields.shape
-    if not isinstance(dtype, str) or dtype not in DTYPE_BITS:
+def _natural(digits: str) -> int:
+    """The number, -1 for one of so many digits that Python would refuse it."""
+    return int(digits) if len(digits) < 20 else -1
+
+
+def _checked_entry(name: str, fields: Any) -> _Entry:
+    """A member of the header that json read; the error says what is wrong with it."""
+    if not isinstance(fields, dict) or fields.keys() != _KEYS:
+        raise RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets")
+    try:
+        name.encode()
+        return msgspec.convert(fields, _Entry)
+    except UnicodeEncodeError as error:
+        raise NotThisError("has half of a surrogate pair in a name") from error
+    except msgspec.ValidationError as error:
+        if not isinstance(fields["dtype"], str):
+            raise _unknown_dtype(name, fields["dtype"]) from error
         raise RecordFormatError(
-            f"tensor {name[:80]!r} has the unknown dtype {str(dtype)[:40]!r}; known: {', '.join(DTYPE_BITS)}"
-        )
-    if not _naturals(shape):
-        raise _no_naturals(name)
+            f"tensor {name[:80]!r}: shape and data_offsets must be lists of non-negative integers"
+        ) from error
+
+
+def _add_form(
+    name: str,
+    key: tuple[str, tuple[int, ...]],
+    forms: dict[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...], int]],
+) -> tuple[str, tuple[int, ...], int]:
+    """Type, shape and bytes of the tensor `name`, which further tensors may share."""
+    dtype, shape = key
+    if dtype not in DTYPE_BITS:
+        raise _unknown_dtype(name, dtype)
     if len(shape) > MAX_DIMENSIONS:
         raise RecordFormatError(f"tensor {name[:80]!r} has {len(shape)} dimensions, at most {MAX_DIMENSIONS} are read")
-    return _TensorForm(dtype, tuple(shape), byte_count(dtype, shape))
+    form = forms[key] = dtype, shape, byte_count(dtype, shape)
+    return form
 
 
-def _naturals(value: object) -> TypeGuard[list[int]]:
-    """Whether it is a list of whole numbers from 0 to 2**63 - 1."""
-    limit = 2**63
-    return isinstance(value, list) and all(type(item) is int and 0 <= item < limit for item in value)
+def _unknown_dtype(name: str, dtype: object) -> RecordFormatError:
+    return RecordFormatError(
+        f"tensor {name[:80]!r} has the unknown dtype {str(dtype)[:40]!r}; known: {', '.join(DTYPE_BITS)}"
+    )
 
 
-def _no_naturals(name: str) -> RecordFormatError:
-    return RecordFormatError(f"tensor {name[:80]!r}: shape and data_offsets must be lists of non-negative integers")
-
-
-def _wrong_header(what: str) -> RecordFormatError:
-    return RecordFormatError(f"the header {what}")
+def _sorted(tensors: Mapping[str, StoredTensor], start: int) -> tuple[dict[str, StoredTensor], int]:
+    """The tensors in the order of their bytes, which lie without a gap from `start` on, and where the last ends."""
+    ordered, end = {it.name: it for it in sorted(tensors.values(), key=lambda it: (it.start, it.nbytes))}, start
+    for info in ordered.values():
+        if info.start != end:
+            raise RecordFormatError(
+                f"tensor '{info.name[:80]}' begins at data byte {info.start - start}, expected {end - start} (a gap or"
+                " an overlap)"
+            )
+        end += info.nbytes
+    return ordered, end
 
 
 def _crc32(text: bytes) -> int | None:
@@ -266,9 +208,3 @@ def _crc32(text: bytes) -> int | None:
     end = text.find(b'"', begin)
     whole = memoryview(text)
     return zlib.crc32(whole[end:], zlib.crc32(b"0" * (end - begin), zlib.crc32(whole[:begin])))
-
-
-def _no_map(name: str, why: str = "") -> RecordFormatError:
-    if name == METADATA:
-        return RecordFormatError(f"'{METADATA}' is not a map from text to text{why and f': it {why}'}")
-    return RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets")

@@ -9,9 +9,9 @@ import struct
 from typing import Any
 
 from ...errors import ArgumentError, RecordFormatError, RecordIOError
+from ..bytes.bounded_json import load_json, text_map, texts_of
 from ..bytes.budget import CONTAINER, NUMBER, Budget
 from ..bytes.checksums import HEX_DIGITS, CheckedSource, checksum_of
-from ..bytes.json_scan import load_json, text_map, texts_of
 from ..bytes.source import FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
 from ..formats import DEFAULT_EXTENSION, DETAILS
