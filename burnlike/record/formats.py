@@ -109,27 +109,34 @@ def directory_reader(path: str | os.PathLike[str]) -> Callable[[str, str | None]
 
 def detect(source: Source) -> Format:
     """The format of a file, by its first bytes; `source` is the file as it is, compressed or not."""
-    from .bytes.gzip_source import GzipSource, is_gzip
+    head = _head(source)
+    is_compressed = head.startswith(b"\x1f\x8b")
+    if is_compressed:
+        from .bytes.gzip_source import GzipSource
 
-    compressed = is_gzip(source)
-    inner = GzipSource(source) if compressed else source
-    head = b""
-    for count in (16, 9, 1):
-        if inner.has(0, count):
-            head = inner.read(0, count)
-            break
-    begins = ((extension, pattern) for extension, (_, pattern) in _READABLE.items() if pattern is not None)
-    extension = next((it for it, pattern in begins if re.match(pattern, head, re.DOTALL)), None)
-    if extension is None:
+        head = _head(GzipSource(source))
+    extension = ""
+    for ending, (_, beginning) in _READABLE.items():
+        if not extension and beginning is not None and re.match(beginning, head, re.DOTALL):
+            extension = ending
+    if not extension:
         raise RecordFormatError(
             f"{source.path}: expected a record ({', '.join(_READABLE)}), got {source.stored_bytes} bytes that begin"
             f" with {head[:8]!r}; it may be an interrupted download or copy: fetch it again"
         )
-    if compressed:
+    if is_compressed:
         extension += ".gz"
         if extension not in _FORMATS:
             raise RecordFormatError(f"{source.path}: expected a record, got a gzipped one: unpack it by gunzip")
     return _format(_READABLE[extension][0])
+
+
+def _head(source: Source) -> bytes:
+    """The first bytes: as many as tell any format, or those that there are."""
+    for count in (16, 9, 2, 1):
+        if source.has(0, count):
+            return source.read(0, count)
+    return b""
 
 
 _format: Callable[[str], Format] = cache(resolve)

@@ -18,7 +18,7 @@ from .values import dump_values, load_values
 
 FORMAT_VERSION = "2"
 _PREFIX = "burnlike."
-_FORMAT, _IDS, _ALIASES, _VALUES, STATES, _LAYOUT, CHECKSUMS = (
+_FORMAT, _IDS, ALIASES, _VALUES, STATES, _LAYOUT, CHECKSUMS = (
     f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout", "checksums")
 )
 
@@ -64,7 +64,7 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     if outline.ids:
         texts[_IDS] = _dump(dict(zip(outline.ids, map(str, outline.ids.values()), strict=True)))
     if outline.aliases:
-        texts[_ALIASES] = _dump(dict(outline.aliases))
+        texts[ALIASES] = _dump(dict(outline.aliases))
     if outline.values:
         texts[_VALUES] = dump_values(outline.values)
     if bool(outline.states) if states is None else states:
@@ -83,13 +83,13 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
 
 
 def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
-    """The aliases that the texts declare, none if they are of another version; not checked against any tensors."""
-    if _ALIASES not in texts or texts.get(_FORMAT) != FORMAT_VERSION:
+    """The aliases that the texts declare, none in another version; not checked against tensors."""
+    if ALIASES not in texts or texts.get(_FORMAT) != FORMAT_VERSION:
         return {}
     try:
-        return text_map(texts[_ALIASES].encode(), budget)
+        return text_map(texts[ALIASES].encode(), budget)
     except NotThisError as error:
-        raise _no_text_map(f"{path}: {_ALIASES}", error) from error
+        raise _no_text_map(f"{path}: {ALIASES}", error) from error
 
 
 def decode(
@@ -107,10 +107,10 @@ def decode(
         is_newer = version.isdecimal() and (len(version), version) > (len(FORMAT_VERSION), FORMAT_VERSION)
         remedy = "a newer burnlike wrote it: update" if is_newer else "no burnlike writes that: save or fetch it again"
         raise RecordFormatError(f"{path}: expected {_FORMAT} '{FORMAT_VERSION}', got {version!r:.80}; {remedy}")
-    aliases = aliases_of(texts, path, budget)
+    aliases = aliases_of(texts, path, budget) if ALIASES in texts else {}
     for alias, name in aliases.items():
         if alias in entries or name not in entries:
-            raise RecordFormatError(f"{path}: {_ALIASES} ties {alias!r} to {name!r}, which the tensors contradict")
+            raise RecordFormatError(f"{path}: {ALIASES} ties {alias!r} to {name!r}, which the tensors contradict")
     ids = _ids(texts[_IDS].encode(), entries, f"{path}: {_IDS}", budget) if _IDS in texts else {}
     values = load_values(texts[_VALUES], f"{path}: {_VALUES}", budget) if _VALUES in texts else {}
     states: set[str] = set()

@@ -23,8 +23,11 @@ from ..module.module import Module
 from ..module.torch_objects.wrappers import unwrap
 from ..module.tree.walk import walk_of
 from ..tensor.core.base import TensorBase
+from .bytes.source import Source
+from .files.stored_tensors import LazyTensors, StoredTensors
 from .layout import LayoutOf
 from .nesting import names_below, nested, step, without
+from .outline import Outline
 from .pytree.flatten import leaves_and_records
 from .pytree.unflatten import from_leaves
 from .state_dict.module_layout import layout_of
@@ -199,6 +202,13 @@ class Record:
 
         given = given_options(strict, device, options)
         return load_into(self, target, given) if isinstance(target, nn.Module) else load_own(target, self, **given)
+
+
+def record_of(source: Source, outline: Outline, tensors: StoredTensors | None = None) -> Record:
+    """The record that a file holds; its tensors stay there."""
+    tensors = LazyTensors(source, outline) if tensors is None else tensors
+    values, ids, aliases, states = outline.values, outline.ids, outline.aliases, outline.states
+    return Record(tensors, values, ids, aliases, tensors.path, states, outline.layout, outline.metadata)
 
 
 def _tensor(name: Any, value: Any) -> Tensor:

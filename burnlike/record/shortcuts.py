@@ -15,8 +15,8 @@ from .loading.load_into import load_own
 from .loading.load_options import LoadReport
 from .nesting import RecordPart
 from .precision import PrecisionRule
-from .record import Record, given_options
-from .recorder import FileRecorder, Recorder, record_of, recorder_for
+from .record import Record, given_options, record_of
+from .recorder import FileRecorder, Recorder, recorder_for
 from .saving.background import OnBusy, SaveHandle
 from .state_dict.module_layout import layout_of
 

@@ -17,8 +17,8 @@ from .. import metadata
 from ..dtypes import torch_dtype
 from ..files.reading import read_outline
 from ..precision import PrecisionRule
-from ..record import Record
-from ..recorder import Recorder, checked_precision, converted, outline_of, record_of, record_to_save
+from ..record import Record, record_of
+from ..recorder import Recorder, checked_precision, converted, outline_of, record_to_save
 from ..torch_files.dcp import OWN_TEXTS
 
 

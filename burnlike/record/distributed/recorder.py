@@ -25,8 +25,8 @@ from ..dtypes import file_dtype, shown
 from ..formats import DETAILS
 from ..outline import Outline, TensorEntry
 from ..precision import PrecisionRule, stored_dtype_of
-from ..record import Record
-from ..recorder import Recorder, checked_precision, converted, names_of, record_of, record_to_save
+from ..record import Record, record_of
+from ..recorder import Recorder, checked_precision, converted, names_of_tied, record_to_save
 from ..safetensors.format import build_header
 from ..safetensors.parts import FILES, check_directory, part_checksums, read_parts
 from ..saving.writing import plain_tensor
@@ -75,8 +75,10 @@ class DistributedRecorder(Recorder):
         with ExitStack() as stack:
             with together:
                 record = record_to_save(record)
-                names, kept = names_of(record), kept_tensors(record.values)
-                tensors = {name: self._stored(names[name], it, name in kept) for name, it in record.tensors.items()}
+                names, kept = names_of_tied(record.aliases), kept_tensors(record.values)
+                tensors = {
+                    name: self._stored(names.get(name, [name]), it, name in kept) for name, it in record.tensors.items()
+                }
                 taken: set[int] = set()
                 for name, tensor in tensors.items():  # safetensors' own writer takes none that share memory
                     address = local(tensor).untyped_storage().data_ptr()

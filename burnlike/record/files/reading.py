@@ -25,9 +25,11 @@ def read_outline(
     path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None
 ) -> tuple[Source, Outline]:
     """The source without what compresses it, and all that the file holds but the values; see `open_record`."""
-    if (reader := directory_reader(path)) is not None:
-        return reader(os.fspath(path), top_level_key)
-    found = find_record(path)
+    found = os.fspath(path)
+    if not os.path.isfile(found):
+        if (reader := directory_reader(found)) is not None:
+            return reader(found, top_level_key)
+        found = find_record(found)
     if not found.endswith(INDEX_SUFFIX):
         return read_file(found, layout, top_level_key)
     return read_sharded(found, lambda shard, budget: read_file(shard, layout, top_level_key, budget)[1])

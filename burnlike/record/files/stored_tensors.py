@@ -5,6 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from operator import attrgetter
 from typing import Any, cast
 
 import torch
@@ -84,9 +85,7 @@ class LazyTensors(StoredTensors):
     """Name -> tensor of an open file, read into fresh memory at each access; `outline` has types, shapes and places."""
 
     def __init__(self, source: Source, outline: Outline) -> None:
-        super().__init__(source.path, outline.entries)
-        self.outline = outline
-        self._source = source
+        self.path, self.outline, self._source = source.path, outline, source
         self._entries = cast(Mapping[str, StoredTensor], outline.entries)
 
     def renamed(self, names: Mapping[str, str]) -> "LazyTensors":
@@ -113,7 +112,7 @@ class LazyTensors(StoredTensors):
 
     def check_length(self) -> None:
         """Raise RecordIOError if a file was cut since it was opened."""
-        for source in {entry.source for entry in self._entries.values()}:
+        for source in {*map(attrgetter("source"), self._entries.values())}:
             source.check_length()
 
     def each_piece(self, name: str, do: Callable[[Tensor], object]) -> None:

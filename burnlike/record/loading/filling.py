@@ -4,6 +4,7 @@ Into tensors of a GPU: read into pinned memory, and while that is copied by a si
 """
 
 import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._torch_compat.fsdp import reshard
+from ..._torch_compat.fsdp import STATES, reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
@@ -46,10 +47,13 @@ class Destination(NamedTuple):
 @torch.no_grad()
 def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
     """Give each parameter its values: on the meta device on `device`, and with `as_saved` in the record's types."""
-    targets = _apart([_target(match, tensors, device, as_saved) for match in matches], tensors)
-    reshard(match.param.tensor for match in matches)
+    targets = [_target(match, tensors, device, as_saved) for match in matches]
+    if not isinstance(tensors, StoredTensors):
+        targets = _apart(targets, tensors)
+    if STATES in sys.modules:
+        reshard(match.param.tensor for match in matches)
     # A tensor that was made in inference mode can be changed only there.
-    inference = torch.is_inference_mode_enabled() or any(it.into.is_inference() for it in targets)
+    inference = torch.is_inference_mode_enabled() or bool([it for it in targets if it.into.is_inference()])
     try:
         with torch.inference_mode(inference):
             _copy(targets, tensors)
@@ -80,8 +84,6 @@ def _target(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.dev
 
 def _apart(targets: list[Destination], tensors: Mapping[str, Tensor]) -> list[Destination]:
     """The targets, with copies of the values that lie in memory of the module, where writing changes them."""
-    if isinstance(tensors, StoredTensors):
-        return targets
     written = {address for target in targets if (address := _storage(target.into))}
 
     def apart(match: TensorMatch, into: Tensor, is_new: bool) -> Destination:
@@ -100,34 +102,39 @@ def _storage(tensor: Tensor) -> int:
 
 
 def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None:
-    from_file: list[tuple[FileValues, Tensor]] = []
+    readings: dict[torch.device, list[tuple[FileValues, Tensor]]] = {}
     for target in targets:
         match, into = target.match, target.into.detach()
+        divided = type(into) is not Tensor and is_distributed(into)
         if match.values is not None or not isinstance(tensors, LazyTensors):
             values = match.in_memory(tensors)
-            copy_converted(into, part_of(values, into) if is_distributed(into) else values)
-        elif is_distributed(into):
+            copy_converted(into, part_of(values, into) if divided else values)
+        elif divided:
             read_own_part(tensors.values_of(match.name), into)
         elif into.is_conj() or into.is_neg():  # what its bytes are is not what it is
             copy_converted(into, tensors[match.name])
         elif type(into) is Tensor and into.layout == torch.strided and into.device.type in ("cpu", "cuda"):
-            from_file.append((tensors.values_of(match.name), into))
+            readings.setdefault(into.device, []).append((tensors.values_of(match.name), into))
         else:
             tensors.copy_into(match.name, into)
-    from_file.sort(key=lambda it: it[0].entry.start)
-    read_all([it for it in from_file if it[1].device.type == "cpu"])
-    for device in {into.device for _, into in from_file if into.device.type != "cpu"}:
-        fill_device([it for it in from_file if it[1].device == device], device)
+    for device, from_file in readings.items():
+        from_file.sort(key=lambda it: it[0].entry.start)
+        if device.type == "cpu":
+            read_all(from_file)
+        else:
+            fill_device(from_file, device)
 
 
 def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
     """Read values, in the order of the file, into memory of the CPU, in its types and strides."""
-    total_bytes = sum(values.entry.stored_bytes for values, _ in readings)
-    sequential = any(values.entry.sequential for values, _ in readings)
+    total_bytes, sequential = 0, False
     steps: list[_Step] = []
     for values, into in readings:
+        total_bytes += values.entry.stored_bytes
+        sequential = sequential or values.entry.sequential
         count = (_NATIVE_PIECE_BYTES if _is_native(values, into) else _PIECE_BYTES) // values.stored.itemsize
-        steps += [(values, into, at, min(at + count, into.numel())) for at in range(0, into.numel(), count)]
+        for at in range(0, into.numel(), count):
+            steps.append((values, into, at, min(at + count, into.numel())))
     inference = torch.is_inference_mode_enabled()  # counts for the thread, as `no_grad` does
     workers = 1 if sequential or total_bytes < _LEAST_BYTES else MAX_WORKERS
     run_steps(steps, partial(_read, inference), _PIECE_BYTES, workers)

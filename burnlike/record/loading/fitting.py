@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn.parameter import is_lazy as is_shapeless
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedTensorMixin
 
 from ...errors import ArgumentError, RecordError
+from ...module.identity.field_metadata import meta_of
 from ...module.torch_objects.wrappers import is_distributed
 from ..bytes.convert import can_lose, check_kept, in_dtype
 from ..dtypes import kind_of, plain, shown
@@ -23,20 +24,30 @@ _REMEDY = "nothing was loaded; give the module a wider type, or load with dtype=
 
 
 def mismatches(
-    matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], values: Mapping[str, Any]
+    matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], values: Mapping[str, Any], undo: ExitStack
 ) -> Iterator[Mismatch]:
-    """The tensors of another shape or kind; and parts of another class or type, whose meaning a conversion changes."""
-    saved = dict(part_names(values))
+    """The tensors of another shape or kind; and parts of another class or type, whose meaning a conversion changes.
+
+    Parameters of torch's lazy modules get the shapes that the record has, as from `load_state_dict`; `undo` takes them.
+    """
+    saved = dict(part_names(values)) if values else {}
+    in_file = isinstance(tensors, StoredTensors)
     for match in matches:
         path, target = match.param.path, match.param.tensor
+        if isinstance(target, UninitializedTensorMixin) and not match.own:
+            lazy: Any = target
+            undo.callback(setattr, lazy, "__class__", type(lazy))
+            undo.callback(setattr, lazy, "data", lazy.data)
+            lazy.materialize(tuple(shape_in(tensors, match.name)))
         if match.own:
             dtype = match.dtype(tensors)
             if kind_of(dtype) != kind_of(target.dtype):
                 yield Mismatch(path, plain(target.dtype), f"{plain(dtype)} from the module's own code")
             continue
-        expected = expected_form(match.param)
+        has_mapper = meta_of(*match.param.home).load_mapper is not None
+        expected = expected_form(match.param) if has_mapper else (target.dtype, target.shape)
         dtype, shape = dtype_in(tensors, match.name), shape_in(tensors, match.name)
-        if unreadable := _unreadable(tensors, match.name):
+        if not in_file and (unreadable := _unreadable(tensors[match.name])):
             yield Mismatch(path, shown(target.dtype, target.shape), f"{shown(dtype, shape)}, {unreadable}")
         elif expected is not None and (shape != expected[1] or kind_of(dtype) != kind_of(expected[0])):
             yield Mismatch(path, shown(*expected), shown(dtype, shape))
@@ -45,16 +56,6 @@ def mismatches(
                 yield Mismatch(path, f"a part of a {part.of}", f"one of a {found}")
             elif dtype != target.dtype and kind_of(dtype) == kind_of(target.dtype):
                 yield Mismatch(path, plain(target.dtype), plain(dtype))
-
-
-def give_shapes(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], undo: ExitStack) -> None:
-    """Give parameters of torch's lazy modules the shapes that the record has, as `load_state_dict` does."""
-    for match in matches:
-        target: Any = match.param.tensor
-        if not match.own and is_shapeless(target):
-            undo.callback(setattr, target, "__class__", type(target))
-            undo.callback(setattr, target, "data", target.data)
-            target.materialize(tuple(shape_in(tensors, match.name)))
 
 
 def untied(
@@ -77,9 +78,7 @@ def in_file_order(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor])
 
 
 def mapped(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.device) -> TensorMatch:
-    """The match with its values in the module's form, where they are in another one in the record."""
-    if match.param.mappers.load is None:
-        return match
+    """The match of a parameter with a load mapper, with its values in the module's form."""
     target = match.param.tensor
     values = match.in_memory(tensors).detach()
     # A copy: the mapper may change what it is given, and a record in memory may be what another module computes with.
@@ -101,7 +100,9 @@ def replacing_type(match: TensorMatch, tensors: Mapping[str, Tensor], as_saved: 
     present = match.param.tensor
     dtype = match.dtype(tensors) if as_saved else present.dtype
     fits = not match.own or match.values is None or match.values.shape == present.shape
-    return None if fits and match.param.is_initialized() and not present.is_meta and dtype == present.dtype else dtype
+    if not fits or present.is_meta or dtype != present.dtype:
+        return dtype
+    return None if type(present) in (Tensor, nn.Parameter) or match.param.is_initialized() else dtype
 
 
 def check_targets(
@@ -118,7 +119,9 @@ def check_targets(
                 )
         elif present.layout != torch.strided and not is_distributed(present):
             raise RecordError(f"'{path}' is {present.layout}, only dense tensors can be loaded; nothing was loaded")
-        elif any(size > 1 and stride == 0 for size, stride in zip(present.shape, present.stride(), strict=True)):
+        elif 0 in present.stride() and any(
+            size > 1 and stride == 0 for size, stride in zip(present.shape, present.stride(), strict=True)
+        ):
             raise RecordError(
                 f"elements of '{path}' share memory, as after `expand`, so they can't have values of their own; nothing"
                 " was loaded; put `tensor.contiguous()` in its place"
@@ -129,10 +132,9 @@ def check_values(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) 
     """Check that each value of the record fits the module's type; reads only tensors of a wider type."""
     if isinstance(tensors, LazyTensors):
         tensors.check_length()
-    for match in in_file_order(matches, tensors):
+    wider = [it for it in matches if can_lose(it.dtype(tensors), it.param.tensor.dtype)]
+    for match in in_file_order(wider, tensors) if wider else ():
         check = partial(_check, match.name, target=match.param.tensor.dtype)
-        if not can_lose(match.dtype(tensors), match.param.tensor.dtype):
-            continue
         if match.values is None and isinstance(tensors, LazyTensors):
             tensors.each_piece(match.name, check)
         else:
@@ -143,14 +145,11 @@ def _check(name: str, values: Tensor, target: torch.dtype) -> None:
     check_kept(name, values, in_dtype(values, target), remedy=_REMEDY)
 
 
-def _unreadable(tensors: Mapping[str, Tensor], name: str) -> str:
-    """Why a tensor in memory can't be copied, or nothing."""
-    if not isinstance(tensors, StoredTensors):
-        if tensors[name].is_meta:
-            return "without values (it is on the meta device)"
-        if tensors[name].layout != torch.strided:
-            return f"{tensors[name].layout}; call to_dense()"
-    return ""
+def _unreadable(tensor: Tensor) -> str:
+    """The reason why a tensor in memory can't be copied, or nothing."""
+    if tensor.is_meta:
+        return "without values (it is on the meta device)"
+    return "" if tensor.layout == torch.strided else f"{tensor.layout}; call to_dense()"
 
 
 def _are_equal(one: Tensor, other: Tensor) -> bool:

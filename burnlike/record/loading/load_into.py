@@ -12,22 +12,25 @@ from torch import Tensor, nn
 from ..._lazy import resolve
 from ...backend.devices import find_device
 from ...errors import BurnlikeError, RecordError, RecordMismatchError, RecordPathError
-from ...module import Param, ParamId, params
+from ...module import Param, ParamId
+from ...module.identity.field_metadata import meta_of
+from ...module.module import Module
 from ...module.torch_objects.wrappers import unwrap
+from ...module.tree.walk import strong_steps, walk_of
 from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
 from ..nesting import part_of, without
 from ..record import KIND, OPTIMIZERS, STATE, Handling, Record, handling_of
-from ..state_dict.own_code import below, parts_with_records
+from ..state_dict.own_code import below, overrides, parts_with_records
 from ..state_dict.saved_forms import in_parts, tensor_part
 from ..state_dict.state_tree import decode_tree, encode_tree
-from ..values import ids_of_clones
+from ..values import IDS, ids_of_clones
 from . import fitting
 from .filling import fill
 from .load_options import LoadOptions, LoadReport, refuse
 from .matching import TensorMatch, match
 from .meta_modules import compute_unsaved, registered
-from .module_code import GivenState, run_own_code
+from .module_code import GivenState, has_own_code, run_own_code
 
 
 def load_into(record: Record, module: nn.Module, options: Mapping[str, Any]) -> LoadReport:
@@ -39,6 +42,8 @@ def load_own(target: Any, source: Any, **options: Any) -> Any:
     """Put a record, or that of another object, into `target`; returns what its `load_record` does."""
     record = Record.of(source)
     inner = unwrap(target) if isinstance(target, nn.Module) else target
+    if isinstance(inner, Module) and not overrides(type(inner), "load_record"):
+        return load_into(record, inner, options)
     own = None if isinstance(target, type) else getattr(inner, "load_record", None)
     if callable(own):
         return own(record, **options)
@@ -88,53 +93,65 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
     device, as_saved = find_device(options.device), options.dtype == "as_saved"
     parts = parts_with_records(unwrap(module))
     with ExitStack() as undo:
-        parts_loaded, parts_missing = _load_parts(parts, record, module, options, undo)
-        record, prefixes = without(record, parts) if parts else record, below(parts)
-        tensors = record.tensors
-        found = in_parts([it for it in params(module) if not it.path.startswith(prefixes)])
-        given = GivenState(found, record, match(found, record, module, options), device, undo)
-        matching, entries = run_own_code(module, given)
-        missing = [name for name in matching.missing if not name.startswith(prefixes)]
-        fitting.give_shapes(matching.matches, tensors, undo)
-        wrong = [*fitting.mismatches(matching.matches, tensors, record.values)]
+        found, loaded, missing = walk_of(module).params, list[str](), list[str]()
+        if parts:
+            prefixes = below(parts)
+            loaded, missing = _load_parts(parts, record, module, options, undo)
+            record = without(record, parts)
+            found = [it for it in found if not it.path.startswith(prefixes)]
+        tensors, found = record.tensors, in_parts(found)
+        matching, entries = match(found, record, module, options), list[str]()
+        if has_own_code(module, record, matching):
+            matching, entries = run_own_code(module, GivenState(found, record, matching, device, undo))
+            if parts:
+                matching.missing[:] = [name for name in matching.missing if not name.startswith(prefixes)]
+        matches = matching.matches
+        wrong = [*fitting.mismatches(matches, tensors, record.values, undo)]
         if options.match == "path":
-            wrong += fitting.untied(matching.matches, tensors, matching.names)
-        unfit, clones = {it.path for it in wrong}, ids_of_clones(record.values)
-        matches = [it for it in matching.matches if it.param.path not in unfit]
+            wrong += fitting.untied(matches, tensors, matching.names)
+        if wrong:
+            unfit = {it.path for it in wrong}
+            matches = [it for it in matches if it.param.path not in unfit]
+        clones = ids_of_clones(record.values) if IDS in record.values else {}
         report = LoadReport(
             applied=[it.param.path for it in matches],
-            missing=[*missing, *parts_missing],
+            missing=[*matching.missing, *missing],
             unexpected=matching.unexpected,
             mismatched=wrong,
             skipped=matching.skipped,
             clones=[it.param.path for it in matches if it.name in clones],
-            entries=[*entries, *parts_loaded],
+            entries=[*entries, *loaded],
         )
         refuse(report, record, module, options)
-        forms = {it.param.path: fitting.mapped(it, tensors, device) for it in fitting.in_file_order(matches, tensors)}
-        matches = [forms[it.param.path] for it in matches]
-        if misfits := {it.path: it for it in fitting.misfits(matches)}:
-            matches = [it for it in matches if it.param.path not in misfits]
-            applied = [it.param.path for it in matches]
-            report = replace(report, applied=applied, mismatched=[*report.mismatched, *misfits.values()])
-            refuse(report, record, module, options)
+        if with_mappers := [it for it in matches if meta_of(*it.param.home).load_mapper is not None]:
+            in_order = fitting.in_file_order(with_mappers, tensors)
+            forms = {it.param.path: fitting.mapped(it, tensors, device) for it in in_order}
+            matches = [forms.get(it.param.path, it) for it in matches]
+            if misfits := {it.path: it for it in fitting.misfits(matches)}:
+                matches = [it for it in matches if it.param.path not in misfits]
+                applied = [it.param.path for it in matches]
+                report = replace(report, applied=applied, mismatched=[*report.mismatched, *misfits.values()])
+                refuse(report, record, module, options)
         fitting.check_targets(matches, tensors, device, as_saved)
         if not as_saved:
             fitting.check_values(matches, tensors)
         heirs = _heirs(matches)
         ids = _new_ids(heirs, found, matching.ids)
+        new_ids = [(param, param_id) for param, param_id in ids if param.id != param_id]
         report = replace(
             report,
             renamed={name: param.path for name, param in heirs.items() if name != param.path},
             ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
             **{"retyped" if as_saved else "converted": _types(matches, tensors, as_saved)},
         )
-        places = registered(module) if any(param.tensor.is_meta for param in found) else {}
+        on_meta = [param for param in found if param.tensor.is_meta]
+        places = registered(module) if on_meta else {}
 
         def load() -> LoadReport:
             fill(matches, tensors, device, as_saved)
-            for param, param_id in ids:
-                param.adopt(param_id)
+            for param, param_id in new_ids:
+                # By a handle of its own: that of the walk tells others what the id was.
+                strong_steps([param])[0].adopt(param_id)
             return replace(report, unset=compute_unsaved(module, places, device)) if places else report
 
         return PreparedLoad(report, {param.path: it for param, it in ids}, load, undo.pop_all().close)
@@ -163,10 +180,12 @@ def _load_parts(
 
 def _types(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], as_saved: bool) -> list[tuple[str, str, str]]:
     """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
-    types = [(it.param, it.dtype(tensors) if as_saved or it.own else dtype_in(tensors, it.name)) for it in matches]
-    return [
-        (param.path, plain(dtype), plain(param.tensor.dtype)) for param, dtype in types if dtype != param.tensor.dtype
-    ]
+    types = []
+    for it in matches:
+        dtype, present = it.dtype(tensors) if as_saved or it.own else dtype_in(tensors, it.name), it.param.tensor.dtype
+        if dtype != present:
+            types.append((it.param.path, plain(dtype), plain(present)))
+    return types
 
 
 def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
@@ -182,8 +201,12 @@ def _new_ids(
     heirs: Mapping[str, Param], found: Sequence[Param], ids: Mapping[str, ParamId]
 ) -> list[tuple[Param, ParamId]]:
     """The id that each parameter takes over."""
-    given = [(param, ids[name]) for name, param in heirs.items() if name in ids and not tensor_part(param)]
-    new_id = {param.path: param_id for param, param_id in given}
+    given: list[tuple[Param, ParamId]] = []
+    new_id: dict[str, ParamId] = {}
+    for name, param in heirs.items():
+        if name in ids and not tensor_part(param):
+            given.append((param, ids[name]))
+            new_id[param.path] = ids[name]
     path_of: dict[ParamId, str] = {}
     for param in found:
         if tensor_part(param):

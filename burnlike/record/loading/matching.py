@@ -13,7 +13,7 @@ from ...module.groups.param_group import selected
 from ...module.torch_objects.wrappers import bare_name, elsewhere
 from ..files.stored_tensors import dtype_in
 from ..record import Record
-from .load_options import LoadOptions
+from .load_options import Filter, LoadOptions
 
 _NO_ID = ParamId(0)
 _AVERAGED = "n_averaged"  # how many models: the one tensor that torch's AveragedModel adds to those of its `module`
@@ -52,7 +52,8 @@ class Matching:
 
 def match(found: Sequence[Param], record: Record, module: nn.Module, options: LoadOptions) -> Matching:
     """Find the tensor of each parameter."""
-    _check_ids(record)
+    if len({*record.ids.values()}) < len(record.ids):
+        raise _id_twice(record)
     by_id = options.match == "id"
     is_averaged = _AVERAGED in record.tensors and not any(param.path == _AVERAGED for param in found)
     is_averaged = is_averaged and all(it == _AVERAGED or it.startswith("module.") for it in record.tensors)
@@ -61,35 +62,36 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
     def rename(name: str) -> str:
         return options.renamed(name.removeprefix(prefix))
 
-    renamed = _renamed(record, rename)
-    pinned, ids = _pinned(found, record, module, options)
+    saved = (*record.tensors, *record.aliases)
+    renamed = _renamed(record, rename) if options.remap or prefix else dict(zip(saved, saved, strict=True))
+    pinned, ids = _pinned(found, record, module, options) if options.remap_ids else ({}, dict(record.ids))
     if by_id and not record.ids:
         raise RecordMismatchError(
             f"{record.source} has no ids, as burnlike writes them; nothing was loaded; load it by path"
         )
     names: dict[object, str] = {it: name for name, it in ids.items()} if by_id else _names_of_paths(record, renamed)
-    taken = set(pinned.values())
-    names = {key: name for key, name in names.items() if name not in taken}
-    wanted, name_is_wanted = _filter(record, module, options)
+    if pinned:
+        taken = {*pinned.values()}
+        names = {key: name for key, name in names.items() if name not in taken}
+    wanted, name_is_wanted = (None, _any) if options.filter is None else _filter(record, module, options.filter)
     result = Matching(ids=ids, names=names, rename=rename, wants=name_is_wanted)
-    of_others = elsewhere(module)
-    used: set[str | None] = set()
+    used: set[str] = set()
     for param in found:
-        paths = (param.path, *param.aliases)
-        name = pinned.get(param.path) or next(
-            (names[it] for it in ((param.id,) if by_id else paths) if it in names), None
-        )
-        used.add(name)
-        if not by_id and param.path not in pinned:
-            used.update(names[path] for path in paths if path in names)  # a tied tensor's other names
-        if not wanted(param):
+        if (name := pinned.get(param.path)) is None:
+            for key in (param.id,) if by_id else (param.path, *param.aliases):
+                if key in names:
+                    used.add(names[key])  # a tied tensor's other names, too
+                    name = names[key] if name is None else name
+        else:
+            used.add(name)
+        if wanted is not None and not wanted(param):
             result.skipped.append(param.path)
         elif name is None:
             result.missing.append(param.path)
         else:
             result.matches.append(TensorMatch(param, name))
     for name, new_name in renamed.items():
-        if name in record.tensors and name not in used and new_name not in of_others:
+        if name not in used and name in record.tensors and new_name not in elsewhere(module):
             if name != _AVERAGED and name_is_wanted(name, new_name):
                 result.unmatched[name] = new_name
             else:
@@ -99,14 +101,17 @@ def match(found: Sequence[Param], record: Record, module: nn.Module, options: Lo
     return result
 
 
-def _check_ids(record: Record) -> None:
+def _any(name: str, new_name: str) -> bool:
+    return True
+
+
+def _id_twice(record: Record) -> RecordMismatchError:
     names: dict[ParamId, str] = {}
-    for name, param_id in record.ids.items():
-        if (other := names.setdefault(param_id, name)) != name:
-            raise RecordMismatchError(
-                f"{record.source} gives both '{other}' and '{name}' the ParamId {param_id}; nothing was loaded;"
-                " Record(record.tensors) is the same without ids"
-            )
+    name, param_id = next(it for it in record.ids.items() if names.setdefault(it[1], it[0]) != it[0])
+    return RecordMismatchError(
+        f"{record.source} gives both '{names[param_id]}' and '{name}' the ParamId {param_id}; nothing was loaded;"
+        " Record(record.tensors) is the same without ids"
+    )
 
 
 def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:
@@ -122,10 +127,14 @@ def _renamed(record: Record, rename: Callable[[str], str]) -> dict[str, str]:
 
 def _names_of_paths(record: Record, renamed: dict[str, str]) -> dict[object, str]:
     """Path -> the name of its tensor in the record: its own, that of a tied tensor, or with the prefix of a wrapper."""
-    names = {new_name: name for name, new_name in renamed.items() if name in record.tensors}
-    bare = {bare_name(new_name): name for new_name, name in names.items()}
+    names: dict[object, str] = {}
+    bare: dict[object, str] = {}
+    for name in record.tensors:
+        names[renamed[name]] = bare[bare_name(renamed[name])] = name
     bare = bare if len(bare) == len(names) else {}  # without the prefixes two would be one: they are no prefixes here
-    return {**bare, **names, **{renamed[alias]: name for alias, name in record.aliases.items()}}
+    for alias, name in record.aliases.items():
+        names[renamed[alias]] = name
+    return {**bare, **names}
 
 
 def _pinned(
@@ -133,8 +142,6 @@ def _pinned(
 ) -> tuple[dict[str, str], dict[str, ParamId]]:
     """The pairs of `remap_ids`: path in the module -> name in the record; and the ids of the record's tensors then."""
     ids = dict(record.ids)
-    if not options.remap_ids:
-        return {}, ids
     names: dict[ParamId | None, str] = {param_id: name for name, param_id in record.ids.items()}
     paths = {path: param.path for param in found for path in (param.path, *param.aliases)}
     path_of_id = {param.id: param.path for param in found}
@@ -168,11 +175,9 @@ def _param_id(value: ParamId | str) -> ParamId | None:
 
 
 def _filter(
-    record: Record, module: nn.Module, options: LoadOptions
+    record: Record, module: nn.Module, chosen: Filter
 ) -> tuple[Callable[[Param], bool], Callable[[str, str], bool]]:
     """Whether a parameter is wanted; and whether a tensor is that the module lacks, by its name and new name."""
-    if (chosen := options.filter) is None:
-        return (lambda param: True), (lambda name, new_name: True)
     if isinstance(chosen, ParamGroup):
         paths = {param.path for param in selected(module, chosen)}
 

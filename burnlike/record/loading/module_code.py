@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -94,6 +95,12 @@ class GivenState:
         return not any(it.startswith(join(path, "")) for it in (*self.matching.missing, *self._alone))
 
 
+def has_own_code(module: nn.Module, record: Record, matching: Matching) -> bool:
+    """True if `run_own_code` has something to do: the record has entries, or code is to read what it has."""
+    has_entries = bool(record.values) and next(own_code.entries_of(record.values), None) is not None
+    return has_entries or bool(_parts_to_run(module, matching))
+
+
 def run_own_code(module: nn.Module, given: GivenState) -> tuple[Matching, list[str]]:
     """Let the parts of a module that have code of their own read what a record has for them.
 
@@ -133,11 +140,12 @@ def run_own_code(module: nn.Module, given: GivenState) -> tuple[Matching, list[s
 def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.Module]]:
     """The parts whose own code is to run, with their paths; none is in another."""
     root = unwrap(module)
-    codes = {id(part): code for part, code in own_code.own_code((root, *walk_of(root).modules))}
     if _overrides_loading(root):
         return [("", root)]
-    if not codes or (not matching.missing and OwnCode.ALWAYS not in codes.values()):
+    coded = own_code.own_code((root, *walk_of(root).modules))
+    if not coded or (not matching.missing and OwnCode.ALWAYS not in map(itemgetter(1), coded)):
         return []
+    codes = {id(part): code for part, code in coded}
     there = [*(it.param.path for it in matching.matches), *map(bare_name, matching.unexpected)]
     parts: list[tuple[str, nn.Module]] = []
     last = None

@@ -77,13 +77,16 @@ class SafetensorsFormat(Format):
 
     def read(self, source: Source, layout: object = None) -> Outline:
         header = read_header(source)
-        declared = metadata.aliases_of(header.metadata, source.path, source.budget)
-        again = {alias: name for alias, name in declared.items() if alias in header.tensors}
-        entries = {name: it for name, it in header.tensors.items() if name not in again} if again else header.tensors
+        entries, again = header.tensors, dict[str, str]()
+        if metadata.ALIASES in header.metadata:
+            declared = metadata.aliases_of(header.metadata, source.path, source.budget)
+            again = {alias: name for alias, name in declared.items() if alias in entries}
+            entries = {name: it for name, it in entries.items() if name not in again} if again else entries
         outline = metadata.decode(header.metadata, entries, source.path, source.budget)
         checksums = header.metadata.get(metadata.CHECKSUMS)
         if checksums is None:
-            _check_again(again, header.tensors, source.path)
+            if again:
+                _check_again(again, header.tensors, source.path)
             return outline
         try:  # that of the header, then those of the tensors in the order of their bytes
             own, *numbers = struct.unpack(f">{1 + len(header.tensors)}I", bytes.fromhex(checksums))
@@ -94,7 +97,8 @@ class SafetensorsFormat(Format):
             ) from error
         for entry, number in zip(header.tensors.values(), numbers, strict=True):
             entry.crc32 = number
-        _check_again(again, header.tensors, source.path)
+        if again:
+            _check_again(again, header.tensors, source.path)
         return outline if own == header.crc32 else replace(outline, changed=source.path)
 
 

@@ -116,7 +116,9 @@ def _members(text: bytes, source: Source, start: int) -> tuple[dict[str, StoredT
                 texts = checked_texts(found.pop(METADATA))
             except NotThisError as error:
                 raise RecordFormatError(f"'{METADATA}' is not a map from text to text: it {error}") from error
-        return {name: _checked_entry(name, fields) for name, fields in found.items()}
+        for name, fields in found.items():
+            found[name] = _checked_entry(name, fields)
+        return found
 
     count = text.count(b'"data_offsets"')  # of the usual ones; `load_json` counts the others
     budget.take(count * _ENTRY_BYTES + len(text), count * _ENTRY_STEPS)

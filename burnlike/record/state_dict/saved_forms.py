@@ -21,16 +21,15 @@ from .own_code import entry_tensors
 
 
 def expected_form(param: Param) -> tuple[torch.dtype, torch.Size] | None:
-    """The type and shape that a record must have, computed on the meta device; None if only mapping can tell."""
-    found = param.tensor
-    if param.mappers.load is not None:
-        if param.mappers.save is None:
-            return None
-        try:
-            found = map_tensor(param, "save", torch.empty(found.shape, dtype=found.dtype, device="meta"))
-        except RecordError:  # it looks at values
-            return None
-    return found.dtype, found.shape
+    """The type and shape that a record must have of a parameter with a load mapper; None if only mapping can tell."""
+    present = param.tensor
+    if param.mappers.save is None:
+        return None
+    try:
+        saved = map_tensor(param, "save", torch.empty(present.shape, dtype=present.dtype, device="meta"))
+    except RecordError:  # it looks at values
+        return None
+    return saved.dtype, saved.shape
 
 
 @torch.no_grad()

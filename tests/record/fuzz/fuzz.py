@@ -27,7 +27,7 @@ from burnlike.record import EXTENSIONS, Record, recorder_for
 from burnlike.record.bytes.gzip_source import GzipSource
 from burnlike.record.bytes.source import BytesSource
 from burnlike.record.formats import detect
-from burnlike.record.recorder import record_of
+from burnlike.record.record import record_of
 
 from .mutations import hostile, mutated
 
