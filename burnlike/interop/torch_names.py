@@ -14,9 +14,9 @@ from ..module.identity.field_metadata import meta_of
 from ..nn.tensor_source import TensorSource, inverse, whole
 from ..nn.torch_counterpart import Counterpart
 from ..record import LoadReport, Mismatch, Record
-from ..record.dtypes import kind_of, shown
 from ..record.files.stored_tensors import dtype_in, shape_in
 from ..record.layout import LayoutOf
+from ..record.precision import kind_of, shown
 from ..record.state_dict.module_layout import layout_of
 from .layer_conversion import ToTorch, tensors_of
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
-from .bytes.bounded_json import NotThisError, load_json, text_map, text_pairs, texts_of
-from .bytes.budget import Budget
+from .bytes.budget import Budget, NotThisError, load_json, text_map, text_pairs, texts_of
+from .formats import Outline, TensorEntry
 from .layout import LayoutOf, check_layout
-from .outline import Outline, TensorEntry
 from .values import dump_values, load_values
 
 FORMAT_VERSION = "2"
@@ -132,7 +131,7 @@ def _no_text_map(place: str, error: NotThisError) -> RecordFormatError:
 
 def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Budget) -> dict[str, ParamId]:
     ids: dict[str, ParamId] = {}
-    known: set[int] = set()
+    seen: set[int] = set()
     try:
         for name, id_text in text_pairs(text, budget, _ID_BYTES):
             if (entry := entries.get(name)) is None:
@@ -143,11 +142,11 @@ def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Bu
                 raise RecordFormatError(f"{place} of {name!r:.80}: {error}") from error
             if name in ids:
                 raise RecordFormatError(f"{place} names {name!r:.80} twice")
-            if param_id.value in known:
-                other = next(it for it, known in ids.items() if known == param_id)
+            if param_id.value in seen:
+                other = next(it for it, its_id in ids.items() if its_id == param_id)
                 raise RecordFormatError(f"{place} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
             ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
-            known.add(param_id.value)
+            seen.add(param_id.value)
     except NotThisError as error:
         raise _no_text_map(place, error) from error
     return ids

@@ -25,14 +25,22 @@ from ..module.tree.walk import walk_of
 from ..tensor.core.base import TensorBase
 from .bytes.source import Source
 from .files.stored_tensors import LazyTensors, StoredTensors
+from .formats import Outline
 from .layout import LayoutOf
 from .nesting import names_below, nested, step, without
-from .outline import Outline
-from .pytree.flatten import leaves_and_records
-from .pytree.unflatten import from_leaves
+from .pytree import from_leaves, leaves_and_records
 from .state_dict.module_layout import layout_of
-from .state_dict.own_code import OwnState, below, overrides, own_state, parts_with_records
-from .state_dict.saved_forms import classes_of, in_parts, map_tensor, tensor_part
+from .state_dict.module_state import (
+    OwnState,
+    below,
+    classes_of,
+    in_parts,
+    map_tensor,
+    overrides,
+    own_state,
+    parts_with_records,
+    tensor_part,
+)
 from .state_dict.state_tree import encode_tree, is_array, tensor_of
 
 if TYPE_CHECKING:
@@ -111,14 +119,14 @@ class Record:
         """
         root = unwrap(module)
         if group is None:
-            found: Sequence[Param] = walk_of(module).params
-            own, parts = own_state(root, found), parts_with_records(root)
+            params: Sequence[Param] = walk_of(module).params
+            state, parts = own_state(root, params), parts_with_records(root)
         else:
-            found, own, parts = selected(module, group), OwnState(), {}
-        if own.left_out:
-            found = [param for param in found if param.path not in own.left_out]
-        stored = in_parts(found)
-        has_parts = stored is not found
+            params, state, parts = selected(module, group), OwnState(), {}
+        if state.left_out:
+            params = [param for param in params if param.path not in state.left_out]
+        stored = in_parts(params)
+        has_parts = stored is not params
         tensors: dict[str, Tensor] = {}
         ids: dict[str, ParamId] = {}
         aliases: dict[str, str] = {}
@@ -134,17 +142,17 @@ class Record:
                 aliases[alias] = path
             if param.kind == "state":
                 states.add(path)
-        is_plain = group is None and not (own.left_out or own.entries or has_parts)
+        is_plain = group is None and not (state.left_out or state.entries or has_parts)
         record = cls(
-            tensors={**tensors, **own.tensors, **own.entries} if own.tensors or own.entries else tensors,
-            values={**own.values, **classes_of(stored)} if has_parts else own.values,
+            tensors={**tensors, **state.tensors, **state.entries} if state.tensors or state.entries else tensors,
+            values={**state.values, **classes_of(stored)} if has_parts else state.values,
             ids=ids,
             aliases=aliases,
             source=f"the record of {type(module).__name__}",
             states=frozenset(states),
             # Made when a format asks for it: safetensors, the usual one, never does.
             layout=LayoutOf(partial(layout_of, module)) if is_plain else None,
-            metadata=own.metadata,
+            metadata=state.metadata,
         )
         return _with_own_records(record, parts) if parts else record  # pyright: ignore[reportReturnType]
 
@@ -284,7 +292,7 @@ class Handling(NamedTuple):
 
 
 def handling_of(source: Any) -> Handling | None:
-    """How the state of `source` is taken and put back; None for an unknown type."""
+    """The functions that take the state of `source` and put it back; None for an unknown type."""
     if isinstance(source, type | Tensor | Mapping):
         return None
     if isinstance(source, torch.Generator):

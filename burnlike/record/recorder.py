@@ -13,18 +13,16 @@ from torch import Tensor
 
 from ..errors import RecordError, RecordFormatError
 from ..module.torch_objects.wrappers import local
-from .bytes.convert import check_kept, in_dtype
 from .bytes.source import BytesSource, FileSource, Source
-from .dtypes import file_dtype
+from .bytes.values import check_kept, in_dtype
 from .files.reading import read_source
 from .files.stored_tensors import StoredTensors
-from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, format_of_path
-from .outline import Outline, TensorEntry
-from .precision import Precision, PrecisionRule, stored_dtype_of
+from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, Outline, TensorEntry, check_name, detect, format_of_path
+from .precision import Precision, PrecisionRule, file_dtype, stored_dtype_of
 from .record import Record, record_of
 from .saving.background import OnBusy, SaveHandle, SaveThread, snapshot, wait_for_saves
 from .saving.writing import content_of, plain_tensor, write_file, write_sequential
-from .state_dict.saved_forms import kept_tensors
+from .state_dict.module_state import kept_tensors
 
 
 class Recorder(ABC):

@@ -7,12 +7,11 @@ from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
-from .bytes.bounded_json import NotThisError, load_json
-from .bytes.budget import Budget
+from .bytes.budget import Budget, NotThisError, load_json
 from .layout import join
 
-# The keys of values that are an entry of a state dict (`state_dict.own_code`), that say which class the tensors below
-# their name make (`state_dict.saved_forms`), and that are ids which a record of several records has more than once:
+# The keys of values that are an entry of a state dict, that say which class the tensors below their name make (for both
+# `state_dict.module_state`), and that are ids which a record of several records has more than once:
 # name of a tensor -> its id, as a text.
 ENTRY, PARTS, IDS = "$entry", "$parts", "$ids"
 

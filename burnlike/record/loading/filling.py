@@ -1,13 +1,15 @@
 """Fills the tensors of a module with a record's values, converted while they are read, by several threads.
 
 Into tensors of a GPU: read into pinned memory, and while that is copied by a side stream and converted there, the next.
+Of a tensor that is divided among processes, each reads the part of the file that it has.
 """
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import torch
@@ -17,15 +19,69 @@ from ..._torch_compat.fsdp import STATES, reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
-from ..bytes.convert import copy_converted, pieces
-from ..bytes.side_stream import CudaSideStream
 from ..bytes.source import FileSource
-from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
-from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors
-from ..outline import StoredTensor
-from .divided import read_own_part
-from .fitting import replacing_type
-from .matching import TensorMatch
+from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, CudaSideStream, bytes_at, copy_converted, pieces, run_steps
+from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors, read_box
+from ..formats import StoredTensor
+from .matching import TensorMatch, replacing_type
+
+
+class Box(NamedTuple):
+    """A part of a tensor that this process has: where it begins in the whole and in its own part, and its sizes."""
+
+    offsets: tuple[int, ...]
+    own_offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+class _Run(NamedTuple):
+    """Consecutive indices of one dimension: the first in the whole, the first in the own part, how many."""
+
+    first: int
+    own_first: int
+    length: int
+
+
+def boxes_of(tensor: Any) -> Iterator[Box]:
+    """The boxes of a DTensor that this process has; nearly always one, and none where its part is empty."""
+    for runs in product(*(_runs(tensor, dim) for dim in range(tensor.ndim))):
+        yield Box(tuple(it.first for it in runs), tuple(it.own_first for it in runs), tuple(it.length for it in runs))
+
+
+def _runs(tensor: Any, dim: int) -> list[_Run]:
+    """The indices of a dimension that this process has: torch itself divides a tensor of all of them."""
+    length = tensor.shape[dim]
+    if not any(_divides(it, dim) for it in tensor.placements):
+        return [_Run(0, 0, length)] if length else []
+    from torch.distributed.tensor import DTensor, Replicate
+
+    shape = [1] * tensor.ndim
+    shape[dim] = length
+    indices: Any = torch.arange(length).view(shape)
+    placements = [it if _divides(it, dim) else Replicate() for it in tensor.placements]
+    like = DTensor.from_local(indices, tensor.device_mesh, placements, run_check=False)
+    own = part_of(indices, like).to_local().flatten().cpu()
+    if not len(own):
+        return []
+    starts = [0, *((own.diff() != 1).nonzero().flatten() + 1).tolist(), len(own)]
+    return [_Run(int(own[start]), start, stop - start) for start, stop in pairwise(starts)]
+
+
+def _divides(placement: Any, dim: int) -> bool:
+    """True if it divides a dimension: of FSDP's parts of a divided one, torch's `is_shard` says no."""
+    return getattr(placement, "dim", None) == dim
+
+
+def read_own_part(values: FileValues, into: Any) -> None:
+    """Read this process's part of the DTensor `into`, converted to its type; nothing else is read."""
+    own = into.to_local()
+    for box in boxes_of(into):
+        target = own
+        for dim, (start, length) in enumerate(zip(box.own_offsets, box.sizes, strict=True)):
+            target = target.narrow(dim, start, length)
+        read_box(values, box, target)
+    torch.autograd.graph.increment_version(own)
+
 
 _LEAST_BYTES = 4 << 20  # less is read faster than threads start
 _PIECE_BYTES = 512 << 10  # stays in a core's cache from being read to being converted

@@ -17,18 +17,26 @@ from ...module.identity.field_metadata import meta_of
 from ...module.module import Module
 from ...module.torch_objects.wrappers import unwrap
 from ...module.tree.walk import strong_steps, walk_of
-from ..dtypes import plain
 from ..files.stored_tensors import dtype_in
 from ..nesting import part_of, without
+from ..precision import plain
 from ..record import KIND, OPTIMIZERS, STATE, Handling, Record, handling_of
-from ..state_dict.own_code import below, overrides, parts_with_records
-from ..state_dict.saved_forms import in_parts, tensor_part
+from ..state_dict.module_state import below, in_parts, overrides, parts_with_records, tensor_part
 from ..state_dict.state_tree import decode_tree, encode_tree
 from ..values import IDS, ids_of_clones
-from . import fitting
 from .filling import fill
 from .load_options import LoadOptions, LoadReport, refuse
-from .matching import TensorMatch, match
+from .matching import (
+    TensorMatch,
+    check_targets,
+    check_values,
+    in_file_order,
+    mapped,
+    match,
+    misfits,
+    mismatches,
+    untied,
+)
 from .meta_modules import compute_unsaved, registered
 from .module_code import GivenState, has_own_code, run_own_code
 
@@ -93,22 +101,23 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
     device, as_saved = find_device(options.device), options.dtype == "as_saved"
     parts = parts_with_records(unwrap(module))
     with ExitStack() as undo:
-        found, loaded, missing = walk_of(module).params, list[str](), list[str]()
+        params, prefixes = walk_of(module).params, tuple[str, ...]()
+        loaded: list[str] = []
+        missing: list[str] = []
         if parts:
             prefixes = below(parts)
             loaded, missing = _load_parts(parts, record, module, options, undo)
             record = without(record, parts)
-            found = [it for it in found if not it.path.startswith(prefixes)]
-        tensors, found = record.tensors, in_parts(found)
-        matching, entries = match(found, record, module, options), list[str]()
+            params = [it for it in params if not it.path.startswith(prefixes)]
+        tensors, params = record.tensors, in_parts(params)
+        matching, entries = match(params, record, module, options), list[str]()
         if has_own_code(module, record, matching):
-            matching, entries = run_own_code(module, GivenState(found, record, matching, device, undo))
-            if parts:
-                matching.missing[:] = [name for name in matching.missing if not name.startswith(prefixes)]
+            matching, entries = run_own_code(module, GivenState(params, record, matching, device, undo))
+            matching.missing[:] = [name for name in matching.missing if not name.startswith(prefixes)]
         matches = matching.matches
-        wrong = [*fitting.mismatches(matches, tensors, record.values, undo)]
+        wrong = [*mismatches(matches, tensors, record.values, undo)]
         if options.match == "path":
-            wrong += fitting.untied(matches, tensors, matching.names)
+            wrong += untied(matches, tensors, matching.names)
         if wrong:
             unfit = {it.path for it in wrong}
             matches = [it for it in matches if it.param.path not in unfit]
@@ -124,19 +133,19 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         )
         refuse(report, record, module, options)
         if with_mappers := [it for it in matches if meta_of(*it.param.home).load_mapper is not None]:
-            in_order = fitting.in_file_order(with_mappers, tensors)
-            forms = {it.param.path: fitting.mapped(it, tensors, device) for it in in_order}
+            in_order = in_file_order(with_mappers, tensors)
+            forms = {it.param.path: mapped(it, tensors, device) for it in in_order}
             matches = [forms.get(it.param.path, it) for it in matches]
-            if misfits := {it.path: it for it in fitting.misfits(matches)}:
-                matches = [it for it in matches if it.param.path not in misfits]
+            if unfit_forms := {it.path: it for it in misfits(matches)}:
+                matches = [it for it in matches if it.param.path not in unfit_forms]
                 applied = [it.param.path for it in matches]
-                report = replace(report, applied=applied, mismatched=[*report.mismatched, *misfits.values()])
+                report = replace(report, applied=applied, mismatched=[*report.mismatched, *unfit_forms.values()])
                 refuse(report, record, module, options)
-        fitting.check_targets(matches, tensors, device, as_saved)
+        check_targets(matches, tensors, device, as_saved)
         if not as_saved:
-            fitting.check_values(matches, tensors)
+            check_values(matches, tensors)
         heirs = _heirs(matches)
-        ids = _new_ids(heirs, found, matching.ids)
+        ids = _new_ids(heirs, params, matching.ids)
         new_ids = [(param, param_id) for param, param_id in ids if param.id != param_id]
         report = replace(
             report,
@@ -144,7 +153,7 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
             ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
             **{"retyped" if as_saved else "converted": _types(matches, tensors, as_saved)},
         )
-        on_meta = [param for param in found if param.tensor.is_meta]
+        on_meta = [param for param in params if param.tensor.is_meta]
         places = registered(module) if on_meta else {}
 
         def load() -> LoadReport:
@@ -198,17 +207,17 @@ def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
 
 
 def _new_ids(
-    heirs: Mapping[str, Param], found: Sequence[Param], ids: Mapping[str, ParamId]
+    heirs: Mapping[str, Param], params: Sequence[Param], ids: Mapping[str, ParamId]
 ) -> list[tuple[Param, ParamId]]:
     """The id that each parameter takes over."""
-    given: list[tuple[Param, ParamId]] = []
+    new_ids: list[tuple[Param, ParamId]] = []
     new_id: dict[str, ParamId] = {}
     for name, param in heirs.items():
         if name in ids and not tensor_part(param):
-            given.append((param, ids[name]))
+            new_ids.append((param, ids[name]))
             new_id[param.path] = ids[name]
     path_of: dict[ParamId, str] = {}
-    for param in found:
+    for param in params:
         if tensor_part(param):
             continue
         param_id = new_id.get(param.path, param.id)
@@ -217,7 +226,7 @@ def _new_ids(
                 f"'{path_of[param_id]}' and '{param.path}' would both have the ParamId {param_id};"
                 " nothing was loaded; call burnlike.module.fresh_ids(module) first"
             )
-    return given
+    return new_ids
 
 
 def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:

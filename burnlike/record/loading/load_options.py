@@ -1,4 +1,4 @@
-"""What a load is asked to do, LoadOptions, and what it did with each tensor, LoadReport."""
+"""LoadOptions, of a load into a module, and LoadReport, which says what it did with each tensor."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

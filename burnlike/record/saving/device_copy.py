@@ -15,8 +15,7 @@ from torch import Tensor
 
 from ..._dtypes import NATIVE, torch_dtypes
 from ...ops import convert_
-from ..bytes.convert import check_floats, check_kept, pieces
-from ..bytes.side_stream import CudaSideStream
+from ..bytes.values import CudaSideStream, check_floats, check_kept, pieces
 from .writing import WrittenTensor
 
 RANGE_BYTES = 32 << 20  # that are fetched at a time

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -27,15 +27,21 @@ from ...errors import RecordError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed
 from ...ops.crc32 import crc32
 from ..bytes.checksums import combined
-from ..bytes.convert import can_lose, check_ints, convert_checked, copy_converted, pieces
-from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
-from ..dtypes import torch_dtype
+from ..bytes.values import (
+    BLOCK_BYTES,
+    MAX_WORKERS,
+    CudaSideStream,
+    bytes_at,
+    can_lose,
+    check_ints,
+    convert_checked,
+    copy_converted,
+    pieces,
+    run_steps,
+)
 from ..files.stored_tensors import FileValues, LazyTensors
-from ..formats import Format
-from ..outline import ChecksumSlot, Outline, Payload
-
-if TYPE_CHECKING:
-    from ..bytes.side_stream import CudaSideStream
+from ..formats import ChecksumSlot, Format, Outline, Payload
+from ..precision import torch_dtype
 
 CHUNK_BYTES = 1 << 19  # of a tensor, that are converted at a time
 TEXT_BYTES = 1 << 14  # of a tensor, that become text at a time, many times as long
@@ -146,7 +152,7 @@ def plain_tensor(name: str, tensor: Any) -> Tensor:
 
 
 def write_pieces(
-    descriptor: int, content: Sequence[Piece], allow_overflow: bool = False, stream: "CudaSideStream | None" = None
+    descriptor: int, content: Sequence[Piece], allow_overflow: bool = False, stream: CudaSideStream | None = None
 ) -> None:
     """Write the pieces, none of them text, one behind the other, by several threads; `stream` is that of a device."""
     writer = _Writer(descriptor, content, allow_overflow)
@@ -205,9 +211,8 @@ class _Writer:
             text += b"%08x" % total
         return text
 
-    def write_from_device(self, device: torch.device, stream: "CudaSideStream | None") -> None:
+    def write_from_device(self, device: torch.device, stream: CudaSideStream | None) -> None:
         """Write all blocks, a number of them at a time, while the values of the next come from a device."""
-        from ..bytes.side_stream import CudaSideStream
         from .device_copy import RANGE_BYTES, images, slices_of
 
         starts = [0, *self.stops[:-1]]

@@ -24,7 +24,7 @@ from ...record.loading.load_into import PreparedLoad, load_undoably, put_state
 from ...record.loading.load_options import Remap
 from ...record.nesting import names_below, part_of
 from ...record.record import Handling
-from ...record.state_dict.own_code import overrides
+from ...record.state_dict.module_state import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
 from ..checkpoint.checkpointer import Checkpoint, is_divided, write_records, write_together
 from ..runs.burn_checkpoints import burn_checkpoint, burn_file
