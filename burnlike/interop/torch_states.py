@@ -31,7 +31,7 @@ from ..optim.states.torch_rules import (
 )
 from ..record import Record
 from ..record.layout import LAYOUTS
-from ..record.torch_files.torch_file import read_content
+from ..record.torch_files.content import read_content
 from .state_layouts import id_of_name, torch_parameters
 from .torch_groups import options_of
 

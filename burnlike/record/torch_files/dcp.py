@@ -1,7 +1,8 @@
 """Directories of `torch.distributed.checkpoint`, read without torch, without its processes, and running nothing.
 
 `.metadata` is a pickle that says of which parts each tensor is made and where these are; `__0_0.distcp` and the like
-have them, each as `torch.save` writes it.
+have them, each as `torch.save` writes it. torch's own reader does not do: `FileSystemReader.read_metadata` calls
+`pickle.load`, which runs what the file says, and it reads into tensors that must be there before.
 """
 
 import io

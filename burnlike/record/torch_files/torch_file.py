@@ -1,14 +1,13 @@
 """Files of `torch.save` (`.pt`, `.pth`, `.bin`): zip archives, or pickles of older versions. Nothing in them is run.
 
-The tensors stay in the file and are read when they are asked for. `torch.load(weights_only=True, mmap=True)` does not
-do for these: it maps the file, and a file that is cut meanwhile kills the process; it takes memory for whatever length
-a pickle names; it has no whole modules, whose weights are read here without their code; and it needs torch, which
-`burnlike inspect` does not load. https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.3: the list of an
-archive's members stands at the end.
+The tensors stay in the file and are read when they are asked for. `torch.load(weights_only=True, mmap=True)` can't do
+this: it reads zip archives alone; it maps the file, and one that is cut meanwhile kills the process; a hostile pickle
+of 3 MB took it 213 MB (torch 2.13), where `burnlike.record.ReadLimits` refuses it; it compares no checksums; whole
+modules, whose weights are read here without their code, are an error; and `burnlike inspect` loads no torch.
+https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.3: the list of an archive's members stands at the end.
 """
 
 import io
-import os
 import struct
 import threading
 from collections.abc import Mapping, Sequence
@@ -16,16 +15,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from ...errors import RecordError, RecordFormatError
 from ..bytes.budget import TensorCost
 from ..bytes.checksums import CheckedSource
-from ..bytes.source import Cursor, FileSource, Source
-from ..files.stored_tensors import LazyTensors
+from ..bytes.source import Cursor, Source
 from ..formats import DTYPE_BITS, Format, Outline, Segment, StoredTensor
 from ..metadata import PICKLED, VERSIONS
-from .torch_pickle import Opaque, PickledTensor, flatten, kind_of, load_pickle
+from .torch_pickle import Opaque, PickledTensor, flatten, load_pickle
 
 ZIP_MAGIC = b"PK\x03\x04"
 
@@ -332,51 +328,3 @@ class StridedSource(Source):
 
 
 TORCH = TorchFormat()
-
-
-_MAX_DEPTH = 64
-
-
-def read_content(path: str | os.PathLike[str]) -> Any:
-    """The object that `torch.save` wrote, its tensors in memory on the CPU."""
-    source = FileSource(path)
-    if source.read_some(0, 1) not in (b"P", b"\x80"):
-        raise RecordFormatError(f"{source.path}: expected a file of torch.save, which begins otherwise")
-    archive = archive_of(source)
-    bytes_left = source.stored_bytes
-    # A small pickle can refer to one list a million times: each object is made once.
-    tensors: dict[PickledTensor, Tensor] = {}
-    made: dict[int, Any] = {}
-
-    def value(item: Any, name: str, depth: int) -> Any:
-        if item is None or isinstance(item, bool | int | float | str | bytes):
-            return item
-        if depth > _MAX_DEPTH:
-            raise RecordFormatError(f"{source.path}: '{name[:80]}' is nested too deeply or refers to itself")
-        if isinstance(item, PickledTensor):
-            if item not in tensors:
-                tensors[item] = tensor(item, name)
-            return tensors[item]
-        if id(item) not in made:
-            made[id(item)] = container(item, name, depth + 1)
-        return made[id(item)]
-
-    def container(item: Any, name: str, depth: int) -> Any:
-        if isinstance(item, dict):
-            keys = [value(it, f"{name} (a key)", 0) if isinstance(it, Opaque) else it for it in item]
-            return {key: value(it, f"{name}.{key}", depth) for key, it in zip(keys, item.values(), strict=True)}
-        if isinstance(item, list | tuple):
-            return type(item)([value(it, f"{name}.{index}", depth) for index, it in enumerate(item)])
-        raise RecordFormatError(
-            f"{source.path}: '{name[1:81]}' is {kind_of(item)}, which only code could make; nothing of a file is run"
-        )
-
-    def tensor(item: PickledTensor, name: str) -> Tensor:
-        nonlocal bytes_left
-        entry = entry_of(name, item, archive, source)
-        bytes_left -= entry.nbytes
-        if bytes_left < 0:
-            raise RecordFormatError(f"{source.path}: its tensors have more bytes than the file")
-        return LazyTensors(source, Outline({name: entry}))[name]
-
-    return value(archive.content, "", 0)
