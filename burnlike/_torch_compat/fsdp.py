@@ -44,6 +44,8 @@ def sharded(module: nn.Module, name: str, shown: Tensor) -> Tensor:
 
 def sharded_forms() -> dict[int, Tensor]:
     """The address of each gathered copy that a module of this process shows now -> the sharded parameter."""
+    if _nothing_is_sharded():
+        return {}
     return {
         id(copy): param.sharded_param
         for group in _groups()
@@ -79,6 +81,8 @@ def reshard(changed: Iterable[Tensor]) -> None:
     Raises:
         ModuleTreeError: a forward or backward pass goes on.
     """
+    if _nothing_is_sharded():
+        return
     gathered = [group for group in _groups() if not group.is_sharded]
     if not gathered:
         return
@@ -133,6 +137,11 @@ def _holders(param: Any) -> Iterator[tuple[nn.Module, str]]:
     info = param._module_info
     yield info.module, info.param_name
     yield from zip(info.shared_modules, info.shared_param_names, strict=True)
+
+
+def _nothing_is_sharded() -> bool:
+    """True if torch keeps no state of a module, in most processes: asked at each step, so it must cost little."""
+    return not getattr(sys.modules.get("torch.distributed._composable_state"), "_module_state_mapping", ())
 
 
 def _groups() -> Iterator[Any]:

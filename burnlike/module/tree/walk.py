@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from operator import itemgetter
+from operator import call, itemgetter
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
@@ -127,7 +127,7 @@ class Walk:
     @property
     def modules(self) -> list[nn.Module]:
         """The modules below the root, wrappers included; while the tree is the same."""
-        return [module() for module in self._modules[1:]]  # pyright: ignore[reportReturnType]
+        return list(map(call, self._modules[1:]))  # pyright: ignore[reportReturnType]
 
     @property
     def weights(self) -> list[KeptParam]:
@@ -192,8 +192,8 @@ class Walk:
             if (container := reference()) is not None:
                 refresh_container(container)
         try:
-            parts = [module().__dict__ for module in self._modules]
-        except AttributeError:  # of None, in place of a module that is gone
+            parts = list(map(vars, map(call, self._modules)))
+        except TypeError:  # of None, in place of a module that is gone
             return None
         if (
             self._renamed != RENAMED[0]

@@ -103,13 +103,16 @@ class Destination(NamedTuple):
 @torch.no_grad()
 def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
     """Give each parameter its values: on the meta device on `device`, and with `as_saved` in the record's types."""
-    targets = [_target(match, tensors, device, as_saved) for match in matches]
+    targets: list[Destination] = []
+    inference = torch.is_inference_mode_enabled()
+    for match in matches:
+        targets.append(target := _target(match, tensors, device, as_saved))
+        # A tensor that was made in inference mode can be changed only there.
+        inference = inference or target.into.is_inference()
     if not isinstance(tensors, StoredTensors):
         targets = _apart(targets, tensors)
     if STATES in sys.modules:
-        reshard(match.param.tensor for match in matches)
-    # A tensor that was made in inference mode can be changed only there.
-    inference = torch.is_inference_mode_enabled() or bool([it for it in targets if it.into.is_inference()])
+        reshard([match.param.tensor for match in matches])
     try:
         with torch.inference_mode(inference):
             _copy(targets, tensors)

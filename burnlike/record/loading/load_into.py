@@ -121,18 +121,27 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         if wrong:
             unfit = {it.path for it in wrong}
             matches = [it for it in matches if it.param.path not in unfit]
-        clones = ids_of_clones(record.values) if IDS in record.values else {}
+        cloned = ids_of_clones(record.values) if IDS in record.values else {}
+        applied: list[str] = []
+        clones: list[str] = []
+        with_mappers: list[TensorMatch] = []
+        for it in matches:
+            applied.append(it.param.path)
+            if it.name in cloned:
+                clones.append(it.param.path)
+            if meta_of(*it.param.home).load_mapper is not None:
+                with_mappers.append(it)
         report = LoadReport(
-            applied=[it.param.path for it in matches],
+            applied=applied,
             missing=[*matching.missing, *missing],
             unexpected=matching.unexpected,
             mismatched=wrong,
             skipped=matching.skipped,
-            clones=[it.param.path for it in matches if it.name in clones],
+            clones=clones,
             entries=[*entries, *loaded],
         )
         refuse(report, record, module, options)
-        if with_mappers := [it for it in matches if meta_of(*it.param.home).load_mapper is not None]:
+        if with_mappers:
             in_order = in_file_order(with_mappers, tensors)
             forms = {it.param.path: mapped(it, tensors, device) for it in in_order}
             matches = [forms.get(it.param.path, it) for it in matches]
@@ -145,25 +154,32 @@ def prepare(record: Record, module: nn.Module, options: LoadOptions) -> Prepared
         if not as_saved:
             check_values(matches, tensors)
         heirs = _heirs(matches)
-        ids = _new_ids(heirs, params, matching.ids)
-        new_ids = [(param, param_id) for param, param_id in ids if param.id != param_id]
-        report = replace(
-            report,
-            renamed={name: param.path for name, param in heirs.items() if name != param.path},
-            ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
-            **{"retyped" if as_saved else "converted": _types(matches, tensors, as_saved)},
-        )
-        on_meta = [param for param in params if param.tensor.is_meta]
-        places = registered(module) if on_meta else {}
+        ids, id_of_path = _new_ids(heirs, params, matching.ids)
+        renamed: dict[str, str] = {}
+        for name, param in heirs.items():
+            if name != param.path:
+                renamed[name] = param.path
+        id_now: dict[ParamId, ParamId] = {}
+        for it in matches:
+            if it.name in record.ids:
+                id_now[record.ids[it.name]] = matching.ids[it.name]
+        types = _types(matches, tensors, as_saved)
+        report = replace(report, renamed=renamed, ids=id_now, **{"retyped" if as_saved else "converted": types})
+        places = {}
+        for param in params:
+            if param.tensor.is_meta:
+                places = registered(module)
+                break
 
         def load() -> LoadReport:
             fill(matches, tensors, device, as_saved)
-            for param, param_id in new_ids:
-                # By a handle of its own: that of the walk tells others what the id was.
-                strong_steps([param])[0].adopt(param_id)
+            for param, param_id in ids:
+                if param.id != param_id:
+                    # By a handle of its own: that of the walk tells others what the id was.
+                    strong_steps([param])[0].adopt(param_id)
             return replace(report, unset=compute_unsaved(module, places, device)) if places else report
 
-        return PreparedLoad(report, {param.path: it for param, it in ids}, load, undo.pop_all().close)
+        return PreparedLoad(report, id_of_path, load, undo.pop_all().close)
 
 
 def _load_parts(
@@ -208,8 +224,8 @@ def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
 
 def _new_ids(
     heirs: Mapping[str, Param], params: Sequence[Param], ids: Mapping[str, ParamId]
-) -> list[tuple[Param, ParamId]]:
-    """The id that each parameter takes over."""
+) -> tuple[list[tuple[Param, ParamId]], dict[str, ParamId]]:
+    """The id that each parameter takes over, by its handle and by its path."""
     new_ids: list[tuple[Param, ParamId]] = []
     new_id: dict[str, ParamId] = {}
     for name, param in heirs.items():
@@ -226,7 +242,7 @@ def _new_ids(
                 f"'{path_of[param_id]}' and '{param.path}' would both have the ParamId {param_id};"
                 " nothing was loaded; call burnlike.module.fresh_ids(module) first"
             )
-    return new_ids
+    return new_ids, new_id
 
 
 def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:

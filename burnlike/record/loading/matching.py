@@ -315,7 +315,10 @@ def check_values(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor]) 
     """Check that each value of the record fits the module's type; reads only tensors of a wider type."""
     if isinstance(tensors, LazyTensors):
         tensors.check_length()
-    wider = [it for it in matches if can_lose(it.dtype(tensors), it.param.tensor.dtype)]
+    wider: list[TensorMatch] = []
+    for match in matches:
+        if can_lose(match.dtype(tensors), match.param.tensor.dtype):
+            wider.append(match)
     for match in in_file_order(wider, tensors) if wider else ():
         check = partial(_check, match.name, target=match.param.tensor.dtype)
         if match.values is None and isinstance(tensors, LazyTensors):
