@@ -39,7 +39,8 @@ class AtomicFile:
         like: str | os.PathLike[str] | None = None,
         within: str | os.PathLike[str] | None = None,
     ) -> None:
-        check_within(path, within)
+        if within is not None:
+            check_within(path, within)
         self.path = os.path.realpath(path)
         self._like = like
         self.descriptor = -1

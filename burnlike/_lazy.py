@@ -3,16 +3,12 @@
 import ast
 import importlib
 import sys
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 
-def attach(
-    package: str, file: str, renamed: Mapping[str, tuple[str, str]] = MappingProxyType({})
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Make the `__getattr__`, `__dir__` and `__all__` of a lazy package (PEP 562).
 
     The names are those that the stub beside the package's file imports (`from .linear import Linear as Linear`): type
@@ -21,8 +17,6 @@ def attach(
     Args:
         package: its `__name__`.
         file: its `__file__`.
-        renamed: what names of earlier releases are called now, and the release that warns of the old name first. Each
-            is kept for that minor version and the next: docs/compatibility.md promises it.
     """
     submodules = _listed(Path(file).with_suffix(".pyi"))
     # Importing a submodule sets it as an attribute of the package: it would hide a function of the same name.
@@ -31,8 +25,6 @@ def attach(
     }
 
     def __getattr__(name: str) -> Any:
-        if name in renamed:
-            return _renamed(package, name, *renamed[name])
         if name not in submodules:
             from ._burn_names import called_here
 
@@ -48,17 +40,6 @@ def attach(
         return sorted({*submodules, *vars(sys.modules[package])})
 
     return __getattr__, __dir__, sorted(submodules)
-
-
-def _renamed(package: str, old: str, new: str, since: str) -> Any:
-    major, minor, _ = map(int, since.split("."))
-    warnings.warn(
-        f"{package}.{old} is called {package}.{new} since burnlike {since}; {major}.{minor + 2} does not know the old"
-        " name any more",
-        FutureWarning,
-        stacklevel=3,
-    )
-    return getattr(sys.modules[package], new)
 
 
 def _listed(stub: Path) -> dict[str, str]:

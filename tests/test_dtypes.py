@@ -28,7 +28,7 @@ from burnlike.record import (
     layout_of,
     open_record,
 )
-from burnlike.record.dtypes import kind_of
+from burnlike.record.precision import kind_of
 from burnlike.tensor import Bool, DType, Float, FloatDType, Int, IntDType, Tensor
 
 BURN_RECORDERS = (BinBytesRecorder, BurnpackRecorder, NamedMpkBytesRecorder, PrettyJsonFileRecorder)
@@ -148,5 +148,5 @@ def test_configs_name_the_floats_of_burn() -> None:
 
 
 def test_the_table_imports_no_torch() -> None:
-    code = "import sys, burnlike._dtypes, burnlike.record.outline; sys.exit('torch' in sys.modules)"
+    code = "import sys, burnlike._dtypes, burnlike.record.formats; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

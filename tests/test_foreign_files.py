@@ -22,7 +22,7 @@ OWN = {
     "data/streams/cache.py": "the lock of a directory of its own",
     "data/streams/files.py": "looks at what it opened, by its size and time",
     "models/by_path/catalog.py": "the installed transformers' source",
-    "record/distributed/transfer.py": "files of a checkpoint, which processes have written themselves",
+    "record/distributed/together.py": "files of a checkpoint, which processes have written themselves",
     "record/bytes/source.py": "looks at what it opened in the same way",
     "record/saving/shard_set.py": "descriptors and directories",
     "record/saving/writing.py": "a descriptor",

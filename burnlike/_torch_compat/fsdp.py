@@ -21,7 +21,8 @@ from ..errors import ModuleTreeError
 MANAGED = "_is_fsdp_managed_module"
 """What torch sets on the modules whose own parameters are sharded; without it, a module holds what it shows."""
 
-_STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
+STATES = "torch.distributed.fsdp._fully_shard._fsdp_state"
+"""The module of torch that `fully_shard` imports: nothing is sharded before."""
 _BETWEEN_PASSES = ("IDLE", "POST_BACKWARD")
 _FOUND = "_burnlike_sharded"
 
@@ -44,6 +45,8 @@ def sharded(module: nn.Module, name: str, shown: Tensor) -> Tensor:
 def sharded_forms() -> dict[int, Tensor]:
     """The address of each gathered copy that a module of this process shows now -> the sharded parameter."""
     forms: dict[int, Tensor] = {}
+    if _nothing_is_sharded():
+        return forms
     for group in _groups():
         if not group.is_sharded:
             forms |= {id(copy): param.sharded_param for param in group.fsdp_params for copy in _copies(param)}
@@ -76,6 +79,8 @@ def reshard(changed: Iterable[Tensor]) -> None:
     Raises:
         ModuleTreeError: a forward or backward pass goes on.
     """
+    if _nothing_is_sharded():
+        return
     gathered = [group for group in _groups() if not group.is_sharded]
     if not gathered:
         return
@@ -112,7 +117,7 @@ def _fsdp_param(module: nn.Module, name: str) -> Any:
     """Torch's FSDPParam of `module.name`; None where it is not sharded."""
     found = module.__dict__.get(_FOUND)
     if found is None or name not in found:
-        if _STATES in sys.modules and _names() is None:
+        if STATES in sys.modules and _names() is None:
             raise ModuleTreeError(
                 f"torch {torch.__version__} keeps the parameters of fully_shard in a way that burnlike does not know;"
                 " use a version of torch that burnlike was tried with"
@@ -132,9 +137,14 @@ def _holders(param: Any) -> Iterator[tuple[nn.Module, str]]:
     yield from zip(info.shared_modules, info.shared_param_names, strict=True)
 
 
+def _nothing_is_sharded() -> bool:
+    """True if torch keeps no state of a module, in most processes: asked at each step, so it must cost little."""
+    return not getattr(sys.modules.get("torch.distributed._composable_state"), "_module_state_mapping", ())
+
+
 def _groups() -> list[Any]:
     """The groups of parameters (torch's FSDPParamGroup) that are gathered together."""
-    states = _names() if _STATES in sys.modules else None
+    states = _names() if STATES in sys.modules else None
     if states is None:
         return []
     mapping, state_type = states
@@ -153,6 +163,6 @@ def _names() -> tuple[Any, type] | None:
     try:
         from torch.distributed._composable_state import _module_state_mapping
 
-        return _module_state_mapping, sys.modules[_STATES].FSDPState
+        return _module_state_mapping, sys.modules[STATES].FSDPState
     except (ImportError, AttributeError):
         return None

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from burnlike._dtypes import convertible
@@ -128,9 +129,10 @@ def layout_of(args: argparse.Namespace, model: "nn.Module | None") -> Any:
     if args.layout is None:
         if model is None:
             return None
-        from burnlike.record.state_dict.module_layout import deferred_layout
+        from burnlike.record.layout import LayoutOf
+        from burnlike.record.state_dict.module_layout import layout_of
 
-        return deferred_layout(model)
+        return LayoutOf(partial(layout_of, model))
     from burnlike.record.layout import check_layout
 
     path: str = args.layout

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -13,9 +14,10 @@ from ..module.identity.field_metadata import meta_of
 from ..nn.tensor_source import TensorSource, inverse, whole
 from ..nn.torch_counterpart import Counterpart
 from ..record import LoadReport, Mismatch, Record
-from ..record.dtypes import kind_of, shown
 from ..record.files.stored_tensors import dtype_in, shape_in
-from ..record.state_dict.module_layout import deferred_layout
+from ..record.layout import LayoutOf
+from ..record.precision import kind_of, shown
+from ..record.state_dict.module_layout import layout_of
 from .layer_conversion import ToTorch, tensors_of
 
 
@@ -126,7 +128,7 @@ def record_from_torch(module: nn.Module, state: Mapping[str, Any] | Record) -> R
         aliases={alias: param.path for param in found for alias in param.aliases},
         source=record.source,
         states=frozenset(param.path for param in found if param.kind == "state"),
-        layout=deferred_layout(module),
+        layout=LayoutOf(partial(layout_of, module)),
     )
 
 

@@ -11,8 +11,8 @@ from ..errors import RecordMismatchError
 from ..interop.torch_names import TorchLayout, expect_fit, record_from_torch, record_to_torch
 from ..nn.tensor_source import TensorRecipe, inverse
 from ..record import LoadReport, Mismatch, Record
-from ..record.dtypes import shown
 from ..record.files.stored_tensors import dtype_in, shape_in
+from ..record.precision import shown
 from .weights.table import WeightTable
 
 

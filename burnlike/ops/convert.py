@@ -46,6 +46,12 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
         targets, sources = parts_alike("convert_", targets=targets, sources=sources)
     if torch.is_grad_enabled():
         refuse_tracked("convert_", targets)
+    convert_new_(targets, sources, lost)
+    note_written([*targets, lost])
+
+
+def convert_new_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor) -> None:
+    """`convert_` into targets that nobody has seen yet, which autograd need not be told of; no DTensors."""
     device_type = lost.device.type
     if device_type in WITHOUT_NATIVE or device_type not in DEVICES:
         check_lists(targets, sources, lost)
@@ -59,7 +65,6 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
         named |= {f"sources[{index}]": tensor for index, tensor in enumerate(sources)}
         check_memory("convert_", named | {"lost": lost})
         raise
-    note_written([*targets, lost])
 
 
 def rounded_once(values: Tensor, dtype: torch.dtype) -> Tensor:

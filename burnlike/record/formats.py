@@ -1,14 +1,132 @@
-"""The formats of record files: what each offers, and which one a file has. Imports no torch."""
+"""Formats: an Outline is a record without its tensors' values, a Format turns one into a file's bytes and back.
+
+And which format a file has, by its name or its first bytes. Imports no torch.
+"""
 
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple
 
+from .._dtypes import DTYPES
 from .._lazy import resolve
 from ..errors import RecordError, RecordFormatError
+from ..module.identity.param_id import ParamId
 from .bytes.source import Source
-from .outline import Outline, Segment
+
+# By the names of the safetensors format, here for every format.
+DTYPE_BITS: Mapping[str, int] = {it.record: it.bits for it in DTYPES}
+_KINDS = {it.record: it.kind for it in DTYPES}
+
+
+def byte_count(dtype: str, shape: Collection[int]) -> int:
+    """Bytes of a tensor; elements narrower than a byte are packed."""
+    bits = DTYPE_BITS[dtype] * prod(shape)
+    if bits % 8:
+        raise RecordFormatError(f"{list(shape)} elements of {dtype} do not fill whole bytes")
+    return bits // 8
+
+
+def kind_of_name(dtype: str) -> str:
+    """`float`, `int`, `bool` or `complex`: what the values of a dtype are."""
+    return _KINDS[dtype]
+
+
+# Entries are never changed; "frozen" would make a file of a million take three times as long to open.
+@dataclass(slots=True, unsafe_hash=True)
+class TensorEntry:
+    """The name (a dotted path), dtype (one of `DTYPE_BITS`) and shape of a tensor."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return byte_count(self.dtype, self.shape)
+
+    @property
+    def kind(self) -> str:
+        """`float`, `int`, `bool` or `complex`."""
+        return kind_of_name(self.dtype)
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class StoredTensor(TensorEntry):
+    """A tensor whose values lie in a source from byte `start` on, little-endian and in row-major order.
+
+    `stored_as` is the dtype of the bytes, where it is another than `dtype` (bools of four bytes), `crc32` their
+    checksum; None where the file has none.
+    """
+
+    source: Source
+    start: int
+    stored_as: str = ""
+    crc32: int | None = None
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that its values take in the source."""
+        return byte_count(self.stored_as or self.dtype, self.shape)
+
+    @property
+    def sequential(self) -> bool:
+        """True if its values are best read from front to back, by one thread."""
+        return self.source.sequential
+
+    def read_into(self, begin: int, into: memoryview) -> None:
+        """Fill `into` with the bytes from `begin` on, counted from the first of this tensor; several threads may."""
+        self.source.read_into(self.start + begin, into)
+
+
+class Payload(NamedTuple):
+    """The place of a tensor's values among the segments of a file: their bytes or, by `json_indent`, a JSON array.
+
+    -1 writes its numbers on one line, a number of spaces (that of the array's own line) on a line each.
+    """
+
+    name: str
+    json_indent: int | None = None
+
+
+class ChecksumSlot(NamedTuple):
+    """The place of the checksums of all payloads, each 8 hexadecimal digits, in their order."""
+
+    nbytes: int
+
+
+Segment = bytes | Payload | ChecksumSlot
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A record without its tensors' values.
+
+    Attributes:
+        entries: its tensors by name, in their order; `StoredTensor`s where it was read.
+        ids, aliases, values, states, layout: as in a `Record`.
+        metadata: what the file says about itself beside burnlike's own.
+        version: of the format, None where the file has none.
+        precision: in an outline that is to be written: the dtype that floats are stored in, None for as they are.
+        changed: the file, of those that it was read from, whose header is not the one that was saved, as its checksum
+            tells; empty for none.
+    """
+
+    entries: Mapping[str, TensorEntry] = field(default_factory=dict)
+    ids: Mapping[str, ParamId] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    states: Collection[str] = ()
+    layout: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    format: str = ""
+    version: str | None = None
+    precision: str | None = None
+    changed: str = ""
 
 
 class Format(ABC):
@@ -75,7 +193,7 @@ def format_of_path(path: str | os.PathLike[str]) -> Format:
     text = os.fspath(path)
     for extension in sorted(_FORMATS, key=len, reverse=True):
         if text.endswith(extension):
-            return resolve(_FORMATS[extension][0])
+            return _format(_FORMATS[extension][0])
     raise RecordError(f"{text}: expected a name that ends in one of {', '.join(_FORMATS)}")
 
 
@@ -95,7 +213,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 
 def directory_reader(path: str | os.PathLike[str]) -> Callable[[str, str | None], tuple[Source, Outline]] | None:
-    """What reads a directory that several processes wrote, for its path and a top-level key; None for other paths."""
+    """The reader of a directory of several processes, for its path and a top-level key; None for other paths."""
     whole = (SINGLE_NAME, SINGLE_NAME + INDEX_SUFFIX)
     if not os.path.isdir(path) or any(os.path.exists(os.path.join(path, it)) for it in whole):
         return None
@@ -108,24 +226,34 @@ def directory_reader(path: str | os.PathLike[str]) -> Callable[[str, str | None]
 
 def detect(source: Source) -> Format:
     """The format of a file, by its first bytes; `source` is the file as it is, compressed or not."""
-    from .bytes.gzip_source import GzipSource, is_gzip
+    head = _head(source)
+    is_compressed = head.startswith(b"\x1f\x8b")
+    if is_compressed:
+        from .bytes.source import GzipSource
 
-    compressed = is_gzip(source)
-    inner = GzipSource(source) if compressed else source
-    head = b""
-    for count in (16, 9, 1):
-        if inner.has(0, count):
-            head = inner.read(0, count)
-            break
-    begins = ((extension, pattern) for extension, (_, pattern) in _READABLE.items() if pattern is not None)
-    extension = next((it for it, pattern in begins if re.match(pattern, head, re.DOTALL)), None)
-    if extension is None:
+        head = _head(GzipSource(source))
+    extension = ""
+    for ending, (_, beginning) in _READABLE.items():
+        if not extension and beginning is not None and re.match(beginning, head, re.DOTALL):
+            extension = ending
+    if not extension:
         raise RecordFormatError(
             f"{source.path}: expected a record ({', '.join(_READABLE)}), got {source.stored_bytes} bytes that begin"
             f" with {head[:8]!r}; it may be an interrupted download or copy: fetch it again"
         )
-    if compressed:
+    if is_compressed:
         extension += ".gz"
         if extension not in _FORMATS:
             raise RecordFormatError(f"{source.path}: expected a record, got a gzipped one: unpack it by gunzip")
-    return resolve(_READABLE[extension][0])
+    return _format(_READABLE[extension][0])
+
+
+def _head(source: Source) -> bytes:
+    """The first bytes: as many as tell any format, or those that there are."""
+    for count in (16, 9, 2, 1):
+        if source.has(0, count):
+            return source.read(0, count)
+    return b""
+
+
+_format: Callable[[str], Format] = cache(resolve)

@@ -72,12 +72,12 @@ def join(prefix: str, name: object) -> str:
 
 
 def is_map(layout: Layout) -> bool:
-    """Whether what looks like a struct is a map from ids to the states of an optimizer."""
+    """True if what looks like a struct is a map from ids to the states of an optimizer."""
     return tag_of(layout) is None and isinstance(layout, Mapping) and "$state" in map(tag_of, layout.values())
 
 
 def holds_states(layout: Layout) -> bool:
-    """Whether it is that of an optimizer's record."""
+    """True if it is that of an optimizer's record."""
     return is_map(layout) or (tag_of(layout) == "$map" and tag_of(layout["$map"]) == "$state")
 
 

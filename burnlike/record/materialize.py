@@ -15,11 +15,11 @@ from .._torch_compat.pytree import tree_flatten, tree_map
 from ..backend.devices import find_device
 from ..errors import ArgumentError, BurnlikeError, RecordError
 from ..module import params
+from .loading.load_into import load_own
 from .loading.meta_modules import RESET, all_tensors, compute_unsaved, registered, replace_tensors, unset_tensors
 from .nesting import RecordPart
 from .record import Record
 from .shortcuts import open_for
-from .stateful import load_own
 
 _SHOWN = 10
 

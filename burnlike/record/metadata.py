@@ -5,21 +5,19 @@ this layout.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
-from .bytes.budget import Budget
-from .bytes.json_scan import NotThisError, load_json, text_map, text_pairs, texts_of
+from .bytes.budget import Budget, NotThisError, load_json, text_map, text_pairs, texts_of
+from .formats import Outline, TensorEntry
 from .layout import LayoutOf, check_layout
-from .outline import Outline, TensorEntry
 from .values import dump_values, load_values
 
 FORMAT_VERSION = "2"
 _PREFIX = "burnlike."
-_FORMAT, _IDS, _ALIASES, _VALUES, STATES, _LAYOUT, CHECKSUMS = (
+_FORMAT, _IDS, ALIASES, _VALUES, STATES, _LAYOUT, CHECKSUMS = (
     f"{_PREFIX}{name}" for name in ("format", "ids", "aliases", "values", "states", "layout", "checksums")
 )
 
@@ -35,20 +33,15 @@ _FRAMEWORK = {"format": "pt"}  # transformers reads only safetensors files that 
 _BURN_RECORDER, _BURN_TEXTS = "burn_core::", ("float", "int", "format", "version", "settings")
 
 
-def encode(outline: Outline) -> dict[str, str]:
-    """Turn what a record holds beside its tensors into the texts of `__metadata__`.
+def encode(outline: Outline, checksums: str = "") -> dict[str, str]:
+    """Turn what a record holds beside its tensors, and the checksums, into the texts of `__metadata__`.
 
-    Texts that another program wrote stay; where there is nothing else, they stay alone.
+    Texts that another program wrote stay; where there is nothing else, they stay alone, byte for byte.
     """
-    others, texts = _others(outline.metadata), own_texts(outline)
+    others, texts = _others(outline.metadata) if outline.metadata else {}, own_texts(outline)
     if others and not texts:
         return others
-    return {**_FRAMEWORK, **others, _FORMAT: FORMAT_VERSION, **texts}
-
-
-def with_checksums(texts: Mapping[str, str], checksums: str) -> dict[str, str]:
-    """The texts of `encode` with checksums; texts of another program alone stay as they are, byte for byte."""
-    return {**texts, CHECKSUMS: checksums} if _FORMAT in texts else dict(texts)
+    return {**_FRAMEWORK, **others, _FORMAT: FORMAT_VERSION, **texts, **({CHECKSUMS: checksums} if checksums else {})}
 
 
 def foreign(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -68,14 +61,16 @@ def own_texts(outline: Outline, states: bool | None = None) -> dict[str, str]:
     """The content of a record beside its tensors, as texts, with the version; `states` lists those, None if any."""
     texts: dict[str, str] = {}
     if outline.ids:
-        texts[_IDS] = _dump({name: str(param_id) for name, param_id in outline.ids.items()})
+        texts[_IDS] = _dump(dict(zip(outline.ids, map(str, outline.ids.values()), strict=True)))
     if outline.aliases:
-        texts[_ALIASES] = _dump(dict(outline.aliases))
+        texts[ALIASES] = _dump(dict(outline.aliases))
     if outline.values:
         texts[_VALUES] = dump_values(outline.values)
     if bool(outline.states) if states is None else states:
         texts[STATES] = _dump([*filter(frozenset(outline.states).__contains__, outline.entries)])
-    texts |= {key: str(outline.metadata[key]) for key in (VERSIONS, PICKLED) if key in outline.metadata}
+    for key in (VERSIONS, PICKLED):
+        if key in outline.metadata:
+            texts[key] = str(outline.metadata[key])
     if outline.layout is not None and not isinstance(outline.layout, LayoutOf):
         texts[_LAYOUT] = _dump(outline.layout)
     return {_FORMAT: FORMAT_VERSION, **texts} if texts else {}
@@ -87,9 +82,13 @@ def dump_versions(noted: Mapping[str, Any]) -> str:
 
 
 def aliases_of(texts: Mapping[str, str], path: str, budget: Budget) -> dict[str, str]:
-    """The aliases that the texts declare, none if they are of another version; not checked against any tensors."""
-    with _text_map_at(f"{path}: {_ALIASES}"):
-        return text_map(texts.get(_ALIASES, "{}").encode(), budget) if texts.get(_FORMAT) == FORMAT_VERSION else {}
+    """The aliases that the texts declare, none in another version; not checked against tensors."""
+    if ALIASES not in texts or texts.get(_FORMAT) != FORMAT_VERSION:
+        return {}
+    try:
+        return text_map(texts[ALIASES].encode(), budget)
+    except NotThisError as error:
+        raise _no_text_map(f"{path}: {ALIASES}", error) from error
 
 
 def decode(
@@ -97,45 +96,43 @@ def decode(
 ) -> Outline:
     """Read the texts of `__metadata__` back."""
     budget = budget or Budget(path)
-    others = {key: text for key, text in texts.items() if not key.startswith(_PREFIX) or key in (VERSIONS, PICKLED)}
+    others = dict(texts)
+    for key in texts:
+        if key.startswith(_PREFIX) and key not in (VERSIONS, PICKLED):
+            del others[key]
     if (version := texts.get(_FORMAT)) is None:
         return Outline(entries, metadata=others, format="safetensors")
     if version != FORMAT_VERSION:
         is_newer = version.isdecimal() and (len(version), version) > (len(FORMAT_VERSION), FORMAT_VERSION)
         remedy = "a newer burnlike wrote it: update" if is_newer else "no burnlike writes that: save or fetch it again"
         raise RecordFormatError(f"{path}: expected {_FORMAT} '{FORMAT_VERSION}', got {version!r:.80}; {remedy}")
-    aliases = aliases_of(texts, path, budget)
+    aliases = aliases_of(texts, path, budget) if ALIASES in texts else {}
     for alias, name in aliases.items():
         if alias in entries or name not in entries:
-            raise RecordFormatError(f"{path}: {_ALIASES} ties {alias!r} to {name!r}, which the tensors contradict")
-    ids = _ids(texts.get(_IDS, "{}").encode(), entries, f"{path}: {_IDS}", budget)
-    values = load_values(texts.get(_VALUES, "{}"), f"{path}: {_VALUES}", budget)
+            raise RecordFormatError(f"{path}: {ALIASES} ties {alias!r} to {name!r}, which the tensors contradict")
+    ids = _ids(texts[_IDS].encode(), entries, f"{path}: {_IDS}", budget) if _IDS in texts else {}
+    values = load_values(texts[_VALUES], f"{path}: {_VALUES}", budget) if _VALUES in texts else {}
+    states: set[str] = set()
     try:
-        names = list(texts_of(texts.get(STATES, "[]").encode(), budget, _STATE_BYTES))
-        states = frozenset(entries[name].name for name in names)
+        for name in texts_of(texts[STATES].encode(), budget, _STATE_BYTES) if STATES in texts else ():
+            states.add(entries[name].name)  # the entry's own text, as each is there twice otherwise
     except (NotThisError, KeyError) as error:
         what = f"is not a list of tensors of the file ({error!s:.200})"
         raise RecordFormatError(f"{path}: {STATES} {what}") from error
     layout = _layout(texts[_LAYOUT], f"{path}: {_LAYOUT}", budget) if _LAYOUT in texts else None
-    return Outline(entries, ids, aliases, values, states, layout, others, "safetensors", version)
+    return Outline(entries, ids, aliases, values, frozenset(states), layout, others, "safetensors", version)
 
 
-@contextmanager
-def _text_map_at(place: str) -> Iterator[None]:
-    """Names the place of what is not a map of texts."""
-    try:
-        yield
-    except NotThisError as error:
-        what = str(error)
-        raise RecordFormatError(
-            f"{place} {what if what.startswith('is not') else f'is not a map from text to text: it {what}'}"
-        ) from error
+def _no_text_map(place: str, error: NotThisError) -> RecordFormatError:
+    what = str(error)
+    what = what if what.startswith(("is not valid", "is not UTF-8")) else f"is not a map from text to text: it {what}"
+    return RecordFormatError(f"{place} {what}")
 
 
 def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Budget) -> dict[str, ParamId]:
     ids: dict[str, ParamId] = {}
-    known: set[int] = set()
-    with _text_map_at(place):
+    seen: set[int] = set()
+    try:
         for name, id_text in text_pairs(text, budget, _ID_BYTES):
             if (entry := entries.get(name)) is None:
                 raise RecordFormatError(f"{place} names {name!r:.80}, which is no tensor of the file")
@@ -145,11 +142,13 @@ def _ids(text: bytes, entries: Mapping[str, TensorEntry], place: str, budget: Bu
                 raise RecordFormatError(f"{place} of {name!r:.80}: {error}") from error
             if name in ids:
                 raise RecordFormatError(f"{place} names {name!r:.80} twice")
-            if param_id.value in known:
-                other = next(it for it, known in ids.items() if known == param_id)
+            if param_id.value in seen:
+                other = next(it for it, its_id in ids.items() if its_id == param_id)
                 raise RecordFormatError(f"{place} gives '{param_id}' to both {other!r:.80} and {name!r:.80}")
             ids[entry.name] = param_id  # the entry's own text, as each is there twice otherwise
-            known.add(param_id.value)
+            seen.add(param_id.value)
+    except NotThisError as error:
+        raise _no_text_map(place, error) from error
     return ids
 
 
@@ -160,8 +159,8 @@ def _layout(text: str, place: str, budget: Budget) -> Any:
         check_layout({} if layout is None else layout)
     except RecordError as error:
         raise RecordFormatError(f"{place}: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise RecordFormatError(f"{place} is not valid JSON ({error})") from error
+    except NotThisError as error:
+        raise RecordFormatError(f"{place} {error}") from error
     return layout
 
 

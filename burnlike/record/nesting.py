@@ -16,7 +16,7 @@ from ..errors import RecordPathError, nearest
 from ..module import ParamId
 from .files.stored_tensors import LazyTensors, merged, renamed_tensors
 from .layout import BurnVersion, LayoutOf, join, known_layout, tag_of
-from .state_dict.own_code import decoded, entries_of, renamed_versions, versions_together
+from .state_dict.module_state import decoded, entries_of, renamed_versions, versions_together
 from .values import ENTRY, IDS, ids_of_clones
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def names_below(record: "Record", path: str) -> list[str]:
 
 
 def value_at(values: Any, path: str) -> tuple[bool, Any]:
-    """Whether there is a plain value at `path`, and which."""
+    """True and the plain value at `path`, if there is one."""
     for name in path.split(".") if path else ():
         try:
             values = values[int(name)] if isinstance(values, list | tuple) else values[name]

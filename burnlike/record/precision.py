@@ -1,4 +1,4 @@
-"""Precision: the element types in which a record's tensors are stored."""
+"""The element types of tensors: torch's, the names that the safetensors format gives them, and those to store in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,44 @@ from typing import Protocol
 
 import torch
 
-from .._dtypes import convertible, torch_dtypes
+from .._dtypes import DTYPES, convertible, torch_dtypes
 from .._patterns import compiled, pattern_problem
-from ..errors import ArgumentError, BurnlikeError, DTypeError, RecordError
-from .dtypes import kind_of, plain
+from ..errors import ArgumentError, BurnlikeError, DTypeError, RecordError, RecordFormatError
+
+_DTYPES: dict[str, torch.dtype] = {it.record: getattr(torch, it.torch) for it in DTYPES if it.torch}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+
+
+def file_dtype(dtype: torch.dtype, tensor_name: str) -> str:
+    """The format's name of `dtype`."""
+    if dtype not in _NAMES:
+        remedy = "store torch.view_as_real(tensor)" if dtype.is_complex else "convert it first"
+        raise DTypeError(f"'{tensor_name}' is {plain(dtype)}, which a safetensors file can't hold; {remedy}")
+    return _NAMES[dtype]
+
+
+def torch_dtype(name: str, tensor_name: str, path: str) -> torch.dtype:
+    """torch's type for the format's `name`."""
+    if name not in _DTYPES:
+        raise RecordFormatError(f"{path}: '{tensor_name}' is {name}, a type that torch tensors can't have")
+    return _DTYPES[name]
+
+
+def kind_of(dtype: torch.dtype) -> str:
+    """`float`, `complex`, `bool` or `int`: what a conversion must not change."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return "complex" if dtype.is_complex else "float"
+    return "bool" if dtype == torch.bool else "int"
+
+
+def plain(dtype: torch.dtype) -> str:
+    """The dtype without the prefix `torch.`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def shown(dtype: torch.dtype, shape: Sequence[int]) -> str:
+    """`float32 [2, 3]`, for messages."""
+    return f"{plain(dtype)} {list(shape)}"
 
 
 class PrecisionRule(Protocol):
@@ -54,8 +88,9 @@ class Precision:
 
     def stored_dtype(self, name: str, dtype: torch.dtype) -> torch.dtype:
         """The type in which a tensor of this name and type is stored."""
-        if any(compiled(pattern).search(name) for pattern in self.keep):
-            return dtype
+        for pattern in self.keep:
+            if compiled(pattern).search(name):
+                return dtype
         return {"float": self.float, "int": self.int}.get(kind_of(dtype)) or dtype
 
 
@@ -69,14 +104,19 @@ def stored_dtype_of(precision: PrecisionRule, names: Sequence[str], dtype: torch
 
     If the precision keeps the type under one of them, it stays; else the first name decides.
     """
-    found = [precision.stored_dtype(name, dtype) for name in names]
-    stored = dtype if dtype in found else found[0]
+    stored = precision.stored_dtype(names[0], dtype)
+    for alias in names[1:]:
+        if stored != dtype and precision.stored_dtype(alias, dtype) == dtype:
+            stored = dtype
+    is_dtype = isinstance(stored, torch.dtype)
+    if is_dtype and kind_of(stored) == kind_of(dtype):
+        return stored
     what = f"the Precision stores '{names[0]}' ({plain(dtype)}) as"
-    if not isinstance(stored, torch.dtype):
-        raise DTypeError(f"{what} {stored!r}, expected a torch.dtype")
-    if kind_of(stored) != kind_of(dtype):
-        raise DTypeError(f"{what} {plain(stored)}, which is of another kind")
-    return stored
+    raise DTypeError(
+        f"{what} {plain(stored)}, which is of another kind"
+        if is_dtype
+        else f"{what} {stored!r}, expected a torch.dtype"
+    )
 
 
 FullPrecision = Precision(torch.float32)

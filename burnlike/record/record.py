@@ -1,31 +1,57 @@
-"""Record: the state of a module, an optimizer or a training run: named tensors and plain values."""
+"""Record: the state of a module, an optimizer or a training run: named tensors and plain values.
 
-from collections.abc import Collection, Mapping
+`own_record` finds how an object becomes a record. One joins by two methods with Burn's names: `into_record()`, and
+`load_record(record)`, which may have options. torch's objects, and others with a state, join without these: by their
+`state_dict()`, or as `handling_of` says. `loading.load_into` is the way back.
+"""
+
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
 
 from .._lazy import resolve
 from ..errors import RecordError
-from ..module import ParamGroup, ParamId
+from ..module import Param, ParamGroup, ParamId
 from ..module.groups.param_group import selected
+from ..module.identity.field_metadata import meta_of
+from ..module.module import Module
+from ..module.torch_objects.wrappers import unwrap
+from ..module.tree.walk import walk_of
 from ..tensor.core.base import TensorBase
+from .bytes.source import Source
+from .files.stored_tensors import LazyTensors, StoredTensors
+from .formats import Outline
+from .layout import LayoutOf
 from .nesting import names_below, nested, step, without
-from .state_dict.module_layout import deferred_layout
-from .state_dict.own_code import OwnState, below, own_state, parts_with_records
-from .state_dict.saved_forms import classes_of, in_parts, saved_form, tensor_part
-from .state_dict.state_tree import is_array, tensor_of
+from .pytree import from_leaves, leaves_and_records
+from .state_dict.module_layout import layout_of
+from .state_dict.module_state import (
+    OwnState,
+    below,
+    classes_of,
+    in_parts,
+    map_tensor,
+    overrides,
+    own_state,
+    parts_with_records,
+    tensor_part,
+)
+from .state_dict.state_tree import encode_tree, is_array, tensor_of
 
 if TYPE_CHECKING:
     from .loading.load_options import LoadReport
 
 T = TypeVar("T")
 
-_STATEFUL, _PYTREE = "burnlike.record.stateful", "burnlike.record.pytree"  # above this room
-LOAD_INTO = "burnlike.record.loading.load_into:load_into"
+# The optimizers of torch by names and paths: above this part, which it imports.
+OPTIMIZERS = "burnlike.optim.states.torch_records"
+_INTO_RECORD = ("into_record", "to_record")  # Burn's names, of modules and of optimizers
+STATE, KIND = "state", "kind"  # values of the record of an object that is saved by its `state_dict()` or the like
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +86,7 @@ class Record:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if isinstance(self.tensors, dict) and not all(type(it) is Tensor for it in self.tensors.values()):
+        if isinstance(self.tensors, dict) and not {*map(type, self.tensors.values())} <= {Tensor}:
             object.__setattr__(self, "tensors", {name: _tensor(name, it) for name, it in self.tensors.items()})
         for label, names in (("ids", self.ids), ("aliases", self.aliases.values())):
             for name in names:
@@ -91,23 +117,43 @@ class Record:
             RecordError: a save mapper raised or gave no tensor, or `state_dict()` has an object that can't be stored
                 without code.
         """
-        found = selected(module, group)
-        own = OwnState() if group is not None else own_state(module, found)
-        if own.left_out:
-            found = [param for param in found if param.path not in own.left_out]
-        found = in_parts(found)
-        is_modules = group is None and not (own.left_out or own.entries) and not any(map(tensor_part, found))
+        root = unwrap(module)
+        if group is None:
+            params: Sequence[Param] = walk_of(module).params
+            state, parts = own_state(root, params), parts_with_records(root)
+        else:
+            params, state, parts = selected(module, group), OwnState(), {}
+        if state.left_out:
+            params = [param for param in params if param.path not in state.left_out]
+        stored = in_parts(params)
+        has_parts = stored is not params
+        tensors: dict[str, Tensor] = {}
+        ids: dict[str, ParamId] = {}
+        aliases: dict[str, str] = {}
+        states: set[str] = set()
+        for param in stored:
+            path = param.path
+            tensor = param.tensor.detach()
+            has_mapper = meta_of(*param.home).save_mapper is not None
+            tensors[path] = map_tensor(param, "save", tensor) if has_mapper else tensor
+            if not (has_parts and tensor_part(param)):
+                ids[path] = param.id
+            for alias in param.aliases:
+                aliases[alias] = path
+            if param.kind == "state":
+                states.add(path)
+        is_plain = group is None and not (state.left_out or state.entries or has_parts)
         record = cls(
-            tensors={**{param.path: saved_form(param) for param in found}, **own.tensors, **own.entries},
-            values={**own.values, **classes_of(found)},
-            ids={param.path: param.id for param in found if not tensor_part(param)},
-            aliases={alias: param.path for param in found for alias in param.aliases},
+            tensors={**tensors, **state.tensors, **state.entries} if state.tensors or state.entries else tensors,
+            values={**state.values, **classes_of(stored)} if has_parts else state.values,
+            ids=ids,
+            aliases=aliases,
             source=f"the record of {type(module).__name__}",
-            states=frozenset(param.path for param in found if param.kind == "state"),
-            layout=deferred_layout(module) if is_modules else None,
-            metadata=own.metadata,
+            states=frozenset(states),
+            # Made when a format asks for it: safetensors, the usual one, never does.
+            layout=LayoutOf(partial(layout_of, module)) if is_plain else None,
+            metadata=state.metadata,
         )
-        parts = {} if group is not None else parts_with_records(module)
         return _with_own_records(record, parts) if parts else record  # pyright: ignore[reportReturnType]
 
     @classmethod
@@ -119,10 +165,11 @@ class Record:
         `load_state_dict()`; or a dataclass, map or list of these, of tensors, NumPy arrays and plain values; or an
         object whose `into_item()` returns one of these.
         """
-        own_record = resolve(f"{_STATEFUL}:own_record")
+        if isinstance(source, Record):
+            return source
         if (record := own_record(source)) is not None:
             return record
-        tensors, values, records = resolve(f"{_PYTREE}.flatten:leaves_and_records")(source, own_record)
+        tensors, values, records = leaves_and_records(source, own_record)
         around = cls(tensors, values, source=f"the record of {type(source).__name__}")
         return nested(records, around) if records else around
 
@@ -131,7 +178,7 @@ class Record:
 
         RecordMismatchError says which field is missing, or has something that does not fit it.
         """
-        return resolve(f"{_PYTREE}.unflatten:from_leaves")(kind, self.tensors, self.values)
+        return from_leaves(kind, self.tensors, self.values)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -158,10 +205,18 @@ class Record:
         A module is loaded by `LoadOptions`, without calling its own `load_record`, which may call this function; other
         objects are loaded by their `load_record`.
         """
+        # Loading is of records, so it imports this file.
+        from .loading.load_into import load_into, load_own
+
         given = given_options(strict, device, options)
-        if isinstance(target, nn.Module):
-            return resolve(LOAD_INTO)(self, target, given)
-        return resolve(f"{_STATEFUL}:load_own")(target, self, **given)
+        return load_into(self, target, given) if isinstance(target, nn.Module) else load_own(target, self, **given)
+
+
+def record_of(source: Source, outline: Outline, tensors: StoredTensors | None = None) -> Record:
+    """The record that a file holds; its tensors stay there."""
+    tensors = LazyTensors(source, outline) if tensors is None else tensors
+    values, ids, aliases, states = outline.values, outline.ids, outline.aliases, outline.states
+    return Record(tensors, values, ids, aliases, tensors.path, states, outline.layout, outline.metadata)
 
 
 def _tensor(name: Any, value: Any) -> Tensor:
@@ -205,3 +260,61 @@ def given_options(strict: bool, device: Any, options: Mapping[str, Any]) -> dict
     """The options of a load without those that have their default: not everything that loads knows them."""
     given = {} if strict is True else {"strict": strict}
     return {**given, **options} if device is None else {**given, "device": device, **options}
+
+
+def own_record(source: Any) -> Record | None:
+    """The record that `source` itself has; None for what is only a part of one, as tensors, maps and dataclasses."""
+    if isinstance(source, Record | type):
+        return source if isinstance(source, Record) else None
+    inner = unwrap(source) if isinstance(source, nn.Module) else source
+    if isinstance(inner, Module) and not overrides(type(inner), "into_record"):
+        return Record.from_module(inner)
+    for name in _INTO_RECORD:
+        if callable(into_record := getattr(inner, name, None)):
+            return Record.of(into_record())
+    if isinstance(source, nn.Module):
+        return Record.from_module(source)
+    if isinstance(source, torch.optim.Optimizer):
+        return resolve(f"{OPTIMIZERS}:torch_record")(source)
+    if (handling := handling_of(source)) is None:
+        return None
+    kind = type(source).__name__
+    tensors: dict[str, Tensor] = {}
+    state = encode_tree(handling.take(), STATE, tensors)
+    return Record(tensors, {STATE: state, KIND: kind}, source=f"the record of {kind}")
+
+
+class Handling(NamedTuple):
+    """The functions that take the state of an object (tensors, arrays, plain values, lists, maps) and put it back."""
+
+    take: Callable[[], Any]
+    put: Callable[[Any], Any]
+
+
+def handling_of(source: Any) -> Handling | None:
+    """The functions that take the state of `source` and put it back; None for an unknown type."""
+    if isinstance(source, type | Tensor | Mapping):
+        return None
+    if isinstance(source, torch.Generator):
+        return Handling(source.get_state, source.set_state)
+    if isinstance(source, random.Random):
+        return Handling(partial(python_state, source), partial(restore_python, source))
+    if hasattr(source, "bit_generator"):  # numpy.random.Generator
+        generator = source.bit_generator
+        return Handling(lambda: generator.state, partial(setattr, generator, "state"))
+    if hasattr(source, "get_state") and hasattr(source, "set_state"):  # numpy.random.RandomState
+        return Handling(lambda: source.get_state(legacy=False), source.set_state)
+    if hasattr(source, "state_dict") and hasattr(source, "load_state_dict"):
+        return Handling(source.state_dict, source.load_state_dict)
+    return None
+
+
+def python_state(generator: Any) -> dict[str, Any]:
+    """The state of a `random.Random`, or of the module `random`."""
+    version, words, gauss = generator.getstate()
+    return {"version": version, "words": torch.tensor(words, dtype=torch.int64), "gauss": gauss}
+
+
+def restore_python(generator: Any, state: Mapping[str, Any]) -> None:
+    """Put a `random.Random`, or the module `random`, back; a damaged state is a KeyError, ValueError or TypeError."""
+    generator.setstate((state["version"], tuple(state["words"].tolist()), state["gauss"]))

@@ -13,18 +13,16 @@ from torch import Tensor
 
 from ..errors import RecordError, RecordFormatError
 from ..module.torch_objects.wrappers import local
-from .bytes.convert import check_kept, in_dtype
 from .bytes.source import BytesSource, FileSource, Source
-from .dtypes import file_dtype
+from .bytes.values import check_kept, in_dtype
 from .files.reading import read_source
-from .files.stored_tensors import LazyTensors, StoredTensors, dtype_in, shape_in
-from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, check_name, detect, format_of_path
-from .outline import Outline, TensorEntry
-from .precision import Precision, PrecisionRule, stored_dtype_of
-from .record import Record
+from .files.stored_tensors import StoredTensors
+from .formats import DEFAULT_EXTENSION, EXTENSIONS, Format, Outline, TensorEntry, check_name, detect, format_of_path
+from .precision import Precision, PrecisionRule, file_dtype, stored_dtype_of
+from .record import Record, record_of
 from .saving.background import OnBusy, SaveHandle, SaveThread, snapshot, wait_for_saves
 from .saving.writing import content_of, plain_tensor, write_file, write_sequential
-from .state_dict.saved_forms import kept_tensors
+from .state_dict.module_state import kept_tensors
 
 
 class Recorder(ABC):
@@ -166,14 +164,17 @@ def recorder_for(path: str | os.PathLike[str], precision: PrecisionRule | None =
 
 def outline_of(record: Record, precision: PrecisionRule, with_values: bool = True) -> Outline:
     """The record in the types of `precision`; `with_values` refuses tensors that have none, as on the meta device."""
-    tensors, names, kept = record.tensors, names_of(record), kept_tensors(record.values)
+    tensors, tied = record.tensors, names_of_tied(record.aliases) if record.aliases else {}
+    kept = kept_tensors(record.values) if record.values else ()
     entries = {}
     for name in tensors:
-        if with_values and not isinstance(tensors, StoredTensors):
-            plain_tensor(name, tensors[name])
-        dtype = dtype_in(tensors, name)
-        stored = dtype if name in kept else stored_dtype_of(precision, names[name], dtype)
-        entries[name] = TensorEntry(name, file_dtype(stored, name), tuple(shape_in(tensors, name)))
+        if isinstance(tensors, StoredTensors):
+            dtype, shape = tensors.dtype(name), tensors.shape(name)
+        else:
+            tensor = plain_tensor(name, tensors[name]) if with_values else tensors[name]
+            dtype, shape = tensor.dtype, tensor.shape
+        stored = dtype if name in kept else stored_dtype_of(precision, tied.get(name, [name]), dtype)
+        entries[name] = TensorEntry(name, file_dtype(stored, name), tuple(shape))
     target = getattr(precision, "float", None)
     return Outline(
         entries,
@@ -187,11 +188,11 @@ def outline_of(record: Record, precision: PrecisionRule, with_values: bool = Tru
     )
 
 
-def names_of(record: Record) -> dict[str, list[str]]:
-    """Name of each tensor -> that name, and those it is tied to."""
-    names = {name: [name] for name in record.tensors}
-    for alias, name in record.aliases.items():
-        names[name].append(alias)
+def names_of_tied(aliases: Mapping[str, str]) -> dict[str, list[str]]:
+    """Name of each tied tensor -> that name, and its aliases."""
+    names: dict[str, list[str]] = {}
+    for alias, name in aliases.items():
+        names.setdefault(name, [name]).append(alias)
     return names
 
 
@@ -208,13 +209,6 @@ def converted(name: str, tensor: Tensor, dtype: torch.dtype, allow_overflow: boo
     found = in_dtype(tensor, dtype)
     check_kept(name, local(tensor), local(found), allow_overflow)
     return found
-
-
-def record_of(source: Source, outline: Outline, tensors: StoredTensors | None = None) -> Record:
-    """The record that a file holds; its tensors stay there."""
-    tensors = LazyTensors(source, outline) if tensors is None else tensors
-    values, ids, aliases, states = outline.values, outline.ids, outline.aliases, outline.states
-    return Record(tensors, values, ids, aliases, tensors.path, states, outline.layout, outline.metadata)
 
 
 def with_extension(path: str | os.PathLike[str], extension: str) -> str:

@@ -1,6 +1,7 @@
 """Functions that save, load, open and verify a record in one call."""
 
 import os
+from functools import partial
 from typing import Any, TypeVar, overload
 
 import torch
@@ -9,13 +10,15 @@ from torch import nn
 from ..errors import ArgumentError, RecordError
 from .files.reading import read_outline, verify_outline
 from .files.stored_tensors import LazyTensors
+from .layout import LayoutOf
+from .loading.load_into import load_own
 from .loading.load_options import LoadReport
 from .nesting import RecordPart
 from .precision import PrecisionRule
-from .record import Record, given_options
-from .recorder import FileRecorder, Recorder, record_of, recorder_for
+from .record import Record, given_options, record_of
+from .recorder import FileRecorder, Recorder, recorder_for
 from .saving.background import OnBusy, SaveHandle
-from .stateful import layout_for, load_own
+from .state_dict.module_layout import layout_of
 
 R = TypeVar("R", bound=Recorder)
 
@@ -36,7 +39,8 @@ def save(
     Returns:
         The path written. See `FileRecorder.save` for errors.
     """
-    return _recorder(path, precision, recorder).save(Record.of(source), path)
+    recorder = recorder_for(path, precision) if recorder is None else _without(precision, recorder)
+    return recorder.save(Record.of(source), path)
 
 
 def save_async(
@@ -51,15 +55,14 @@ def save_async(
     It copies the values in the types of the file and returns, and training may go on. A process that ends waits for
     its saves, and so does `wait()` of the handle, which raises what went wrong.
     """
-    return _recorder(path, precision, recorder).save_async(Record.of(source), path, on_busy)
+    recorder = recorder_for(path, precision) if recorder is None else _without(precision, recorder)
+    return recorder.save_async(Record.of(source), path, on_busy)
 
 
-def _recorder(path: str | os.PathLike[str], precision: PrecisionRule | None, given: R | None) -> R | FileRecorder:
-    if given is None:
-        return recorder_for(path, precision)
+def _without(precision: PrecisionRule | None, recorder: R) -> R:
     if precision is not None:
         raise RecordError("expected a precision or a recorder, got both; give the recorder its precision")
-    return given
+    return recorder
 
 
 @overload
@@ -150,13 +153,25 @@ def open_for(
     """
     if isinstance(path, Record | RecordPart):
         raise ArgumentError("expected the path of a record, got a record; load it by record.load_into(target)")
-    known = layout_for(target) if layout is None else layout
+    known = _layout_for(target) if layout is None else layout
     if recorder is None:
         own: Any = None if isinstance(target, type | nn.Module) else getattr(target, "open_record", None)
         return Record.of(own(path)) if callable(own) else open_record(path, known, top_level_key)
     if top_level_key is not None:
         raise ArgumentError("top_level_key is for files of torch.save; expected it or a recorder, got both")
     return recorder.load(path, known)
+
+
+def _layout_for(target: Any) -> Any:
+    """The layout of the records of `target`, or a tuple of those that its files may have, for files without names.
+
+    None where it can't be told.
+    """
+    if isinstance(target, nn.Module):
+        return LayoutOf(partial(layout_of, target))
+    names = () if isinstance(target, type) else ("burn_0_21_layout", "record_layout")
+    known = [make for name in names if callable(make := getattr(target, name, None))]
+    return LayoutOf(lambda _: tuple(layout for make in known if (layout := make()) is not None)) if known else None
 
 
 def open_record(path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None) -> Record:

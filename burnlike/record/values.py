@@ -7,12 +7,11 @@ from typing import Any
 
 from ..errors import RecordError, RecordFormatError
 from ..module.identity.param_id import ParamId
-from .bytes.budget import Budget
-from .bytes.json_scan import load_json
+from .bytes.budget import Budget, NotThisError, load_json
 from .layout import join
 
-# The keys of values that are an entry of a state dict (`state_dict.own_code`), that say which class the tensors below
-# their name make (`state_dict.saved_forms`), and that are ids which a record of several records has more than once:
+# The keys of values that are an entry of a state dict, that say which class the tensors below their name make (for both
+# `state_dict.module_state`), and that are ids which a record of several records has more than once:
 # name of a tensor -> its id, as a text.
 ENTRY, PARTS, IDS = "$entry", "$parts", "$ids"
 
@@ -33,10 +32,8 @@ def load_values(text: str, place: str, budget: Budget | None = None) -> dict[str
     """The values that `dump_values` made the text of; a budget of None is one for the text alone."""
     try:
         values = from_json(load_json(text.encode(), budget or Budget(place)), place)
-    except RecordFormatError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise RecordFormatError(f"{place} is not valid JSON ({error})") from error
+    except NotThisError as error:
+        raise RecordFormatError(f"{place} {error}") from error
     if not isinstance(values, dict):
         raise RecordFormatError(f"{place} is not a map")
     return values

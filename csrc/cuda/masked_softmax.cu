@@ -180,8 +180,9 @@ __global__ void __launch_bounds__(kMaxRowThreads, 1)
   }
 }
 
+// Three blocks, not as many as fit: for more, sm_100 spills registers.
 template <class Element>
-__global__ void __launch_bounds__(kMaxRowThreads)
+__global__ void __launch_bounds__(kMaxRowThreads, 3)
     plain_backward_kernel(const SoftmaxBackward<Element> pass, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
   __shared__ Accumulate shared[kWarp];

@@ -122,9 +122,10 @@ struct RowSums {
 };
 
 // The threads of a row take a run of rows, and a block writes its part of the gradients of the weights once, to its row
-// of `partials`. They read the next row while they compute one and, with one pack for each, keep gamma.
+// of `partials`. They read the next row while they compute one and, with one pack for each, keep gamma. One block at
+// least, not two: else sm_100 spills registers of float.
 template <class Norm, int kPacks, class Element, class Weight>
-__global__ void __launch_bounds__(kMaxRowThreads)
+__global__ void __launch_bounds__(kMaxRowThreads, 1)
     packed_backward_kernel(const NormBackward<Element, Weight> pass, accumulate_t<Element>* partials, int64_t rows) {
   using Accumulate = accumulate_t<Element>;
   constexpr int lanes = kRowPack<Element>;

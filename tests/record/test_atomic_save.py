@@ -20,7 +20,7 @@ import torch
 from burnlike import _atomic as atomic
 from burnlike.errors import RecordIOError
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
-from burnlike.record.saving import stream
+from burnlike.record.saving import writing
 
 from ..processes import HANGS_S, wait_until
 
@@ -64,8 +64,8 @@ def write_calls() -> int:
 
 @pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
 def small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "BLOCK_BYTES", 65536)
-    monkeypatch.setattr(stream, "MAX_WORKERS", request.param)
+    monkeypatch.setattr(writing, "BLOCK_BYTES", 65536)
+    monkeypatch.setattr(writing, "MAX_WORKERS", request.param)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -99,14 +99,14 @@ def test_failure_of_any_other_step_leaves_the_old_file(
 def test_failure_within_a_conversion_leaves_the_old_file(
     error: BaseException, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "pieces", failing(stream.pieces, 2, error))
+    monkeypatch.setattr(writing, "pieces", failing(writing.pieces, 2, error))
     with pytest.raises(type(error)):
         SafetensorsRecorder(BFloat16Precision).save(record(), target)
     assert_untouched(target)
 
 
 def test_interrupts_of_the_main_thread_wait_for_the_workers(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "BLOCK_BYTES", 65536)
+    monkeypatch.setattr(writing, "BLOCK_BYTES", 65536)
     write = os.pwrite
     descriptors: list[bool] = []
 

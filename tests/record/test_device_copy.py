@@ -11,8 +11,8 @@ from torch import Tensor
 
 from burnlike.errors import PrecisionError
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder
-from burnlike.record.saving import device_copy, stream
-from burnlike.record.saving.stream import WrittenTensor, write_pieces
+from burnlike.record.saving import device_copy, writing
+from burnlike.record.saving.writing import WrittenTensor, write_pieces
 
 PAGE = 4096
 
@@ -50,7 +50,7 @@ class FakeStream:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_copy, "RANGE_BYTES", 4 * PAGE)
-    monkeypatch.setattr(stream, "BLOCK_BYTES", PAGE)
+    monkeypatch.setattr(writing, "BLOCK_BYTES", PAGE)
 
 
 def parts() -> list[bytes | WrittenTensor]:

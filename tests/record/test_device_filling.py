@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from burnlike.record import BFloat16Precision, Record, SafetensorsRecorder, load, save
-from burnlike.record.bytes import side_stream
+from burnlike.record.bytes import values
 from burnlike.record.loading import filling
 from burnlike.record.loading.filling import fill_device
 
@@ -80,9 +80,9 @@ def test_all_copies_of_a_device_go_by_one_stream(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
     first, second = torch.device("cuda", 6), torch.device("cuda", 7)
     for device in (first, second, first):
-        side_stream.CudaSideStream(device)
+        values.CudaSideStream(device)
     assert made == [first, second]
-    side_stream._stream_of.cache_clear()
+    values._stream_of.cache_clear()
 
 
 @pytest.mark.cuda

@@ -9,8 +9,7 @@ import zlib
 import pytest
 
 from burnlike.errors import RecordFormatError
-from burnlike.record.bytes.gzip_source import GzipSource, is_gzip
-from burnlike.record.bytes.source import BytesSource, Cursor
+from burnlike.record.bytes.source import BytesSource, Cursor, GzipSource, is_gzip
 
 LENGTH = 3_000_000
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from burnlike.errors import RecordError, RecordFormatError
 from burnlike.module import ParamId
 from burnlike.record import metadata
-from burnlike.record.outline import Outline, TensorEntry
+from burnlike.record.formats import Outline, TensorEntry
 
 LEAVES = st.none() | st.booleans() | st.integers(-(2**200), 2**200) | st.floats(allow_nan=False) | st.text()
 VALUES = st.dictionaries(

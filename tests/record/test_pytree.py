@@ -16,9 +16,7 @@ from torch import Tensor
 import burnlike as bl
 from burnlike.errors import RecordError, RecordMismatchError
 from burnlike.record import Record, SafetensorsRecorder
-from burnlike.record.pytree.flatten import to_leaves
-from burnlike.record.pytree.type_layout import layout_of_type
-from burnlike.record.pytree.unflatten import from_leaves
+from burnlike.record.pytree import from_leaves, layout_of_type, to_leaves
 
 
 class Kind(Enum):

@@ -13,12 +13,10 @@ from burnlike._terminal import table
 
 from ...module.identity.param_id import ParamId
 from ...record.burn.tensor_collector import with_ids_of_clones
-from ...record.bytes.gzip_source import GzipSource
-from ...record.bytes.source import FileSource
+from ...record.bytes.source import FileSource, GzipSource
 from ...record.files.reading import read_outline, verify_outline
 from ...record.files.sharded import INDEX_SUFFIX
-from ...record.formats import detect
-from ...record.outline import Outline, StoredTensor, TensorEntry
+from ...record.formats import Outline, StoredTensor, TensorEntry, detect
 from ...record.values import ids_of_clones, to_json
 from ..record_options import add_layout_options, layout_of, model_of
 from ..tables import printable, say, say_json, shortened
@@ -106,7 +104,7 @@ def _read(path: str, layout: Any) -> tuple[int, Outline, list[str]]:
         source = FileSource(path)
         detected = detect(source)
         if not detected.has_names:
-            from ...record.burn.bincode_scan import scan
+            from ...record.burn.bincode import scan
 
             outline = scan(GzipSource(source) if detected.compressed else source, detected.name)
             return source.stored_bytes, outline, [_NAMELESS]

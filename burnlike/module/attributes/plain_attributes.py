@@ -32,8 +32,8 @@ def refresh_container(module: nn.Module) -> None:
         module.refresh()  # pyright: ignore[reportCallIssue]
 
 
-_ITEM_TREE = "burnlike.record.pytree.flatten:item_tree"
-_ITEM_OF_TREE = "burnlike.record.pytree.unflatten:item_of_tree"
+_ITEM_TREE = "burnlike.record.pytree:item_tree"
+_ITEM_OF_TREE = "burnlike.record.pytree:item_of_tree"
 _TORCHS = tuple(nn.Module().__dict__)
 _OURS = frozenset({KEPT, "_burnlike_stack_members", COMPILED_CALL})
 

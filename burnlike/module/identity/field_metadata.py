@@ -132,8 +132,11 @@ def fields_of(module: nn.Module) -> Mapping[str, Field]:
 
 def fields_with(module: nn.Module, key: str, value: object = None) -> list[str]:
     """The names of the Fields of `module` that have `key`, or have `value` there."""
-    fields = fields_of(module).items()
-    return [name for name, field in fields if key in field and (value is None or field[key] == value)]
+    names = []
+    for name, field in module.__dict__.get(KEPT, _NO_FIELDS).items():
+        if key in field and (value is None or field[key] == value):
+            names.append(name)
+    return names
 
 
 def change_field(module: nn.Module, name: str, changes: Field) -> Field:

@@ -22,7 +22,8 @@ def bare_name(name: str) -> str:
 
 def unwrap(module: nn.Module) -> nn.Module:
     """The module inside the wrappers (DDP, torch.compile, ...) of `module`; a TypeError if it is none."""
-    check_module(module)
+    if not isinstance(module, nn.Module):
+        check_module(module)
     modules: Any = module.__dict__.get("_modules", ())
     for name in WRAPPED:  # before the class is looked at, which takes longer
         if name in modules and wrapped_name(type(module)) == name:

@@ -1,15 +1,16 @@
 """Walks any `nn.Module` tree: each tensor once, with its id and canonical path."""
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from operator import itemgetter
+from operator import call, itemgetter
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from ..._torch_compat.fsdp import sharded_forms
+from ..._torch_compat.fsdp import STATES, sharded_forms
 from ..attributes.plain_attributes import (
     USER_CONTAINER,
     check_loose_parts,
@@ -126,7 +127,7 @@ class Walk:
     @property
     def modules(self) -> list[nn.Module]:
         """The modules below the root, wrappers included; while the tree is the same."""
-        return [module() for module in self._modules[1:]]  # pyright: ignore[reportReturnType]
+        return list(map(call, self._modules[1:]))  # pyright: ignore[reportReturnType]
 
     @property
     def weights(self) -> list[KeptParam]:
@@ -192,11 +193,10 @@ class Walk:
                 refresh_container(container)
         if self._renamed != RENAMED[0] or self._not_persistent != self._not_persistent_then:
             return None
-        parts: list[dict[str, Any]] = []
-        for reference in self._modules:
-            if (module := reference()) is None:
-                return None
-            parts.append(module.__dict__)
+        try:
+            parts = list(map(vars, map(call, self._modules)))
+        except TypeError:  # of None, in place of a module that is gone
+            return None
         for reference, name, length in self._lists:
             if _length(reference(), name) != length:
                 return None
@@ -257,6 +257,7 @@ def _read(parts: list[dict[str, Any]]) -> tuple[list[Any], list[list[Any]]]:
     groups = list(chain.from_iterable(map(_TENSORS_AND_MODULES, parts)))
     filled = list(filter(None, groups))
     values = list(chain.from_iterable(map(dict.values, filled)))
-    if forms := sharded_forms():  # the parameters are the same while their gathered copies are shown
+    # The parameters are the same while their gathered copies are shown.
+    if STATES in sys.modules and (forms := sharded_forms()):
         values = [forms.get(id(value), value) for value in values]
     return values, [list(map(len, groups)), list(chain.from_iterable(filled)), list(map(id, values))]

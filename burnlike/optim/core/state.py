@@ -11,9 +11,7 @@ from torch import Tensor
 
 from ...errors import RecordError
 from ...record.layout import join
-from ...record.pytree.flatten import fields_of, to_leaves
-from ...record.pytree.type_layout import field_hints
-from ...record.pytree.unflatten import from_leaves
+from ...record.pytree import field_hints, fields_of, from_leaves, to_leaves
 from ...record.values import leaves
 from ...tensor.core.base import TensorBase
 

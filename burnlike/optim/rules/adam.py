@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from ...ops import StepOptions, adamw_step_
-from ...record.pytree.type_layout import NOT_IN_LAYOUT
+from ...record.pytree import NOT_IN_LAYOUT
 from .config_base import AdaptiveMomentumConfig
 from .configs import AdamConfig, AdamWConfig
 from .kernel_optimizer import KernelOptimizer, Moment, ReadyStates

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from ...ops import StepOptions, lion_step_
-from ...record.pytree.type_layout import NOT_IN_LAYOUT
+from ...record.pytree import NOT_IN_LAYOUT
 from .configs import LionConfig
 from .kernel_optimizer import KernelOptimizer, Moment, ReadyStates
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from ...ops import StepOptions, sgd_step_
-from ...record.pytree.type_layout import NOT_IN_LAYOUT
+from ...record.pytree import NOT_IN_LAYOUT
 from .configs import SgdConfig
 from .kernel_optimizer import KernelMoment, KernelOptimizer, Moment, ReadyStates
 

@@ -12,8 +12,7 @@ from torch import Tensor as TorchTensor
 from ...backend import Backend, backend_for
 from ...errors import ArgumentError, ConfigError, RecordError, ShapeError, TensorTypeError
 from ...ops import StepOptions
-from ...record.pytree.flatten import to_leaves
-from ...record.pytree.type_layout import field_hints, stripped, type_name
+from ...record.pytree import field_hints, stripped, to_leaves, type_name
 from ...tensor import Tensor
 from ...tensor.core.base import TensorBase
 from ..core.gradient_transform import PLAIN, finish, is_skipped, transformed_wide

@@ -11,7 +11,7 @@ from ...errors import RecordError, RecordMismatchError, ShapeError
 from ...module import Param, ParamId, params
 from ...record import LoadReport, Mismatch, Record
 from ...record.files.stored_tensors import shape_in
-from ...record.pytree.type_layout import fits_layout, layout_of_type
+from ...record.pytree import fits_layout, layout_of_type
 from ..core.sharded import Division, divided_state, division_of, local, local_state
 from ..core.state import flatten, map_tensors, unflatten
 from ..optimizer import Optimizer

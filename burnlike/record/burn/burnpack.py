@@ -15,8 +15,7 @@ from typing import Any
 from ...errors import RecordError, RecordFormatError
 from ..bytes.budget import MAX_DIMENSIONS, MAX_NAME
 from ..bytes.source import Source
-from ..formats import Format
-from ..outline import Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
+from ..formats import Format, Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
 from . import cbor
 from .burnpack_optimizers import Pack, Scalar
 from .burnpack_records import outline_of_pack, pack_of

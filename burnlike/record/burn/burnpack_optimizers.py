@@ -14,8 +14,8 @@ from ...errors import RecordFormatError
 from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..bytes.budget import Budget
+from ..formats import Outline, TensorEntry
 from ..layout import Layout, join, tag_of
-from ..outline import Outline, TensorEntry
 from .state_layouts import id_of, leaves_of, state_layout
 
 _RANK = "__rank"
@@ -84,12 +84,12 @@ def nested(leaves: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_tag(name: str) -> bool:
-    """Whether a part of the name would be taken for one of the words that layouts have."""
+    """True if a part of the name would be taken for one of the words that layouts have."""
     return name.startswith("$") or ".$" in name
 
 
 def is_optimizer(pack: Pack) -> bool:
-    """Whether the file of this content is read as that of an optimizer."""
+    """True if the file of this content is read as that of an optimizer."""
     return (
         any(name.endswith(f".{_RANK}") for name in pack.scalars)
         and not any(has_tag(name) for name in (*pack.scalars, *pack.tensors))

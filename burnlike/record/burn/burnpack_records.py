@@ -13,8 +13,8 @@ from ...errors import RecordError, RecordFormatError
 from ...module.identity.param_id import ParamId
 from .. import metadata
 from ..bytes.source import Source
+from ..formats import Outline, StoredTensor
 from ..layout import Layout, LayoutOf, join, known_layout, tag_of
-from ..outline import Outline, StoredTensor
 from . import burnpack_optimizers
 from .burnpack_optimizers import LEAVES, Pack, Scalar, has_tag, nested, scalar_of
 from .envelope import told_states
@@ -117,7 +117,7 @@ def _layout_of(pack: Pack) -> Layout:
 
 
 def _says_the_same(outline: Outline, derived: Layout) -> bool:
-    """Whether the layout that the file suggests is as good as the record's."""
+    """True if the layout that the file suggests is as good as the record's."""
     layout = outline.layout
     if tag_of(layout) == "$map" and tag_of(layout["$map"]) == "$state" and is_optimizer_record(outline):
         layout = {param_id: {"rank": state["rank"], **layout["$map"]} for param_id, state in derived.items()}

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import RecordError
 from ..bytes.budget import NUMBER, TEXT, Budget, TensorCost
 from ..bytes.source import BytesSource
-from .tree_reader import TreeReader
+from .record_tree import TreeReader
 
 _UNSIGNED, _NEGATIVE, _BYTES, _TEXT, _ARRAY, _MAP, _TAG, _SIMPLE = range(8)
 _INDEFINITE = 31
@@ -104,7 +104,7 @@ class _Decoder(TreeReader):
 
     @staticmethod
     def has_values(item: Mapping[str, Any]) -> bool:
-        """Whether it is what burnpack says of such a tensor."""
+        """True if it is what burnpack says of such a tensor."""
         match item.get("data_offsets"):
             case [int(begin), int(end)]:
                 return begin < end

@@ -14,9 +14,8 @@ import msgspec
 
 from ...errors import RecordError, RecordFormatError
 from ..bytes.source import Source
-from ..formats import Format
+from ..formats import Format, Outline, StoredTensor, TensorEntry, kind_of_name
 from ..metadata import FORMAT_VERSION
-from ..outline import Outline, StoredTensor, TensorEntry, kind_of_name
 from ..values import from_json, to_json
 from .record_tree import Make, TensorLeaf, item_of, outline_of_item
 from .tensor_collector import burn_dtype, differing, with_ids_of_clones
@@ -174,7 +173,7 @@ def outline_of_artifact(found: Any, source: Source, name: str, make: Make | None
 
 
 def told_states(outline: Outline) -> frozenset[str]:
-    """Those that Burn's files show to be states: parameters that are no floats, and the statistics of BatchNorm.
+    """The tensors that Burn's files show to be states: parameters that are no floats, and the statistics of BatchNorm.
 
     Only records that differ from this need to say which tensors are states.
     """

@@ -12,10 +12,9 @@ import msgspec
 from ...errors import RecordError
 from ..bytes.budget import NUMBER, TensorCost
 from ..bytes.source import Source
-from ..outline import Outline, Payload, Segment, TensorEntry
+from ..formats import Outline, Payload, Segment, TensorEntry
 from .envelope import EnvelopeFormat, artifact_of, outline_of_artifact, pieces_of
-from .record_tree import Blob, has_values
-from .tree_reader import TreeReader
+from .record_tree import Blob, TreeReader, has_values
 
 
 class NamedMpk(EnvelopeFormat):

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...module.identity.param_id import ParamId
+from ..formats import Outline
 from ..layout import BurnVersion, Layout, join, tag_of
-from ..outline import Outline
 
 _MOMENTS = {"time": "usize", "moment_1": "tensor", "moment_2": "tensor"}
 _ADAM = {"momentum": {**_MOMENTS, "max_moment_2": {"$option": "tensor"}}}
@@ -118,7 +118,7 @@ def leaves_of(layout: Layout, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def is_optimizer_record(outline: Outline) -> bool:
-    """Whether a record has the form that those of optimizers have: states by ids, and the paths of those."""
+    """True if a record has the form that those of optimizers have: states by ids, and the paths of those."""
     states, paths = outline.values.get("states"), outline.values.get("paths")
     if not isinstance(states, Mapping) or not isinstance(paths, Mapping):
         return False

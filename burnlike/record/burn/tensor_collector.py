@@ -9,7 +9,7 @@ from typing import Any
 from ..._dtypes import DTYPES
 from ...errors import DTypeError, RecordFormatError
 from ...module.identity.param_id import ParamId
-from ..outline import Outline, StoredTensor, byte_count
+from ..formats import Outline, StoredTensor, byte_count
 from ..values import IDS, ids_of_clones
 
 _STEP_BYTES = 1 << 20
@@ -91,7 +91,7 @@ class TensorCollector:
 
 
 def same_type(one: StoredTensor, other: StoredTensor) -> bool:
-    """Whether two tensors have the same dtype, in the file too, and the same shape."""
+    """True if two tensors have the same dtype, in the file too, and the same shape."""
     return (one.dtype, one.shape, one.stored_as) == (other.dtype, other.shape, other.stored_as)
 
 
@@ -100,7 +100,7 @@ def same_place(one: StoredTensor, other: StoredTensor) -> bool:
 
 
 def differing(pairs: Pairs) -> Pairs:
-    """Those pairs whose values are not the same.
+    """The pairs whose values are not the same.
 
     Each tensor is read once, in the file's order: one pass over a file that can only be read forward.
     """
@@ -166,7 +166,7 @@ def numbered_dtypes(version: tuple[int, int]) -> tuple[str, ...]:
 
 
 def bool_has_store(version: tuple[int, int]) -> bool:
-    """Whether the number of Bool is followed by that of its store, in the given version of Burn."""
+    """True if the number of Bool is followed by that of its store, in the given version of Burn."""
     return version >= (0, 21)
 
 

@@ -1,1 +1,1 @@
-"""The bytes of files: sources, budgets, blocks, checksums, conversion. Only conversion and blocks import torch."""
+"""The bytes of files: sources, budgets, checksums, values. Only `values` imports torch."""

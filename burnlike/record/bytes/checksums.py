@@ -68,27 +68,6 @@ def crc32(data: memoryview, start: int = 0) -> int:
     return native(data, start)
 
 
-class PartSums:
-    """The checksums of a file's tensors, from those of the blocks that several threads write."""
-
-    def __init__(self, parts: int) -> None:
-        self._blocks: list[list[tuple[int, int, int]]] = [[] for _ in range(parts)]
-
-    def add(self, part: int, first: int, data: memoryview) -> None:
-        """Note the bytes of tensor number `part` from byte `first` on."""
-        self._blocks[part].append((first, len(data), crc32(data)))
-
-    def text(self) -> bytes:
-        return b"".join(b"%08x" % self._of(part) for part in self._blocks)
-
-    @staticmethod
-    def _of(blocks: list[tuple[int, int, int]]) -> int:
-        total = 0
-        for _, count, checksum in sorted(blocks):
-            total = combined(total, checksum, count) if total else checksum
-        return total
-
-
 def checksum_of(source: Source, start: int, count: int) -> int:
     buffer = memoryview(bytearray(min(count, _STEP_BYTES)))
     found = 0

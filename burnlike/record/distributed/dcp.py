@@ -14,11 +14,10 @@ from torch import Tensor
 from ..._atomic import AtomicDirectory
 from ...errors import BurnlikeError, RecordIOError
 from .. import metadata
-from ..dtypes import torch_dtype
 from ..files.reading import read_outline
-from ..precision import PrecisionRule
-from ..record import Record
-from ..recorder import Recorder, checked_precision, converted, outline_of, record_of, record_to_save
+from ..precision import PrecisionRule, torch_dtype
+from ..record import Record, record_of
+from ..recorder import Recorder, checked_precision, converted, outline_of, record_to_save
 from ..torch_files.dcp import OWN_TEXTS
 
 

@@ -21,20 +21,16 @@ from ..._atomic import AtomicDirectory, replace_file
 from ...errors import RecordIOError
 from ...module.torch_objects.wrappers import local
 from .. import metadata
-from ..dtypes import file_dtype, shown
-from ..formats import DETAILS
-from ..outline import Outline, TensorEntry
-from ..precision import PrecisionRule, stored_dtype_of
-from ..record import Record
-from ..recorder import Recorder, checked_precision, converted, names_of, record_of, record_to_save
+from ..formats import DETAILS, Outline, TensorEntry
+from ..precision import PrecisionRule, file_dtype, shown, stored_dtype_of
+from ..record import Record, record_of
+from ..recorder import Recorder, checked_precision, converted, names_of_tied, record_to_save
 from ..safetensors.format import build_header
 from ..safetensors.parts import FILES, check_directory, part_checksums, read_parts
 from ..saving.writing import plain_tensor
-from ..state_dict.own_code import entries_of
-from ..state_dict.saved_forms import kept_tensors
+from ..state_dict.module_state import entries_of, kept_tensors
 from .shared_directory import fingerprint, not_one_directory, not_the_same_files
-from .together import Together, is_several
-from .transfer import send_file
+from .together import Together, is_several, send_file
 
 
 class DistributedRecorder(Recorder):
@@ -75,8 +71,10 @@ class DistributedRecorder(Recorder):
         with ExitStack() as stack:
             with together:
                 record = record_to_save(record)
-                names, kept = names_of(record), kept_tensors(record.values)
-                tensors = {name: self._stored(names[name], it, name in kept) for name, it in record.tensors.items()}
+                names, kept = names_of_tied(record.aliases), kept_tensors(record.values)
+                tensors = {
+                    name: self._stored(names.get(name, [name]), it, name in kept) for name, it in record.tensors.items()
+                }
                 taken: set[int] = set()
                 for name, tensor in tensors.items():  # safetensors' own writer takes none that share memory
                     address = local(tensor).untyped_storage().data_ptr()
@@ -179,14 +177,14 @@ def _write_parts(directory: Path, tensors: dict[str, Any], group: Any) -> dict[s
 
 
 def _outline(record: Record, tensors: Mapping[str, Tensor]) -> Outline:
-    """What a process has, without values; sent to rank 0 where processes have other tensors."""
+    """The content of a process's part, without values; sent to rank 0 where processes have other tensors."""
     entries = {name: TensorEntry(name, file_dtype(it.dtype, name), tuple(it.shape)) for name, it in tensors.items()}
     texts = {"states": record.states, "metadata": record.metadata}
     return Outline(entries, record.ids, record.aliases, record.values, **texts)
 
 
 def _joined(outlines: Sequence[Outline]) -> Outline:
-    """What all processes have together; where plain values differ, that of the first counts."""
+    """The content of all processes' parts together; where plain values differ, that of the first counts."""
     found = outlines[0]
     for it in outlines[1:]:
         found = replace(

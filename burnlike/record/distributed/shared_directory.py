@@ -1,4 +1,4 @@
-"""Whether the processes of a job see one and the same directory, as those of nodes with a common file system do."""
+"""Checks that the processes of a job see one and the same directory, as those of nodes with a common file system do."""
 
 import contextlib
 import hashlib
@@ -11,14 +11,14 @@ from typing import Any
 
 from ..._regular_file import open_regular
 from ...errors import RecordIOError
-from ..safetensors.header import LENGTH_BYTES
+from ..safetensors.format import LENGTH_BYTES
 
 _WAITS_S = (0.0, 0.1, 0.4, 1.5, 3.0)  # before each look: a network file system may show what is new seconds later
 _REMEDY = "all nodes need one file system, such as NFS, that has this directory at the same path; put it there"
 
 
 def not_one_directory(directory: str | os.PathLike[str], rank: int, gather: Callable[[Any], list[Any]]) -> str:
-    """Where processes look in vain for what rank 0 writes to `directory`, the same text on all; empty where all see it.
+    """The places where files of rank 0 in `directory` are not seen, the same text on all; empty where all see them.
 
     All must ask. The directory is made if it is not there; nothing stays in it. `gather` gives the values of all
     processes, by rank.
@@ -63,7 +63,7 @@ def not_the_same_files(
     gather: Callable[[Any], list[Any]],
     problem: str = "misses {names} at {place}, or has others",
 ) -> str:
-    """As `not_one_directory`, for files of `directory` that each process expects there, with their fingerprints."""
+    """The same as `not_one_directory`, for files that each process expects in it, with their fingerprints."""
     places = gather((sorted(_lacking_in_time(directory, files)), place_of(directory)))
     blind = [
         f"rank {rank} {problem.format(names=', '.join(names[:3]), place=place)}"

@@ -1,19 +1,97 @@
-"""Steps that several processes end alike."""
+"""Steps that several processes end alike: records copied for a save, files sent where they share no file system."""
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 import torch.distributed as dist
+from torch import Tensor
 
+from ..._torch_compat.distributed import cpu_mesh
 from ...errors import RecordError, RecordIOError
+from ...module.torch_objects.wrappers import is_distributed
+from ..bytes.values import bytes_at
+from ..record import Record
+from ..recorder import copied
+
+
+def copied_parts(record: Record) -> Record:
+    """The record with copies of this process's values in the CPU's memory; nothing is sent."""
+    if not any(is_distributed(it) for it in record.tensors.values()):
+        return copied(record)
+    tensors = {name: _copied(it) for name, it in record.tensors.items()}
+    return replace(record, tensors=tensors, values=copy.deepcopy(record.values))
+
+
+def _copied(tensor: Any) -> Tensor:
+    if not is_distributed(tensor):
+        return tensor.detach().to("cpu", copy=True)
+    from torch.distributed.tensor import DTensor
+
+    own = tensor.detach().to_local().to("cpu", copy=True)
+    place = {"shape": tensor.shape, "stride": tensor.stride(), "run_check": False}
+    return DTensor.from_local(own, cpu_mesh(tensor.device_mesh), tensor.placements, **place)
+
+
+_BLOCK_BYTES = 8 << 20
+
+
+def send_file(source: Path, target: Path, sender: int, receiver: int, group: Any = None) -> None:
+    """Copy the file `source` of rank `sender` to `target` of rank `receiver`; for others it does nothing.
+
+    An OSError of one of the two is raised there when the other has sent or got all blocks.
+    """
+    rank = dist.get_rank()
+    if rank not in (sender, receiver):
+        return
+    problem: OSError | None = None
+    size = torch.zeros(1, dtype=torch.int64)
+    with ExitStack() as stack:
+        file: Any = None
+        try:
+            if rank == sender:
+                file = stack.enter_context(open(source, "rb"))
+                size[0] = source.stat().st_size
+            else:
+                file = stack.enter_context(open(target, "wb"))
+        except OSError as error:
+            problem = error
+        _pass(size, sender, receiver, group)
+        for at in range(0, int(size), _BLOCK_BYTES):
+            block = torch.zeros(min(_BLOCK_BYTES, int(size) - at), dtype=torch.uint8)
+            if rank == receiver:
+                _pass(block, sender, receiver, group)
+            try:
+                if problem is None:
+                    bytes_of = bytes_at(block.data_ptr(), block.numel())
+                    if (file.readinto if rank == sender else file.write)(bytes_of) != len(bytes_of):
+                        problem = OSError(f"{source} was cut while it was sent")
+            except OSError as error:
+                problem = error
+            if rank == sender:
+                _pass(block, sender, receiver, group)
+    if problem is not None:
+        raise problem
+
+
+def _pass(tensor: torch.Tensor, sender: int, receiver: int, group: Any) -> None:
+    if dist.get_rank() == sender:
+        dist.send(tensor, receiver, group=group)
+    else:
+        dist.recv(tensor, sender, group=group)
+
 
 T = TypeVar("T")
 
 
 def is_several() -> bool:
-    """Whether this is one of several processes that know each other."""
+    """True if this is one of several processes that know each other."""
     return dist.is_available() and dist.is_initialized()
 
 
@@ -44,7 +122,7 @@ class Together:
     def merged(
         self, facts: Mapping[str, str], own: Callable[[], T], merge: Callable[[Sequence[T]], T], *, may_lack: bool
     ) -> T:
-        """What processes have, which `own` gives, put together; all raise if facts of one name are not the same.
+        """The facts of all processes, of which `own` gives this one's; all raise if facts of one name are not the same.
 
         `own` is asked, and sent, only for the first of those that have the same facts. With `may_lack` a process may
         have no fact of a name.

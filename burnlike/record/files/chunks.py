@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...errors import RecordFormatError
 from ..bytes.source import Source
-from ..outline import DTYPE_BITS, StoredTensor
+from ..formats import DTYPE_BITS, StoredTensor
 
 
 class Chunk(NamedTuple):

@@ -11,10 +11,8 @@ from typing import Any
 from ...errors import ArgumentError, RecordFormatError
 from ..bytes.budget import Budget
 from ..bytes.checksums import checksum_of
-from ..bytes.gzip_source import GzipSource
-from ..bytes.source import FileSource, Source
-from ..formats import Format, detect, directory_reader
-from ..outline import Outline, StoredTensor
+from ..bytes.source import FileSource, GzipSource, Source
+from ..formats import Format, Outline, StoredTensor, detect, directory_reader
 from .sharded import INDEX_SUFFIX, find_record, read_sharded
 
 _READERS = 4
@@ -25,9 +23,11 @@ def read_outline(
     path: str | os.PathLike[str], layout: Any = None, top_level_key: str | None = None
 ) -> tuple[Source, Outline]:
     """The source without what compresses it, and all that the file holds but the values; see `open_record`."""
-    if (reader := directory_reader(path)) is not None:
-        return reader(os.fspath(path), top_level_key)
-    found = find_record(path)
+    found = os.fspath(path)
+    if not os.path.isfile(found):
+        if (reader := directory_reader(found)) is not None:
+            return reader(found, top_level_key)
+        found = find_record(found)
     if not found.endswith(INDEX_SUFFIX):
         return read_file(found, layout, top_level_key)
     return read_sharded(found, lambda shard, budget: read_file(shard, layout, top_level_key, budget)[1])
@@ -39,7 +39,7 @@ def read_file(
     top_level_key: str | None = None,
     budget: Budget | None = None,
 ) -> tuple[Source, Outline]:
-    """As `read_outline`, of a single file; `budget` is that of the set of files which it is one of."""
+    """The same as `read_outline`, of a single file; `budget` is that of the set of files which it is one of."""
     source = FileSource(path, budget)
     found = detect(source)
     if top_level_key is not None and not found.has_top_level_keys:

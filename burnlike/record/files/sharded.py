@@ -17,11 +17,9 @@ import msgspec
 
 from ...errors import RecordError, RecordFormatError, RecordIOError, nearest
 from ...module.identity.param_id import ParamId
-from ..bytes.budget import MAX_HEADER_BYTES, Budget
-from ..bytes.json_scan import NotThisError, text_map
+from ..bytes.budget import MAX_HEADER_BYTES, Budget, NotThisError, text_map
 from ..bytes.source import FileSource, Source
-from ..formats import DEFAULT_EXTENSION, INDEX_SUFFIX, SINGLE_NAME as SINGLE_NAME
-from ..outline import Outline, TensorEntry
+from ..formats import DEFAULT_EXTENSION, INDEX_SUFFIX, SINGLE_NAME as SINGLE_NAME, Outline, TensorEntry
 
 _TRIES = 5
 

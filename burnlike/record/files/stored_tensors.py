@@ -1,10 +1,12 @@
-"""Tensors in files: type and shape are known, values are read when they are needed."""
+"""Tensors in files: type and shape are known, values are read when they are needed, whole or a part of them."""
 
 import mmap
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
+from operator import attrgetter
 from typing import Any, cast
 
 import torch
@@ -12,14 +14,51 @@ from torch import Tensor
 
 from ...errors import RecordFormatError
 from ...module.torch_objects.deferred_tensors import Part, deferred_tensor
-from ..bytes.convert import copy_converted, pieces
 from ..bytes.source import Source
-from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
-from ..dtypes import torch_dtype
-from ..outline import Outline, StoredTensor
-from .boxes import read_box
+from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, bytes_at, copy_converted, pieces, run_steps
+from ..formats import Outline, StoredTensor
+from ..precision import torch_dtype
+
+_PIECE_BYTES = 4 << 20
+
+
+def read_box(values: Any, box: Part, into: Tensor) -> None:
+    """Read a part of the FileValues of a tensor, converted to the type of `into`."""
+    shape, sizes = values.entry.shape, box.sizes
+    split = len(shape)  # the dimensions from here on are whole, so that what lies in them is read at once
+    while split and sizes[split - 1] == shape[split - 1]:
+        split -= 1
+    split = max(split - 1, 0)
+    count = prod(sizes[split:])
+    for index in product(*map(range, sizes[:split])):
+        first = 0
+        for at, offset, length in zip((*index, 0), box.offsets[: split + 1], shape[: split + 1], strict=False):
+            first = first * length + offset + at
+        first *= prod(shape[split + 1 :])
+        _read_run(values, first, count, into[index] if index else into)
+
+
+def _read_run(values: Any, first: int, count: int, into: Tensor) -> None:
+    """Read consecutive elements of a file into a tensor of as many, in pieces."""
+    step = _PIECE_BYTES // values.stored.itemsize
+    is_plain = values.stored == values.dtype == into.dtype != torch.bool and into.device.type == "cpu"
+    if is_plain and into.is_contiguous():
+        size = into.element_size()
+        values.entry.read_into(first * size, bytes_at(into.data_ptr(), count * size))
+        return
+    if count <= step:
+        copy_converted(into, values.read(first, first + count).view(into.shape))
+        return
+    inner = prod(into.shape[1:])
+    rows = max(step // inner, 1)
+    for at in range(0, into.shape[0], rows):
+        stop = min(at + rows, into.shape[0])
+        found = values.read(first + at * inner, first + stop * inner)
+        copy_converted(into[at:stop], found.view(into[at:stop].shape))
+
 
 _CHUNK_BYTES = 4 << 20
+_PIECE_ELEMENTS = 1 << 16
 
 
 class StoredTensors(Mapping[str, Tensor]):
@@ -83,9 +122,7 @@ class LazyTensors(StoredTensors):
     """Name -> tensor of an open file, read into fresh memory at each access; `outline` has types, shapes and places."""
 
     def __init__(self, source: Source, outline: Outline) -> None:
-        super().__init__(source.path, outline.entries)
-        self.outline = outline
-        self._source = source
+        self.path, self.outline, self._source = source.path, outline, source
         self._entries = cast(Mapping[str, StoredTensor], outline.entries)
 
     def renamed(self, names: Mapping[str, str]) -> "LazyTensors":
@@ -112,7 +149,7 @@ class LazyTensors(StoredTensors):
 
     def check_length(self) -> None:
         """Raise RecordIOError if a file was cut since it was opened."""
-        for source in {entry.source for entry in self._entries.values()}:
+        for source in {*map(attrgetter("source"), self._entries.values())}:
             source.check_length()
 
     def each_piece(self, name: str, do: Callable[[Tensor], object]) -> None:
@@ -161,7 +198,7 @@ def merged(parts: Sequence[LazyTensors]) -> LazyTensors:
 
 
 def renamed_tensors(tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> Mapping[str, Tensor]:
-    """Those of the tensors that `names` has a new name for; those of a file are not read."""
+    """The tensors that `names` has a new name for; those of a file are not read."""
     if isinstance(tensors, LazyTensors):
         return tensors.renamed(names)
     return {new: tensors[name] for name, new in names.items()}
@@ -187,3 +224,11 @@ class FileValues:
         # A hostile file may hold bytes that are no bool; comparing makes them one.
         values = raw.view(torch.uint8 if self.stored == torch.bool else self.stored)
         return values.ne(0) if self.dtype == torch.bool else values
+
+    def pieces(self, start: int, stop: int) -> Iterator[tuple[Tensor, int]]:
+        """The elements `start` to `stop` in small pieces, each with the number of elements before it.
+
+        Small, so that the same memory is used again: larger ones would pile up.
+        """
+        for at in range(start, stop, _PIECE_ELEMENTS):
+            yield self.read(at, min(at + _PIECE_ELEMENTS, stop)), at - start

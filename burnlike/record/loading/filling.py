@@ -1,30 +1,87 @@
 """Fills the tensors of a module with a record's values, converted while they are read, by several threads.
 
 Into tensors of a GPU: read into pinned memory, and while that is copied by a side stream and converted there, the next.
+Of a tensor that is divided among processes, each reads the part of the file that it has.
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..._torch_compat.fsdp import reshard
+from ..._torch_compat.fsdp import STATES, reshard
 from ...errors import RecordFormatError, RecordIOError
 from ...module.torch_objects.wrappers import is_distributed, part_of
 from ...ops import can_read_values, read_values_
-from ..bytes.convert import copy_converted, pieces
-from ..bytes.side_stream import CudaSideStream
 from ..bytes.source import FileSource
-from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
-from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors
-from ..outline import StoredTensor
-from .divided import read_own_part
-from .fitting import replacing_type
-from .matching import TensorMatch
+from ..bytes.values import BLOCK_BYTES, MAX_WORKERS, CudaSideStream, bytes_at, copy_converted, pieces, run_steps
+from ..files.stored_tensors import FileValues, LazyTensors, StoredTensors, read_box
+from ..formats import StoredTensor
+from .matching import TensorMatch, replacing_type
+
+
+class Box(NamedTuple):
+    """A part of a tensor that this process has: where it begins in the whole and in its own part, and its sizes."""
+
+    offsets: tuple[int, ...]
+    own_offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+class _Run(NamedTuple):
+    """Consecutive indices of one dimension: the first in the whole, the first in the own part, how many."""
+
+    first: int
+    own_first: int
+    length: int
+
+
+def boxes_of(tensor: Any) -> Iterator[Box]:
+    """The boxes of a DTensor that this process has; nearly always one, and none where its part is empty."""
+    for runs in product(*(_runs(tensor, dim) for dim in range(tensor.ndim))):
+        yield Box(tuple(it.first for it in runs), tuple(it.own_first for it in runs), tuple(it.length for it in runs))
+
+
+def _runs(tensor: Any, dim: int) -> list[_Run]:
+    """The indices of a dimension that this process has: torch itself divides a tensor of all of them."""
+    length = tensor.shape[dim]
+    if not any(_divides(it, dim) for it in tensor.placements):
+        return [_Run(0, 0, length)] if length else []
+    from torch.distributed.tensor import DTensor, Replicate
+
+    shape = [1] * tensor.ndim
+    shape[dim] = length
+    indices: Any = torch.arange(length).view(shape)
+    placements = [it if _divides(it, dim) else Replicate() for it in tensor.placements]
+    like = DTensor.from_local(indices, tensor.device_mesh, placements, run_check=False)
+    own = part_of(indices, like).to_local().flatten().cpu()
+    if not len(own):
+        return []
+    starts = [0, *((own.diff() != 1).nonzero().flatten() + 1).tolist(), len(own)]
+    return [_Run(int(own[start]), start, stop - start) for start, stop in pairwise(starts)]
+
+
+def _divides(placement: Any, dim: int) -> bool:
+    """True if it divides a dimension: of FSDP's parts of a divided one, torch's `is_shard` says no."""
+    return getattr(placement, "dim", None) == dim
+
+
+def read_own_part(values: FileValues, into: Any) -> None:
+    """Read this process's part of the DTensor `into`, converted to its type; nothing else is read."""
+    own = into.to_local()
+    for box in boxes_of(into):
+        target = own
+        for dim, (start, length) in enumerate(zip(box.own_offsets, box.sizes, strict=True)):
+            target = target.narrow(dim, start, length)
+        read_box(values, box, target)
+    torch.autograd.graph.increment_version(own)
+
 
 _LEAST_BYTES = 4 << 20  # less is read faster than threads start
 _PIECE_BYTES = 512 << 10  # stays in a core's cache from being read to being converted
@@ -46,10 +103,16 @@ class Destination(NamedTuple):
 @torch.no_grad()
 def fill(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], device: torch.device, as_saved: bool) -> None:
     """Give each parameter its values: on the meta device on `device`, and with `as_saved` in the record's types."""
-    targets = _apart([_target(match, tensors, device, as_saved) for match in matches], tensors)
-    reshard(match.param.tensor for match in matches)
-    # A tensor that was made in inference mode can be changed only there.
-    inference = torch.is_inference_mode_enabled() or any(it.into.is_inference() for it in targets)
+    targets: list[Destination] = []
+    inference = torch.is_inference_mode_enabled()
+    for match in matches:
+        targets.append(target := _target(match, tensors, device, as_saved))
+        # A tensor that was made in inference mode can be changed only there.
+        inference = inference or target.into.is_inference()
+    if not isinstance(tensors, StoredTensors):
+        targets = _apart(targets, tensors)
+    if STATES in sys.modules:
+        reshard([match.param.tensor for match in matches])
     try:
         with torch.inference_mode(inference):
             _copy(targets, tensors)
@@ -80,8 +143,6 @@ def _target(match: TensorMatch, tensors: Mapping[str, Tensor], device: torch.dev
 
 def _apart(targets: list[Destination], tensors: Mapping[str, Tensor]) -> list[Destination]:
     """The targets, with copies of the values that lie in memory of the module, where writing changes them."""
-    if isinstance(tensors, StoredTensors):
-        return targets
     written = {address for target in targets if (address := _storage(target.into))}
 
     def apart(match: TensorMatch, into: Tensor, is_new: bool) -> Destination:
@@ -100,34 +161,39 @@ def _storage(tensor: Tensor) -> int:
 
 
 def _copy(targets: Sequence[Destination], tensors: Mapping[str, Tensor]) -> None:
-    from_file: list[tuple[FileValues, Tensor]] = []
+    readings: dict[torch.device, list[tuple[FileValues, Tensor]]] = {}
     for target in targets:
         match, into = target.match, target.into.detach()
+        divided = type(into) is not Tensor and is_distributed(into)
         if match.values is not None or not isinstance(tensors, LazyTensors):
             values = match.in_memory(tensors)
-            copy_converted(into, part_of(values, into) if is_distributed(into) else values)
-        elif is_distributed(into):
+            copy_converted(into, part_of(values, into) if divided else values)
+        elif divided:
             read_own_part(tensors.values_of(match.name), into)
         elif into.is_conj() or into.is_neg():  # what its bytes are is not what it is
             copy_converted(into, tensors[match.name])
         elif type(into) is Tensor and into.layout == torch.strided and into.device.type in ("cpu", "cuda"):
-            from_file.append((tensors.values_of(match.name), into))
+            readings.setdefault(into.device, []).append((tensors.values_of(match.name), into))
         else:
             tensors.copy_into(match.name, into)
-    from_file.sort(key=lambda it: it[0].entry.start)
-    read_all([it for it in from_file if it[1].device.type == "cpu"])
-    for device in {into.device for _, into in from_file if into.device.type != "cpu"}:
-        fill_device([it for it in from_file if it[1].device == device], device)
+    for device, from_file in readings.items():
+        from_file.sort(key=lambda it: it[0].entry.start)
+        if device.type == "cpu":
+            read_all(from_file)
+        else:
+            fill_device(from_file, device)
 
 
 def read_all(readings: Sequence[tuple[FileValues, Tensor]]) -> None:
     """Read values, in the order of the file, into memory of the CPU, in its types and strides."""
-    total_bytes = sum(values.entry.stored_bytes for values, _ in readings)
-    sequential = any(values.entry.sequential for values, _ in readings)
+    total_bytes, sequential = 0, False
     steps: list[_Step] = []
     for values, into in readings:
+        total_bytes += values.entry.stored_bytes
+        sequential = sequential or values.entry.sequential
         count = (_NATIVE_PIECE_BYTES if _is_native(values, into) else _PIECE_BYTES) // values.stored.itemsize
-        steps += [(values, into, at, min(at + count, into.numel())) for at in range(0, into.numel(), count)]
+        for at in range(0, into.numel(), count):
+            steps.append((values, into, at, min(at + count, into.numel())))
     inference = torch.is_inference_mode_enabled()  # counts for the thread, as `no_grad` does
     workers = 1 if sequential or total_bytes < _LEAST_BYTES else MAX_WORKERS
     run_steps(steps, partial(_read, inference), _PIECE_BYTES, workers)

@@ -1,34 +1,79 @@
-"""Loads a record's tensors into a module: everything is checked before anything is changed."""
+"""Loads a record into a module, an optimizer or another object: everything is checked before anything is changed."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
+from ..._lazy import resolve
 from ...backend.devices import find_device
-from ...errors import RecordMismatchError, RecordPathError
-from ...module import Param, ParamId, params
-from ..dtypes import plain
+from ...errors import BurnlikeError, RecordError, RecordMismatchError, RecordPathError
+from ...module import Param, ParamId
+from ...module.identity.field_metadata import meta_of
+from ...module.module import Module
+from ...module.torch_objects.wrappers import unwrap
+from ...module.tree.walk import strong_steps, walk_of
 from ..files.stored_tensors import dtype_in
 from ..nesting import part_of, without
-from ..record import Record
-from ..state_dict.own_code import below, parts_with_records
-from ..state_dict.saved_forms import in_parts, tensor_part
-from ..stateful import load_undoably
-from ..values import ids_of_clones
-from . import fitting
+from ..precision import plain
+from ..record import KIND, OPTIMIZERS, STATE, Handling, Record, handling_of
+from ..state_dict.module_state import below, in_parts, overrides, parts_with_records, tensor_part
+from ..state_dict.state_tree import decode_tree, encode_tree
+from ..values import IDS, ids_of_clones
 from .filling import fill
 from .load_options import LoadOptions, LoadReport, refuse
-from .matching import TensorMatch, match
+from .matching import (
+    TensorMatch,
+    check_targets,
+    check_values,
+    in_file_order,
+    mapped,
+    match,
+    misfits,
+    mismatches,
+    untied,
+)
 from .meta_modules import compute_unsaved, registered
-from .module_code import GivenState, run_own_code
+from .module_code import GivenState, has_own_code, run_own_code
 
 
 def load_into(record: Record, module: nn.Module, options: Mapping[str, Any]) -> LoadReport:
     """Put the tensors of `record` into `module`; see `burnlike.record.load`."""
     return prepare(record, module, LoadOptions.of(options))()
+
+
+def load_own(target: Any, source: Any, **options: Any) -> Any:
+    """Put a record, or that of another object, into `target`; returns what its `load_record` does."""
+    record = Record.of(source)
+    inner = unwrap(target) if isinstance(target, nn.Module) else target
+    if isinstance(inner, Module) and not overrides(type(inner), "load_record"):
+        return load_into(record, inner, options)
+    own = None if isinstance(target, type) else getattr(inner, "load_record", None)
+    if callable(own):
+        return own(record, **options)
+    if isinstance(target, nn.Module):
+        return load_into(record, target, options)
+    if isinstance(target, torch.optim.Optimizer):
+        module = options.pop("module", None)
+        modules = () if module is None else (module,)
+        return resolve(f"{OPTIMIZERS}:load_torch_record")(target, record, *modules, **options)
+    if isinstance(target, type):
+        raise RecordError(
+            f"expected an object to load into, got the class {target.__name__};"
+            f" burnlike.record.open_record(path).into({target.__name__}) makes an object of it"
+        )
+    if (handling := handling_of(target)) is None:
+        raise RecordError(
+            "expected a module, an optimizer, a scheduler, a TrainingState, a generator, or an object with"
+            " load_record(record) or load_state_dict(state), to load into, got"
+            f" {type(target).__name__}; open the record by burnlike.record.open_record(path), and load its parts:"
+            " record.model.load_into(model), record.into(Type)"
+        )
+    return _load_foreign(target, handling, record, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,58 +98,88 @@ class PreparedLoad:
 
 def prepare(record: Record, module: nn.Module, options: LoadOptions) -> PreparedLoad:
     """Check everything, and give what does the load: for loads of several things that happen together or not at all."""
-    device, as_saved, parts = find_device(options.device), options.dtype == "as_saved", parts_with_records(module)
+    device, as_saved = find_device(options.device), options.dtype == "as_saved"
+    parts = parts_with_records(unwrap(module))
     with ExitStack() as undo:
-        parts_loaded, parts_missing = _load_parts(parts, record, module, options, undo)
-        record, prefixes = without(record, parts) if parts else record, below(parts)
-        tensors = record.tensors
-        found = in_parts(param for param in params(module) if not param.path.startswith(prefixes))
-        given = GivenState(found, record, match(found, record, module, options), device, undo)
-        matching, entries = run_own_code(module, given)
-        missing = [name for name in matching.missing if not name.startswith(prefixes)]
-        fitting.give_shapes(matching.matches, tensors, undo)
-        wrong = [*fitting.mismatches(matching.matches, tensors, record.values)]
+        params, prefixes = walk_of(module).params, tuple[str, ...]()
+        loaded: list[str] = []
+        missing: list[str] = []
+        if parts:
+            prefixes = below(parts)
+            loaded, missing = _load_parts(parts, record, module, options, undo)
+            record = without(record, parts)
+            params = [it for it in params if not it.path.startswith(prefixes)]
+        tensors, params = record.tensors, in_parts(params)
+        matching, entries = match(params, record, module, options), list[str]()
+        if has_own_code(module, record, matching):
+            matching, entries = run_own_code(module, GivenState(params, record, matching, device, undo))
+            matching.missing[:] = [name for name in matching.missing if not name.startswith(prefixes)]
+        matches = matching.matches
+        wrong = [*mismatches(matches, tensors, record.values, undo)]
         if options.match == "path":
-            wrong += fitting.untied(matching.matches, tensors, matching.names)
-        unfit, clones = {it.path for it in wrong}, ids_of_clones(record.values)
-        matches = [it for it in matching.matches if it.param.path not in unfit]
+            wrong += untied(matches, tensors, matching.names)
+        if wrong:
+            unfit = {it.path for it in wrong}
+            matches = [it for it in matches if it.param.path not in unfit]
+        cloned = ids_of_clones(record.values) if IDS in record.values else {}
+        applied: list[str] = []
+        clones: list[str] = []
+        with_mappers: list[TensorMatch] = []
+        for it in matches:
+            applied.append(it.param.path)
+            if it.name in cloned:
+                clones.append(it.param.path)
+            if meta_of(*it.param.home).load_mapper is not None:
+                with_mappers.append(it)
         report = LoadReport(
-            applied=[it.param.path for it in matches],
-            missing=[*missing, *parts_missing],
+            applied=applied,
+            missing=[*matching.missing, *missing],
             unexpected=matching.unexpected,
             mismatched=wrong,
             skipped=matching.skipped,
-            clones=[it.param.path for it in matches if it.name in clones],
-            entries=[*entries, *parts_loaded],
+            clones=clones,
+            entries=[*entries, *loaded],
         )
         refuse(report, record, module, options)
-        forms = {it.param.path: fitting.mapped(it, tensors, device) for it in fitting.in_file_order(matches, tensors)}
-        matches = [forms[it.param.path] for it in matches]
-        if misfits := {it.path: it for it in fitting.misfits(matches)}:
-            matches = [it for it in matches if it.param.path not in misfits]
-            applied = [it.param.path for it in matches]
-            report = replace(report, applied=applied, mismatched=[*report.mismatched, *misfits.values()])
-            refuse(report, record, module, options)
-        fitting.check_targets(matches, tensors, device, as_saved)
+        if with_mappers:
+            in_order = in_file_order(with_mappers, tensors)
+            forms = {it.param.path: mapped(it, tensors, device) for it in in_order}
+            matches = [forms.get(it.param.path, it) for it in matches]
+            if unfit_forms := {it.path: it for it in misfits(matches)}:
+                matches = [it for it in matches if it.param.path not in unfit_forms]
+                applied = [it.param.path for it in matches]
+                report = replace(report, applied=applied, mismatched=[*report.mismatched, *unfit_forms.values()])
+                refuse(report, record, module, options)
+        check_targets(matches, tensors, device, as_saved)
         if not as_saved:
-            fitting.check_values(matches, tensors)
+            check_values(matches, tensors)
         heirs = _heirs(matches)
-        ids = _new_ids(heirs, found, matching.ids)
-        report = replace(
-            report,
-            renamed={name: param.path for name, param in heirs.items() if name != param.path},
-            ids={record.ids[it.name]: matching.ids[it.name] for it in matches if it.name in record.ids},
-            **{"retyped" if as_saved else "converted": _types(matches, tensors, as_saved)},
-        )
-        places = registered(module) if any(param.tensor.is_meta for param in found) else {}
+        ids, id_of_path = _new_ids(heirs, params, matching.ids)
+        renamed: dict[str, str] = {}
+        for name, param in heirs.items():
+            if name != param.path:
+                renamed[name] = param.path
+        id_now: dict[ParamId, ParamId] = {}
+        for it in matches:
+            if it.name in record.ids:
+                id_now[record.ids[it.name]] = matching.ids[it.name]
+        types = _types(matches, tensors, as_saved)
+        report = replace(report, renamed=renamed, ids=id_now, **{"retyped" if as_saved else "converted": types})
+        places = {}
+        for param in params:
+            if param.tensor.is_meta:
+                places = registered(module)
+                break
 
         def load() -> LoadReport:
             fill(matches, tensors, device, as_saved)
             for param, param_id in ids:
-                param.adopt(param_id)
+                if param.id != param_id:
+                    # By a handle of its own: that of the walk tells others what the id was.
+                    strong_steps([param])[0].adopt(param_id)
             return replace(report, unset=compute_unsaved(module, places, device)) if places else report
 
-        return PreparedLoad(report, {param.path: it for param, it in ids}, load, undo.pop_all().close)
+        return PreparedLoad(report, id_of_path, load, undo.pop_all().close)
 
 
 def _load_parts(
@@ -130,10 +205,12 @@ def _load_parts(
 
 def _types(matches: Sequence[TensorMatch], tensors: Mapping[str, Tensor], as_saved: bool) -> list[tuple[str, str, str]]:
     """Path, type in the record (or that a parameter gets from it) and type in the module, where they differ."""
-    types = [(it.param, it.dtype(tensors) if as_saved or it.own else dtype_in(tensors, it.name)) for it in matches]
-    return [
-        (param.path, plain(dtype), plain(param.tensor.dtype)) for param, dtype in types if dtype != param.tensor.dtype
-    ]
+    types = []
+    for it in matches:
+        dtype, present = it.dtype(tensors) if as_saved or it.own else dtype_in(tensors, it.name), it.param.tensor.dtype
+        if dtype != present:
+            types.append((it.param.path, plain(dtype), plain(present)))
+    return types
 
 
 def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
@@ -146,13 +223,17 @@ def _heirs(matches: Sequence[TensorMatch]) -> dict[str, Param]:
 
 
 def _new_ids(
-    heirs: Mapping[str, Param], found: Sequence[Param], ids: Mapping[str, ParamId]
-) -> list[tuple[Param, ParamId]]:
-    """The id that each parameter takes over."""
-    given = [(param, ids[name]) for name, param in heirs.items() if name in ids and not tensor_part(param)]
-    new_id = {param.path: param_id for param, param_id in given}
+    heirs: Mapping[str, Param], params: Sequence[Param], ids: Mapping[str, ParamId]
+) -> tuple[list[tuple[Param, ParamId]], dict[str, ParamId]]:
+    """The id that each parameter takes over, by its handle and by its path."""
+    new_ids: list[tuple[Param, ParamId]] = []
+    new_id: dict[str, ParamId] = {}
+    for name, param in heirs.items():
+        if name in ids and not tensor_part(param):
+            new_ids.append((param, ids[name]))
+            new_id[param.path] = ids[name]
     path_of: dict[ParamId, str] = {}
-    for param in found:
+    for param in params:
         if tensor_part(param):
             continue
         param_id = new_id.get(param.path, param.id)
@@ -161,4 +242,49 @@ def _new_ids(
                 f"'{path_of[param_id]}' and '{param.path}' would both have the ParamId {param_id};"
                 " nothing was loaded; call burnlike.module.fresh_ids(module) first"
             )
-    return given
+    return new_ids, new_id
+
+
+def load_undoably(target: Any, record: Record, **options: Any) -> Callable[[], None]:
+    """Let `target` load a record by its own method, or keep its state if that raises; gives what restores the state."""
+    before = Record.of(target)
+    tensors = {name: before.tensors[name].detach().clone() for name in before.tensors}
+    before = replace(before, tensors=tensors, values=copy.deepcopy(dict(before.values)))
+    try:
+        load_own(target, record, **options)
+    except BaseException:
+        load_own(target, before)
+        raise
+    return lambda: load_own(target, before)
+
+
+def put_state(name: str, handling: Handling, state: Any, source: str) -> None:
+    """Put back a state that `take` gave; `name` and `source` are for messages."""
+    try:
+        handling.put(state)
+    except BurnlikeError:
+        raise
+    except (LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        raise RecordMismatchError(
+            f"{source}: '{name}' refused its state ({type(error).__name__}: {error}); it was saved by another kind of"
+            " part"
+        ) from error
+
+
+def _load_foreign(target: Any, handling: Handling, record: Record) -> Any:
+    """Put a record that `own_record` made of the state of an object back; returns the object."""
+    kind = type(target).__name__
+    if record.values.get(KIND) != kind or STATE not in record.values:
+        raise RecordMismatchError(
+            f"expected the record of a {kind}, got {record.source}, of {record.values.get(KIND, 'something else')}"
+        )
+    state = decode_tree(record.values[STATE], record.tensors, record.source)
+    tensors: dict[str, Tensor] = {}
+    before = encode_tree(handling.take(), STATE, tensors)
+    kept = {name: tensor.clone() for name, tensor in tensors.items()}
+    try:
+        put_state(kind, handling, state, record.source)
+    except BaseException:
+        handling.put(decode_tree(before, kept, "the state before"))
+        raise
+    return target

@@ -1,8 +1,8 @@
-"""What a load is asked to do, LoadOptions, and what it did with each tensor, LoadReport."""
+"""LoadOptions, of a load into a module, and LoadReport, which says what it did with each tensor."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -86,9 +86,9 @@ class LoadOptions:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "LoadOptions":
         """The options of a call; ArgumentError names one that there is not."""
-        known = [it.name for it in fields(cls)]
         for name in options:
-            if name not in known:
+            if name not in cls.__slots__:
+                known = [*cls.__slots__]
                 raise ArgumentError(f"expected an option among {', '.join(known)}, got {name!r}{nearest(name, known)}")
         return cls(**options)
 
@@ -186,7 +186,8 @@ def _listed(title: str, items: Sequence[str], known: Sequence[str] = ()) -> list
 def refuse(report: LoadReport, record: Record, module: nn.Module, options: LoadOptions) -> None:
     """Raise if there is something in the report that the options do not allow."""
     mismatched = report.mismatched if options.validate else ()
-    partial, unused = (not options.strict if it is None else it for it in (options.allow_partial, options.allow_unused))
+    partial = not options.strict if options.allow_partial is None else options.allow_partial
+    unused = not options.strict if options.allow_unused is None else options.allow_unused
     missing, unexpected = () if partial else report.missing, () if unused else report.unexpected
     if not mismatched and not missing and not unexpected:
         return

@@ -6,29 +6,123 @@ other values; what it does besides is undone if the load comes to nothing.
 
 import copy
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
+from torch.nn.parameter import is_lazy as is_shapeless
 
-from ..._torch_compat.modules import STATE_METADATA
+from ..._torch_compat.modules import LOAD_HOOKS, STATE_METADATA
+from ..._torch_compat.tensors import times_written
 from ...errors import RecordError, RecordMismatchError
 from ...module import Param
-from ...module.torch_objects.wrappers import bare_name, unwrap
+from ...module.identity.field_metadata import group_of
+from ...module.torch_objects.lazy_parameter import is_lazy
+from ...module.torch_objects.wrappers import bare_name, is_distributed, unwrap
 from ...module.tree.walk import walk_of
 from ..layout import join
 from ..metadata import PICKLED, USUAL_VERSION, VERSIONS
 from ..record import Record
-from ..state_dict import own_code
-from ..state_dict.own_code import OwnCode
+from ..state_dict import module_state
+from ..state_dict.module_state import OwnCode, origin
 from .matching import Matching, TensorMatch
-from .stand_ins import StandIns
+
+_GROUPS = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
+
+
+class StandIns:
+    """Within it, the parameters of a module are others with the same values; `undo` takes back all that was done.
+
+    Hooks of torch.distributed are away: they divide tensors among processes, which is done when values are loaded.
+    `values` has the values for some paths, whose types the stand-ins take; those without memory are made on `device`.
+    After it, `now` has what the code left at each path.
+    """
+
+    def __init__(
+        self, module: nn.Module, found: Sequence[Param], values: Mapping[str, Tensor], device: torch.device
+    ) -> None:
+        self._parts = [*module.modules()]
+        self._before = [
+            (it, {**it.__dict__}, {name: copy.copy(it.__dict__[name]) for name in _GROUPS}) for it in self._parts
+        ]
+        self._extra = [(it, copy.deepcopy(it.get_extra_state())) for it in self._parts if _has_extra_state(it)]
+        with torch.inference_mode(False):
+            self._made = {it.path: _stand_in(it, values.get(it.path), device) for it in found}
+        self._versions = {path: times_written(made) for path, made in self._made.items()}
+        self._present = {it.path: it.tensor for it in found}
+        self._found = found
+        self.now: dict[str, Tensor] = {}
+
+    def __enter__(self) -> None:
+        for param in self._found:
+            for owner, name in param.owners:
+                group_of(owner, param.kind)[name] = self._made[param.path]
+        for part in self._parts:
+            for name in LOAD_HOOKS:
+                hooks = part.__dict__[name]
+                own = {key: hook for key, hook in hooks.items() if origin(hook) is not OwnCode.NONE}
+                if len(own) < len(hooks):
+                    part.__dict__[name] = type(hooks)(own)
+
+    def __exit__(self, *_: Any) -> None:
+        for param in self._found:
+            made = self._made[param.path]
+            groups = [(group_of(owner, param.kind), name) for owner, name in param.owners]
+            others = (it for group, name in groups if (it := group.get(name)) is not None and it is not made)
+            self.now[param.path] = next(others, made).detach()
+            for group, name in groups:
+                if group.get(name) is not None:
+                    group[name] = self._present[param.path]
+        for part, attributes, _groups in self._before:
+            for name in LOAD_HOOKS:
+                part.__dict__[name] = attributes[name]
+
+    def is_written(self, param: Param) -> bool:
+        made, now = self._made[param.path], self.now[param.path]
+        return now.data_ptr() != made.data_ptr() or times_written(made) != self._versions[param.path]
+
+    def has_values(self, param: Param) -> bool:
+        """True if it has values to be loaded, those it had or new ones, and was more than memory."""
+        return self.is_written(param) or _has_values(self._present[param.path])
+
+    def undo(self) -> None:
+        try:
+            for part, state in self._extra:
+                part.set_extra_state(state)
+        finally:
+            for part, attributes, groups in self._before:
+                part.__dict__.clear()
+                part.__dict__.update(attributes)
+                for name, content in groups.items():
+                    part.__dict__[name].clear()
+                    part.__dict__[name].update(content)
+
+
+def _has_extra_state(part: nn.Module) -> bool:
+    cls = type(part)
+    return cls.get_extra_state is not nn.Module.get_extra_state and cls.set_extra_state is not nn.Module.set_extra_state
+
+
+def _has_values(tensor: Tensor) -> bool:
+    return not (tensor.is_meta or is_lazy(tensor) or is_distributed(tensor))
+
+
+def _stand_in(param: Param, values: Tensor | None, device: torch.device) -> Tensor:
+    present: Any = param.tensor
+    dtype = present.dtype if values is None else values.dtype
+    if _has_values(present):
+        made = present.detach().to(dtype, copy=True)
+    else:
+        made = torch.zeros(present.shape, dtype=dtype, device=device if present.is_meta else present.device)
+    if param.kind == "weight":
+        return nn.Parameter(made, requires_grad=present.requires_grad and made.is_floating_point())
+    return made
 
 
 class GivenState:
@@ -49,20 +143,20 @@ class GivenState:
         self.found, self.record, self.matching, self.device, self.undo = found, record, matching, device, undo
         self.names = {it.param.path: it.name for it in matching.matches}
         self.seen: set[str] = set()
-        self.plain = {matching.rename(name): it for name, it in record.values.items() if not own_code.is_entry(it)}
-        used, of_entries = {*self.names.values()}, own_code.entry_tensors(record.values)
+        self.plain = {matching.rename(name): it for name, it in record.values.items() if not module_state.is_entry(it)}
+        used, of_entries = {*self.names.values()}, module_state.entry_tensors(record.values)
         tensors = {name: bare_name(it) for name, it in matching.unmatched.items() if name not in of_entries}
         self._alone = tensors.values()
         self.beside = {name: (new_name, partial(self.tensor, name)) for name, new_name in tensors.items()}
         parts = {matching.rename(name) for name in of_entries if name not in used}
         self.skipped = [name for name in matching.skipped if name not in parts]
         self.entries: set[str] = set()
-        for name, tree in own_code.entries_of(record.values):
+        for name, tree in module_state.entries_of(record.values):
             new_name = bare_name(matching.rename(name))
             if name in used:
                 continue
             if matching.wants(name, new_name):
-                self.beside[name] = new_name, partial(own_code.decoded, tree, name, record)
+                self.beside[name] = new_name, partial(module_state.decoded, tree, name, record)
                 self.entries.add(name)
             else:
                 self.skipped.append(new_name)
@@ -81,17 +175,23 @@ class GivenState:
     @cached_property
     def versions(self) -> dict[str, dict[str, Any]] | None:
         """Path -> what torch noted about that module; None if the record doesn't say."""
-        noted = own_code.versions_in(self.record)
+        noted = module_state.versions_in(self.record)
         return None if noted is None else {self.matching.rename(f"{path}.")[:-1]: it for path, it in noted.items()}
 
     def is_loaded_as_it_is(self, path: str) -> bool:
-        """Whether the record has just the tensors of the part at `path`, and no code of its own had a share in them.
+        """True if the record has just the tensors of the part at `path`, and no code of its own had a share in them.
 
         So have records from before code was asked, and pickled modules. Where names differ, code may know why.
         """
         if VERSIONS in self.record.metadata or not (self.record.ids or PICKLED in self.record.metadata):
             return False
         return not any(it.startswith(join(path, "")) for it in (*self.matching.missing, *self._alone))
+
+
+def has_own_code(module: nn.Module, record: Record, matching: Matching) -> bool:
+    """True if `run_own_code` has something to do: the record has entries, or code is to read what it has."""
+    has_entries = bool(record.values) and next(module_state.entries_of(record.values), None) is not None
+    return has_entries or bool(_parts_to_run(module, matching))
 
 
 def run_own_code(module: nn.Module, given: GivenState) -> tuple[Matching, list[str]]:
@@ -108,7 +208,7 @@ def run_own_code(module: nn.Module, given: GivenState) -> tuple[Matching, list[s
     unexpected: list[str] = []
     for path, part in parts:
         if given.is_loaded_as_it_is(path):
-            saved = own_code.assigned(own_code.state_dict_of(part), path, found)
+            saved = module_state.assigned(module_state.state_dict_of(part), path, found)
             missing += [name for name, _, param in saved if param is None and name not in given.skipped]
             continue
         run = _Run(path, part, given)
@@ -133,18 +233,19 @@ def run_own_code(module: nn.Module, given: GivenState) -> tuple[Matching, list[s
 def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.Module]]:
     """The parts whose own code is to run, with their paths; none is in another."""
     root = unwrap(module)
-    codes = {id(part): code for part, code in own_code.own_code((root, *walk_of(root).modules))}
     if _overrides_loading(root):
         return [("", root)]
-    if not codes or (not matching.missing and OwnCode.ALWAYS not in codes.values()):
+    coded = module_state.own_code((root, *walk_of(root).modules))
+    if not coded or (not matching.missing and OwnCode.ALWAYS not in map(itemgetter(1), coded)):
         return []
+    codes = {id(part): code for part, code in coded}
     there = [*(it.param.path for it in matching.matches), *map(bare_name, matching.unexpected)]
     parts: list[tuple[str, nn.Module]] = []
     last = None
     for key, part in root.named_modules(remove_duplicate=False):
         if last is not None and f"{key}.".startswith(last):
             continue
-        path = own_code.path_of(key)
+        path = module_state.path_of(key)
         code = codes.get(id(part), OwnCode.NONE)
         prefix = join(path, "")
         is_old = code is OwnCode.OLD_NAMES and any(it.startswith(prefix) for it in matching.missing)
@@ -155,9 +256,9 @@ def _parts_to_run(module: nn.Module, matching: Matching) -> list[tuple[str, nn.M
 
 
 def _overrides_loading(root: nn.Module) -> bool:
-    """Whether the class has a `load_state_dict` of its own, which torch asks of the outermost module only."""
+    """True if the class has a `load_state_dict` of its own, which torch asks of the outermost module only."""
     load: Any = type(root).load_state_dict
-    return load is not nn.Module.load_state_dict and own_code.origin(load) is OwnCode.ALWAYS
+    return load is not nn.Module.load_state_dict and module_state.origin(load) is OwnCode.ALWAYS
 
 
 class _Run:
@@ -176,7 +277,7 @@ class _Run:
             self._prefixes.setdefault(id(module), []).append(join(name, ""))
         self._owned = [it for it in given.found if any(id(owner) in self._prefixes for owner, _ in it.owners)]
         for param in self._owned:
-            if is_lazy(param.tensor):
+            if is_shapeless(param.tensor):
                 raise RecordError(
                     f"'{param.path}' has no shape yet, as in torch's lazy modules; nothing was loaded; call the module"
                     " once with an input before"
@@ -218,7 +319,7 @@ class _Run:
 
     def _state_dict(self) -> tuple[OrderedDict[str, Any], dict[str, str], dict[str, Tensor]]:
         """The state dict for the code; the name to report for each key; and path of a parameter -> its values."""
-        given, saved = self._given, own_code.state_dict_of(self._part)
+        given, saved = self._given, module_state.state_dict_of(self._part)
         keys: dict[int, list[str]] = {}
         for key, value in saved.items():
             keys.setdefault(id(value), []).append(key)
@@ -239,7 +340,7 @@ class _Run:
             elif key not in items and name in given.skipped:
                 items[key] = value.detach().clone() if isinstance(value, Tensor) else copy.deepcopy(value)
         noted, prefixes = given.versions, chain.from_iterable(self._prefixes.values())
-        paths = {name[:-1]: own_code.path_of(join(self._path, name)[:-1]) for name in prefixes}
+        paths = {name[:-1]: module_state.path_of(join(self._path, name)[:-1]) for name in prefixes}
         versions = {} if noted is None else {it: dict(noted.get(path, USUAL_VERSION)) for it, path in paths.items()}
         setattr(items, STATE_METADATA, versions)
         return items, names, values

@@ -1,24 +1,221 @@
 """The safetensors file format: headers are checked when read and built from shapes alone. Imports no torch.
 
 A file is 8 bytes (the header's length, little-endian), the header (JSON, padded with spaces), and the tensors' bytes
-without a gap, little-endian and in row-major order: https://github.com/huggingface/safetensors#format.
+without a gap, little-endian and in row-major order: https://github.com/huggingface/safetensors#format. msgspec reads
+the header, in parts: one of 100 MB may describe two million tensors, or be thirty million empty lists (`map_parts`).
 """
 
 import json
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
 
 from ...errors import RecordError, RecordFormatError
-from .. import metadata
-from ..bytes.budget import MAX_HEADER_BYTES
+from ...record import metadata
+from ..bytes.budget import MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_NAME, NotThisError, checked_texts, load_json, map_parts
 from ..bytes.checksums import HEX_DIGITS
 from ..bytes.source import Source
-from ..formats import Format
-from ..outline import DTYPE_BITS, ChecksumSlot, Outline, Payload, Segment, StoredTensor, TensorEntry
-from .header import LENGTH_BYTES, METADATA, checksums_start, read_header
+from ..formats import DTYPE_BITS, ChecksumSlot, Format, Outline, Payload, Segment, StoredTensor, TensorEntry, byte_count
+from ..metadata import CHECKSUMS
+
+LENGTH_BYTES = 8
+METADATA = "__metadata__"
+
+_BETWEEN_TENSORS = re.compile(rb'\}[ \t\n\r]*+,[ \t\n\r]*+"')
+"""The brace that ends a member of the header, and the quote that begins the next."""
+_BEGINS_WITH_TEXTS = re.compile(rb'[ \t\n\r]*+\{[ \t\n\r]*+"__metadata__"')
+_SLOT = f'"{CHECKSUMS}":"'.encode()
+_ENTRY_BYTES, _ENTRY_STEPS = 250, 30
+_ENTRY_QUOTES = 10  # of a name, three keys and the dtype
+_Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_KEYS = {"dtype", "shape", "data_offsets"}
+
+
+class _Entry(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """The member of the header for one tensor."""
+
+    dtype: str
+    shape: list[_Natural]
+    data_offsets: tuple[_Natural, _Natural]
+
+
+_ENTRIES = msgspec.json.Decoder(dict[str, _Entry])
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A file's header, checked.
+
+    Attributes:
+        tensors: by name, in the order of their bytes.
+        metadata: the free-form texts under `__metadata__`.
+        crc32: checksum of the header, with zeros for the checksums in it; None where it has none.
+    """
+
+    tensors: Mapping[str, StoredTensor]
+    metadata: Mapping[str, str]
+    crc32: int | None = None
+
+
+def checksums_start(head: bytes) -> int:
+    """The position of the digits of the checksums in a header; -1 if it has none."""
+    at = head.find(_SLOT)  # within a text its quotes have backslashes
+    return at if at < 0 else at + len(_SLOT)
+
+
+def read_header(source: Source) -> Header:
+    """Read and check the header of a file; no tensor's bytes are read."""
+    path = source.path
+    if not source.has(0, LENGTH_BYTES):
+        raise RecordFormatError(
+            f"{path}: expected a safetensors file, got fewer than {LENGTH_BYTES} bytes, too short for any record;"
+            " it may be an interrupted download or copy: fetch it again"
+        )
+    length = int.from_bytes(source.read(0, LENGTH_BYTES), "little")
+    try:
+        if length > MAX_HEADER_BYTES:
+            raise RecordFormatError(f"its first 8 bytes promise a header of {length} bytes, it is no safetensors file")
+        if not source.has(LENGTH_BYTES, length):
+            raise RecordFormatError(
+                f"truncated within the header: it takes {length + LENGTH_BYTES} bytes, more than the file has"
+            )
+        source.budget.add_header(length)
+        text, start = source.read(LENGTH_BYTES, length), LENGTH_BYTES + length
+        tensors, texts, end = _members(text, source, start)
+        if not source.has(start, end - start):
+            raise RecordFormatError(f"truncated: the tensors end at byte {end}, the file ends before")
+        if source.has(end, 1):
+            raise RecordFormatError("bytes lie behind the last tensor")
+        return Header(tensors, texts, _crc32(text))
+    except NotThisError as error:
+        raise _whole_file(path, f"the header {error}") from error
+    except RecordFormatError as error:
+        if str(error).startswith(f"{path}: "):  # the budget's
+            raise
+        raise _whole_file(path, str(error)) from error
+
+
+def _whole_file(path: str, what: str) -> RecordFormatError:
+    return RecordFormatError(f"{path}: {what}; expected a whole safetensors file: save or fetch it again")
+
+
+def _members(text: bytes, source: Source, start: int) -> tuple[dict[str, StoredTensor], dict[str, str], int]:
+    """The tensors of a header, in the order of their bytes, which begin at `start`; its texts; where the bytes end."""
+    budget, tensors = source.budget, dict[str, StoredTensor]()
+    end, in_order = 0, True
+    texts: dict[str, str] | None = None
+    forms: dict[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...], int]] = {}  # shared by tensors of one form
+
+    def exact(part: bytes) -> dict[str, _Entry]:
+        nonlocal texts
+        found = load_json(part, budget, parse_int=_natural)
+        if METADATA in found:
+            if texts is not None:
+                raise RecordFormatError(f"the name '{METADATA}' comes twice in the header")
+            try:
+                texts = checked_texts(found.pop(METADATA))
+            except NotThisError as error:
+                raise RecordFormatError(f"'{METADATA}' is not a map from text to text: it {error}") from error
+        for name, fields in found.items():
+            found[name] = _checked_entry(name, fields)
+        return found
+
+    count = text.count(b'"data_offsets"')  # of the usual ones; `load_json` counts the others
+    budget.take(count * _ENTRY_BYTES + len(text), count * _ENTRY_STEPS)
+    # The texts are a part of their own, so that msgspec can read the others.
+    first_bytes = {"first_bytes": 0} if _BEGINS_WITH_TEXTS.match(text) else {}
+    for entries in map_parts(text, _ENTRIES, _BETWEEN_TENSORS, _ENTRY_QUOTES, exact, **first_bytes):
+        for name, entry in entries.items():
+            dtype, shape, nbytes = forms.get(key := (entry.dtype, (*entry.shape,))) or _add_form(name, key, forms)
+            begin, stop = entry.data_offsets
+            if stop - begin != nbytes:
+                raise RecordFormatError(
+                    f"tensor {name[:80]!r} of shape {[*shape[:16]]} and dtype {dtype} takes {nbytes} bytes,"
+                    f" its offsets give {stop - begin}"
+                )
+            if name in tensors:
+                raise RecordFormatError(f"the name {name[:80]!r} comes twice in the header")
+            if len(name) > MAX_NAME:
+                raise RecordFormatError(f"the name '{name[:80]}...' is longer than {MAX_NAME} characters")
+            tensors[name] = StoredTensor(name, dtype, shape, source, start + begin)
+            in_order = in_order and begin == end
+            end = stop
+    if METADATA in tensors:
+        raise RecordFormatError(f"'{METADATA}' is not a map from text to text")
+    tensors, end = (tensors, start + end) if in_order else _sorted(tensors, start)
+    return tensors, texts or {}, end
+
+
+def _natural(digits: str) -> int:
+    """The number, -1 for one of so many digits that Python would refuse it."""
+    return int(digits) if len(digits) < 20 else -1
+
+
+def _checked_entry(name: str, fields: Any) -> _Entry:
+    """A member of the header that json read; the error says what is wrong with it."""
+    if not isinstance(fields, dict) or fields.keys() != _KEYS:
+        raise RecordFormatError(f"tensor {name[:80]!r} needs exactly dtype, shape and data_offsets")
+    try:
+        name.encode()
+        return msgspec.convert(fields, _Entry)
+    except UnicodeEncodeError as error:
+        raise NotThisError("has half of a surrogate pair in a name") from error
+    except msgspec.ValidationError as error:
+        if not isinstance(fields["dtype"], str):
+            raise _unknown_dtype(name, fields["dtype"]) from error
+        raise RecordFormatError(
+            f"tensor {name[:80]!r}: shape and data_offsets must be lists of non-negative integers"
+        ) from error
+
+
+def _add_form(
+    name: str,
+    key: tuple[str, tuple[int, ...]],
+    forms: dict[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...], int]],
+) -> tuple[str, tuple[int, ...], int]:
+    """Type, shape and bytes of the tensor `name`, which further tensors may share."""
+    dtype, shape = key
+    if dtype not in DTYPE_BITS:
+        raise _unknown_dtype(name, dtype)
+    if len(shape) > MAX_DIMENSIONS:
+        raise RecordFormatError(f"tensor {name[:80]!r} has {len(shape)} dimensions, at most {MAX_DIMENSIONS} are read")
+    form = forms[key] = dtype, shape, byte_count(dtype, shape)
+    return form
+
+
+def _unknown_dtype(name: str, dtype: object) -> RecordFormatError:
+    return RecordFormatError(
+        f"tensor {name[:80]!r} has the unknown dtype {str(dtype)[:40]!r}; known: {', '.join(DTYPE_BITS)}"
+    )
+
+
+def _sorted(tensors: Mapping[str, StoredTensor], start: int) -> tuple[dict[str, StoredTensor], int]:
+    """The tensors in the order of their bytes, which lie without a gap from `start` on, and where the last ends."""
+    ordered, end = {it.name: it for it in sorted(tensors.values(), key=lambda it: (it.start, it.nbytes))}, start
+    for info in ordered.values():
+        if info.start != end:
+            raise RecordFormatError(
+                f"tensor '{info.name[:80]}' begins at data byte {info.start - start}, expected {end - start} (a gap or"
+                " an overlap)"
+            )
+        end += info.nbytes
+    return ordered, end
+
+
+def _crc32(text: bytes) -> int | None:
+    """The checksum of the header that `text` was before checksums were filled in; None if it has none."""
+    begin = checksums_start(text)
+    if begin < 0:
+        return None
+    end = text.find(b'"', begin)
+    whole = memoryview(text)
+    return zlib.crc32(whole[end:], zlib.crc32(b"0" * (end - begin), zlib.crc32(whole[:begin])))
 
 
 def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tuple[bytes, list[TensorEntry]]:
@@ -33,7 +230,7 @@ def build_header(entries: Iterable[TensorEntry], texts: Mapping[str, str]) -> tu
     for entry in ordered:
         if entry.name in header or entry.name == METADATA:
             raise RecordError(f"tensor name {entry.name!r} is reserved or comes twice; rename it")
-        stop = offset + entry.nbytes
+        stop = offset + byte_count(entry.dtype, entry.shape)
         header[entry.name] = {"dtype": entry.dtype, "shape": list(entry.shape), "data_offsets": [offset, stop]}
         offset = stop
     try:
@@ -59,15 +256,15 @@ class SafetensorsFormat(Format):
 
     def segments(self, outline: Outline) -> list[Segment]:
         again = outline.aliases if self._all_names else {}
-        entries = [
-            *outline.entries.values(),
-            *(replace(outline.entries[name], name=alias) for alias, name in again.items()),
-        ]
+        entries = [*outline.entries.values()]
+        for alias, name in again.items():
+            entries.append(replace(outline.entries[name], name=alias))
         zeros = "0" * (HEX_DIGITS * (1 + len(entries)))  # those of the tensors are known when they are written
-        texts = metadata.with_checksums(metadata.encode(outline), zeros)
+        texts = metadata.encode(outline, zeros)
         head, ordered = build_header(entries, texts)
         at = checksums_start(head)
-        payloads = [Payload(again.get(entry.name, entry.name)) for entry in ordered]
+        names = [*map(attrgetter("name"), ordered)]
+        payloads = [*map(Payload, map(again.get, names, names))]
         if at < 0:
             return [head, *payloads]
         own = b"%08x" % zlib.crc32(head[LENGTH_BYTES:])
@@ -76,13 +273,16 @@ class SafetensorsFormat(Format):
 
     def read(self, source: Source, layout: object = None) -> Outline:
         header = read_header(source)
-        declared = metadata.aliases_of(header.metadata, source.path, source.budget)
-        again = {alias: name for alias, name in declared.items() if alias in header.tensors}
-        entries = {name: it for name, it in header.tensors.items() if name not in again} if again else header.tensors
+        entries, again = header.tensors, dict[str, str]()
+        if metadata.ALIASES in header.metadata:
+            declared = metadata.aliases_of(header.metadata, source.path, source.budget)
+            again = {alias: name for alias, name in declared.items() if alias in entries}
+            entries = {name: it for name, it in entries.items() if name not in again} if again else entries
         outline = metadata.decode(header.metadata, entries, source.path, source.budget)
         checksums = header.metadata.get(metadata.CHECKSUMS)
         if checksums is None:
-            _check_again(again, header.tensors, source.path)
+            if again:
+                _check_again(again, header.tensors, source.path)
             return outline
         try:  # that of the header, then those of the tensors in the order of their bytes
             own, *numbers = struct.unpack(f">{1 + len(header.tensors)}I", bytes.fromhex(checksums))
@@ -93,7 +293,8 @@ class SafetensorsFormat(Format):
             ) from error
         for entry, number in zip(header.tensors.values(), numbers, strict=True):
             entry.crc32 = number
-        _check_again(again, header.tensors, source.path)
+        if again:
+            _check_again(again, header.tensors, source.path)
         return outline if own == header.crc32 else replace(outline, changed=source.path)
 
 

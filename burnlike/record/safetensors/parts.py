@@ -9,15 +9,13 @@ import struct
 from typing import Any
 
 from ...errors import ArgumentError, RecordFormatError, RecordIOError
-from ..bytes.budget import CONTAINER, NUMBER, Budget
+from ..bytes.budget import CONTAINER, NUMBER, Budget, load_json, text_map, texts_of
 from ..bytes.checksums import HEX_DIGITS, CheckedSource, checksum_of
-from ..bytes.json_scan import load_json, text_map, texts_of
 from ..bytes.source import FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
-from ..formats import DEFAULT_EXTENSION, DETAILS
+from ..formats import DEFAULT_EXTENSION, DETAILS, Outline, StoredTensor
 from ..metadata import decode
-from ..outline import Outline, StoredTensor
-from .header import Header, read_header
+from .format import Header, read_header
 
 FILES = "burnlike.files"
 _BEGINS, _OFFSETS = "DCP_SHARDING_INFO", "saved_offsets"  # in the texts of a file, as torch writes them
@@ -25,7 +23,7 @@ _NAME_BYTES = 200
 
 
 def read_parts(path: str, top_level_key: str | None = None) -> tuple[Source, Outline]:
-    """What a directory has; see `burnlike.record.files.reading.read_outline`."""
+    """The content of a directory; see `burnlike.record.files.reading.read_outline`."""
     if top_level_key is not None:
         raise ArgumentError(
             f"{path}: top_level_key is for files of torch.save and directories of torch.distributed.checkpoint; this"
@@ -72,7 +70,7 @@ def part_checksums(path: str | os.PathLike[str]) -> str:
 
 
 def _checksums(path: str, details: Source, texts: dict[str, str], budget: Budget) -> dict[str, str]:
-    """Those of each file, empty where they were not saved; refuses a directory of which files are missing.
+    """The checksums of each file, empty where they were not saved; refuses a directory of which files are missing.
 
     Without one, tensors would look like smaller ones.
     """

@@ -11,11 +11,10 @@ from ..bytes.budget import Budget
 from ..bytes.source import FileSource
 from ..files.reading import read_source
 from ..files.sharded import INDEX_SUFFIX, divide, find_record, read_sharded, single_path
-from ..formats import Format
-from ..outline import Outline
+from ..formats import Format, Outline
 from ..precision import PrecisionRule
-from ..record import Record
-from ..recorder import FileRecorder, record_of, with_extension
+from ..record import Record, record_of
+from ..recorder import FileRecorder, with_extension
 from ..saving.shard_set import replace_set
 from ..saving.writing import write_file
 from .format import SAFETENSORS, SAFETENSORS_ALL_NAMES

@@ -15,13 +15,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..._lazy import resolve
 from ...errors import ArgumentError, BurnlikeError, RecordIOError, SavePendingError
-from ..bytes.workers import BLOCK_BYTES, run_steps
+from ..bytes.values import BLOCK_BYTES, run_steps
 from ..files.stored_tensors import LazyTensors
-from ..outline import Outline, Payload
-from .stream import WrittenTensor
-from .writing import written_tensor
+from ..formats import Outline, Payload
+from .device_copy import fetch
+from .writing import WrittenTensor, written_tensor
 
 OnBusy = Literal["wait", "refuse"]  # what becomes of a save while the one before it goes on
 
@@ -38,7 +37,7 @@ class SaveHandle:
         weakref.finalize(self, thread.leave)
 
     def done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """True if it has ended, well or not."""
         return self._thread.has_ended()
 
     def wait(self, timeout: float | None = None) -> str:
@@ -68,12 +67,6 @@ class SaveThread(threading.Thread):
         self._written: str | None = None
         self._is_left = self._is_known = False
         self._ended = threading.Event()
-
-    def start(self) -> None:
-        # What the thread imports: a child that is forked while the thread imports it would wait for the import forever.
-        for name in ("convert_", "crc32"):
-            resolve(f"burnlike.ops:{name}")
-        super().start()
 
     def run(self) -> None:
         assert self._write is not None
@@ -161,8 +154,6 @@ def snapshot(
         device = part.values.device
         (on_gpu.setdefault(device, []) if device.type == "cuda" else on_cpu).append(part)
     for device, there in on_gpu.items():
-        from .device_copy import fetch  # it needs the native ops, which not every program does
-
         found = fetch(there, device, allow_overflow=allow_overflow)
         copies |= {part.name: made for part, made in zip(there, found, strict=True)}
 

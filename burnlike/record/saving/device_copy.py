@@ -15,9 +15,8 @@ from torch import Tensor
 
 from ..._dtypes import NATIVE, torch_dtypes
 from ...ops import convert_
-from ..bytes.convert import check_floats, check_kept, pieces
-from ..bytes.side_stream import CudaSideStream
-from .stream import WrittenTensor
+from ..bytes.values import CudaSideStream, check_floats, check_kept, pieces
+from .writing import WrittenTensor
 
 RANGE_BYTES = 32 << 20  # that are fetched at a time
 POOL_BYTES = 256 << 20  # of the CPU's memory, that tensors share: torch rounds pinned memory up to a power of two

@@ -17,8 +17,7 @@ from ..._atomic import AtomicFile, make_directories, remove_abandoned_files, syn
 from ..._regular_file import open_regular
 from ...errors import RecordError, RecordIOError
 from ..files.sharded import INDEX_SUFFIX, index_text, listed_names, shard_name, shard_pattern
-from ..formats import DEFAULT_EXTENSION
-from ..outline import Outline
+from ..formats import DEFAULT_EXTENSION, Outline
 from .writing import write_error
 
 # Writes one file, all or nothing: its path, what is in it, and a file whose permissions it gets.

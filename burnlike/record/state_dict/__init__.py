@@ -1,1 +1,1 @@
-"""What `state_dict()` gives, of modules and of others, as tensors and plain values of a record."""
+"""The results of `state_dict()`, of modules and of others, as tensors and plain values of a record."""

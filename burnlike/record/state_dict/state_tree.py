@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ..._torch_compat.tensors import quantized_tensor
 from ...errors import RecordError, RecordFormatError
-from ..dtypes import plain
 from ..layout import join
+from ..precision import plain
 from ..values import MAX_DEPTH
 
 _TENSOR, _ARRAY, _TUPLE, _ITEMS, _COUNTER = "$tensor", "$array", "$tuple", "$items", "$counter"

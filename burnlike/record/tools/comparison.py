@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from ..dtypes import file_dtype, kind_of
 from ..files.stored_tensors import LazyTensors, dtype_in, shape_in
 from ..layout import LAYOUTS
+from ..precision import file_dtype, kind_of
 from ..record import Record
 
 T = TypeVar("T")
@@ -58,13 +58,13 @@ class Comparison:
 
     @property
     def other_ids_only(self) -> bool:
-        """Whether the ids of tensors are all that differs."""
+        """True if the ids of tensors are all that differs."""
         without_ids = replace(self, tensors=[replace(it, ids=None) for it in self.tensors])
         return without_ids.is_equal and not self.is_equal
 
     @property
     def is_equal(self) -> bool:
-        """Whether the records are equal, within the tolerance."""
+        """True if the records are equal, within the tolerance."""
         return not (self.missing or self.extra or self.values) and all(it.is_equal for it in self.tensors)
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS
-from ..formats import Format
-from ..outline import ChecksumSlot, Outline
+from ..bytes.values import BLOCK_BYTES, MAX_WORKERS
+from ..formats import ChecksumSlot, Format, Outline
 from ..saving.device_copy import RANGE_BYTES
 from ..saving.writing import CHUNK_BYTES, TEXT_BYTES
 

@@ -11,11 +11,11 @@ from ..layout import LAYOUTS, Layout, tag_of
 from ..loading.load_options import renamed
 from ..precision import check_pattern
 from ..record import Record
-from ..state_dict.own_code import is_entry, renamed_versions
+from ..state_dict.module_state import is_entry, renamed_versions
 
 
 def is_optimizer_record(record: Record) -> bool:
-    """Whether the tensors are states of an optimizer, named `<id>.<field>`."""
+    """True if the tensors are states of an optimizer, named `<id>.<field>`."""
     return isinstance(record.values.get("states"), Mapping) and "paths" in record.values
 
 
@@ -59,7 +59,7 @@ def rename(record: Record, rules: Sequence[tuple[str, str]]) -> Record:
 
 
 def _renamed_parts(note: Any, new: Callable[[Iterable[str]], Mapping[str, str]]) -> Any:
-    """How a parameter lies, with other paths of the tensors that it is made of."""
+    """The way a parameter lies, with other paths of the tensors that it is made of."""
     if not isinstance(note, Mapping):
         return note
     names = new([it["path"] for it in note["parts"]])

@@ -8,9 +8,9 @@ from torch import Tensor
 from ...errors import RecordFormatError
 from ..bytes.source import FileSource
 from ..files.stored_tensors import LazyTensors
-from ..outline import Outline
-from .pickled import Opaque, PickledTensor, kind_of
+from ..formats import Outline
 from .torch_file import archive_of, entry_of
+from .torch_pickle import Opaque, PickledTensor, kind_of
 
 _MAX_DEPTH = 64
 

@@ -1,7 +1,8 @@
 """Directories of `torch.distributed.checkpoint`, read without torch, without its processes, and running nothing.
 
 `.metadata` is a pickle that says of which parts each tensor is made and where these are; `__0_0.distcp` and the like
-have them, each as `torch.save` writes it.
+have them, each as `torch.save` writes it. torch's own reader does not do: `FileSystemReader.read_metadata` calls
+`pickle.load`, which runs what the file says, and it reads into tensors that must be there before.
 """
 
 import io
@@ -16,13 +17,11 @@ from ...errors import ArgumentError, RecordError, RecordFormatError, nearest
 from ..bytes.budget import MAX_DIMENSIONS, Budget, TensorCost
 from ..bytes.source import MOST_OPEN, FileSource, Source
 from ..files.chunks import Chunk, stored_in_chunks
+from ..formats import DTYPE_BITS, Outline, StoredTensor
 from ..metadata import aliases_of, decode
-from ..outline import DTYPE_BITS, Outline, StoredTensor
 from ..values import MAX_DEPTH
-from .flat_pickle import flatten
-from .pickled import MAX_INT_BITS, Opaque, PickledTensor, Symbol, kind_of
 from .torch_file import archive_of, entry_of
-from .torch_pickle import load_pickle
+from .torch_pickle import MAX_INT_BITS, Opaque, PickledTensor, Symbol, flatten, kind_of, load_pickle
 
 METADATA_NAME = ".metadata"
 OWN_TEXTS = "burnlike"
@@ -36,7 +35,7 @@ _DTYPES = {it.torch: it.record for it in DTYPES if it.torch}
 
 
 def read_dcp(path: str, top_level_key: str | None = None) -> tuple[Source, Outline]:
-    """What a directory has; see `burnlike.record.files.reading.read_outline`."""
+    """The content of a directory; see `burnlike.record.files.reading.read_outline`."""
     source = FileSource(os.path.join(path, METADATA_NAME))
     files = _Files(path, source)
     entries, chunks = _content(source)
@@ -158,7 +157,7 @@ def _add_object(name: str, part: "_Slice", values: dict[str, Any], tensors: dict
 
 
 def _is(item: Any, name: str) -> bool:
-    """Whether it is an object of this class of torch's checkpoints."""
+    """True if it is an object of this class of torch's checkpoints."""
     if not isinstance(item, Opaque) or item.symbol.name != name:
         return False
     return item.symbol.module.startswith(("torch.distributed.checkpoint.", "torch.distributed._shard."))
@@ -186,7 +185,7 @@ class _Files:
             raise RecordError(f"{path}: {error.strerror}") from error
 
     def part(self, place: Any, name: str) -> "_Slice":
-        """Where one entry lies."""
+        """The place of one entry."""
         state = place.state if isinstance(place, Opaque) and isinstance(place.state, dict) else {}
         file, start, size = (state.get(key) for key in ("relative_path", "offset", "length"))
         if not (isinstance(file, str) and type(start) is int and type(size) is int and start >= 0 <= size):

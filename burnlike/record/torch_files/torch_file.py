@@ -1,27 +1,111 @@
-"""Files of `torch.save`: state dicts and other maps of tensors and plain values, read without torch, running nothing.
+"""Files of `torch.save` (`.pt`, `.pth`, `.bin`): zip archives, or pickles of older versions. Nothing in them is run.
 
-Since torch 1.6 a file is a zip archive: `data.pkl` has the structure, `data/<key>` the bytes of each storage. An older
-one is several pickles, one behind the other, and then the storages: of each, how many elements it has (8 bytes) and
-its bytes.
+The tensors stay in the file and are read when they are asked for. `torch.load(weights_only=True, mmap=True)` can't do
+this: it reads zip archives alone; it maps the file, and one that is cut meanwhile kills the process; a hostile pickle
+of 3 MB took it 213 MB (torch 2.13), where `burnlike.record.ReadLimits` refuses it; it compares no checksums; whole
+modules, whose weights are read here without their code, are an error; and `burnlike inspect` loads no torch.
+https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.3: the list of an archive's members stands at the end.
 """
 
 import io
+import struct
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...errors import RecordError, RecordFormatError
+from ..bytes.budget import TensorCost
 from ..bytes.checksums import CheckedSource
 from ..bytes.source import Cursor, Source
-from ..formats import Format
+from ..formats import DTYPE_BITS, Format, Outline, Segment, StoredTensor
 from ..metadata import PICKLED, VERSIONS
-from ..outline import DTYPE_BITS, Outline, Segment, StoredTensor
-from .flat_pickle import flatten
-from .pickled import Opaque, PickledTensor
-from .torch_pickle import load_pickle
-from .zip_archive import ArchiveMember, members
+from .torch_pickle import Opaque, PickledTensor, flatten, load_pickle
+
+ZIP_MAGIC = b"PK\x03\x04"
+
+_END = struct.Struct("<4s4H2LH")
+_END_64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR_64 = struct.Struct("<4sLQL")
+_ENTRY = struct.Struct("<4s6H3L5H2L")
+_MOST_COMMENT = 0xFFFF
+_UNKNOWN = 0xFFFFFFFF  # stands in an extra field, as 64 bits
+_MEMBER = TensorCost(memory=600, steps=140, file_bytes=128)
+_ENCRYPTED, _UTF8 = 0x1, 0x800
+
+
+class ArchiveMember(NamedTuple):
+    """A file in the archive: offset of its first byte, size, and checksum, None where there is none."""
+
+    start: int
+    size: int
+    crc32: int | None
+
+
+def members(source: Source) -> dict[str, ArchiveMember]:
+    """The members by name."""
+    listed = _list_of(source)
+    source.budget.add_header(len(listed))
+    found: dict[str, ArchiveMember] = {}
+    at = 0
+    while at < len(listed):
+        source.budget.take(_MEMBER.memory, _MEMBER.steps)
+        if at + _ENTRY.size > len(listed) or not listed.startswith(b"PK\x01\x02", at):
+            raise _damaged(source, "its list of members is cut or overwritten")
+        _, _, _, flags, method, _, _, crc, packed, count, *lengths, _, _, _, start = _ENTRY.unpack_from(listed, at)
+        name_end = at + _ENTRY.size + lengths[0]
+        name = listed[at + _ENTRY.size : name_end].decode("utf-8" if flags & _UTF8 else "cp437", "replace")
+        extra, extra_at = listed[name_end : name_end + lengths[1]], 0
+        while _UNKNOWN in (count, packed, start) and extra_at + 4 <= len(extra):  # 4.5.3
+            kind, size = struct.unpack_from("<HH", extra, extra_at)
+            extra_at += 4
+            if kind == 1:
+                values = iter(struct.unpack_from(f"<{min(size, len(extra) - extra_at) // 8}Q", extra, extra_at))
+                count, packed, start = (next(values, it) if it == _UNKNOWN else it for it in (count, packed, start))
+                break
+            extra_at += size
+        if name in found:
+            raise RecordFormatError(f"{source.path}: the name '{name[:80]}' comes twice in its zip archive")
+        if method != 0 or flags & _ENCRYPTED or count != packed:
+            raise RecordFormatError(f"{source.path}: '{name[:80]}' is compressed or encrypted, torch.save does neither")
+        head = source.read(start, 30)
+        if head[:4] != ZIP_MAGIC:
+            raise RecordFormatError(f"{source.path}: '{name[:80]}' is not where the zip archive says")
+        start += 30 + sum(struct.unpack_from("<HH", head, 26))
+        found[name] = ArchiveMember(start, count, crc)
+        source.require(start, count)
+        if count:
+            source.budget.add_tensor(_MEMBER)
+        at = name_end + lengths[1] + lengths[2]
+    if not any(it.crc32 for it in found.values()):  # as torch.serialization.set_crc32_options(False) leaves them
+        return {name: it._replace(crc32=None) for name, it in found.items()}
+    return found
+
+
+def _list_of(source: Source) -> bytes:
+    size = source.stored_bytes
+    tail_at = max(size - _END.size - _MOST_COMMENT, 0)
+    tail = source.read(tail_at, size - tail_at)
+    at = tail.rfind(b"PK\x05\x06")
+    if at < 0 or at + _END.size > len(tail):
+        raise _damaged(source, "it has no end, which tells its members")
+    _, _, _, _, _, count, start, _ = _END.unpack_from(tail, at)
+    locator_at = tail_at + at - _LOCATOR_64.size
+    if locator_at >= 0 and source.read(locator_at, 4) == b"PK\x06\x07":
+        _, _, end_at, _ = _LOCATOR_64.unpack(source.read(locator_at, _LOCATOR_64.size))
+        found = _END_64.unpack(source.read(end_at, _END_64.size))
+        if found[0] != b"PK\x06\x06":
+            raise _damaged(source, "its end is not where it says")
+        count, start = found[-2:]
+    if start + count > size:
+        raise _damaged(source, "its list of members is not where it says")
+    return source.read(start, count)
+
+
+def _damaged(source: Source, what: str) -> RecordFormatError:
+    return RecordFormatError(f"{source.path}: its zip archive is damaged: {what}; save or fetch it again")
+
 
 _OLD_MAGIC = 0x1950A86A20F9469CFC6C
 _OLD_VERSION = 1001
@@ -74,12 +158,12 @@ class TorchFormat(Format):
 
 
 def archive_of(source: Source) -> Archive:
-    """What a file has, its tensors' values unread; errors are those of `TorchFormat.read`."""
+    """The content of a file, its tensors' values unread; errors are those of `TorchFormat.read`."""
     return _zip(source) if source.read(0, 1) == b"P" else _old(source)
 
 
 def entry_of(name: str, tensor: PickledTensor, archive: Archive, source: Source) -> StoredTensor:
-    """Where the values of one tensor are; see `archive_of`."""
+    """The place of the values of one tensor; see `archive_of`."""
     place = archive.places.get(key := tensor.storage.key)
     return _stored(name, tensor, None if place is None else CheckedSource(source, *place, f"data/{key}"), source)
 

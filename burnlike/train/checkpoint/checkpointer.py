@@ -12,8 +12,7 @@ from ..._atomic import AtomicDirectory, remove_abandoned_directories, remove_dir
 from ...errors import BurnlikeError, CheckpointError, RecordError
 from ...module.torch_objects.wrappers import is_distributed
 from ...record import DistributedRecorder, Record, SafetensorsRecorder, verify
-from ...record.distributed.copies import copied_parts
-from ...record.distributed.together import Together
+from ...record.distributed.together import Together, copied_parts
 from ...record.saving.background import SaveThread
 from .mirror import Mirror
 

@@ -16,7 +16,7 @@ from ...errors import BurnlikeError
 from ...module import params, seed_param_ids
 from ...module.torch_objects.deferred import Deferred
 from ...module.torch_objects.wrappers import bare_name, is_distributed, local
-from ...record.loading.divided import boxes_of
+from ...record.loading.filling import boxes_of
 from ..parallel.single_process import SingleProcess
 from ..state.frozen_base import digest_of
 from ..state.small_parts import random_state, restore_random

@@ -8,8 +8,8 @@ from torch import nn
 from ...config import OptimizerConfig
 from ...optim import AdamWConfig, GradientsParams
 from ...record import Precision, Record
-from ...record.dtypes import torch_dtype
 from ...record.formats import DEFAULT_EXTENSION, Format, format_of_path
+from ...record.precision import torch_dtype
 from ...record.recorder import outline_of
 from ...record.tools.forecast import cuda_memory, device_saving_memory, file_size, loading_memory, saving_memory
 

@@ -18,7 +18,7 @@ from ...record.distributed.shared_directory import (
     place_of,
     ranks_elsewhere,
 )
-from ...record.distributed.transfer import send_file
+from ...record.distributed.together import send_file
 from ..checkpoint.checkpointer import (
     Checkpoint,
     Checkpointer,

@@ -15,7 +15,7 @@ from ...errors import RecordMismatchError
 from ...module import ParamGroup, params
 from ...module.torch_objects.wrappers import elsewhere
 from ...record import LoadReport, Record
-from ...record.bytes.workers import bytes_at
+from ...record.bytes.values import bytes_at
 from ...record.loading.load_into import PreparedLoad, prepare
 from ...record.loading.load_options import LoadOptions
 

@@ -10,8 +10,8 @@ from torch import nn
 
 from ...errors import RecordError
 from ...optim import AnyLrScheduler
-from ...record import stateful
-from ...record.stateful import Handling, python_state, restore_python
+from ...record import record
+from ...record.record import Handling, python_state, restore_python
 
 
 def seed_random(seed: int) -> None:
@@ -68,7 +68,7 @@ def handling_of(name: str, part: Any) -> Handling:
     """How to store a small part."""
     if isinstance(part, AnyLrScheduler):
         return Handling(part.to_record, part.load_record)
-    if (found := stateful.handling_of(part)) is not None:
+    if (found := record.handling_of(part)) is not None:
         return found
     if isinstance(part, MutableMapping):
         return Handling(lambda: dict(part), lambda state: _refill(part, state))

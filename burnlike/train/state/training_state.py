@@ -13,19 +13,19 @@ from torch import nn
 
 from ...errors import ArgumentError, CheckpointError, RecordError, RecordFormatError, RecordMismatchError, nearest
 from ...module import ParamId, params
-from ...module.torch_objects.wrappers import elsewhere
+from ...module.torch_objects.wrappers import elsewhere, unwrap
 from ...optim import AnyLrScheduler, Lbfgs, OptimizerAdaptor, torch_record
 from ...optim.states.matching import StateOwner
 from ...optim.states.torch_records import read_torch_record, trained_by
 from ...record import EXTENSIONS, LoadReport, Record, open_record, save as save_record, verify
 from ...record.formats import check_name
 from ...record.layout import LAYOUTS
-from ...record.loading.load_into import PreparedLoad
+from ...record.loading.load_into import PreparedLoad, load_undoably, put_state
 from ...record.loading.load_options import Remap
 from ...record.nesting import names_below, part_of
-from ...record.state_dict.own_code import overrides
+from ...record.record import Handling
+from ...record.state_dict.module_state import overrides
 from ...record.state_dict.state_tree import decode_tree, encode_tree
-from ...record.stateful import Handling, load_undoably, put_state
 from ..checkpoint.checkpointer import Checkpoint, is_divided, write_records, write_together
 from ..runs.burn_checkpoints import burn_checkpoint, burn_file
 from . import frozen_base
@@ -120,7 +120,7 @@ class TrainingState:
                 undo.callback(load_undoably(self.parts[name], records[name], **options.get(name, {})))
             loads: dict[str, PreparedLoad] = {}
             for name, module in self._modules.items():
-                if not overrides(module, "load_record"):
+                if not overrides(type(unwrap(module)), "load_record"):
                     loads[name] = frozen_base.prepared_load(records[name], module, **options.get(name, {}))
                     undo.callback(loads[name].undo)
             optimizers = [*self._optimizer_loads(records, loads)]
@@ -240,7 +240,8 @@ class TrainingState:
         """The parts with a `load_record` of their own that nothing is known of."""
         for name in self._names():
             part = self.parts[name]
-            if overrides(part, "load_record") if name in self._modules else not isinstance(part, _OPTIMIZERS):
+            is_module = name in self._modules
+            if overrides(type(unwrap(part)), "load_record") if is_module else not isinstance(part, _OPTIMIZERS):
                 yield name
 
     def _decoded(self, record: Record) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from burnlike.optim.rules.config_base import CANNOT_ROUND
 from burnlike.optim.rules.kernel_optimizer import KernelOptimizer
 from burnlike.optim.states.torch_rules import RULES
 from burnlike.record.burn.state_layouts import STATES, leaves_of
-from burnlike.record.pytree.type_layout import layout_of_type
+from burnlike.record.pytree import layout_of_type
 
 NOT_OF_BURN = {"ScheduleFreeAdamW"}
 OTHERWISE_IN_TORCH = {"Adafactor", "Muon"}

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from burnlike.errors import RecordFormatError
-from burnlike.record.burn.bincode import BIN
-from burnlike.record.burn.bincode_scan import scan
+from burnlike.record.burn.bincode import BIN, scan
 from burnlike.record.bytes.source import BytesSource, FileSource
-from burnlike.record.outline import StoredTensor
+from burnlike.record.formats import StoredTensor
 from tests.golden.layouts import layout_for
 
 FOLDER = Path(__file__).parents[2] / "golden" / "v0.21"

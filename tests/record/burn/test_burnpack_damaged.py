@@ -12,7 +12,7 @@ from burnlike.errors import RecordError, RecordFormatError
 from burnlike.record.burn import burnpack
 from burnlike.record.burn.burnpack import BURNPACK
 from burnlike.record.bytes.source import BytesSource, Source
-from burnlike.record.outline import Outline, TensorEntry
+from burnlike.record.formats import Outline, TensorEntry
 
 from .packs import descriptor, made, read
 

@@ -15,8 +15,7 @@ from hypothesis import given, settings, strategies as st
 from burnlike.errors import RecordFormatError
 from burnlike.module import ParamId
 from burnlike.record import FullPrecision, JsonGzFileRecorder, PrettyJsonFileRecorder, Record, open_record
-from burnlike.record.burn.json_reader import runs
-from burnlike.record.burn.json_text import Numbers, float_text
+from burnlike.record.burn.json_text import Numbers, float_text, runs
 from burnlike.record.bytes.source import BytesSource
 
 from .samples import unpacked

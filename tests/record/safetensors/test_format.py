@@ -13,9 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 from burnlike.errors import RecordError, RecordFormatError, RecordIOError
 from burnlike.record.bytes.source import FileSource
-from burnlike.record.outline import TensorEntry
-from burnlike.record.safetensors.format import build_header
-from burnlike.record.safetensors.header import Header, read_header
+from burnlike.record.formats import TensorEntry
+from burnlike.record.safetensors.format import Header, build_header, read_header
 
 
 def read(path: Path) -> Header:

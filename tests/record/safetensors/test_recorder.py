@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from burnlike.errors import DTypeError, RecordError
 from burnlike.module import ParamId
 from burnlike.record import BFloat16Precision, Precision, Record, SafetensorsRecorder, save
-from burnlike.record.saving import stream
+from burnlike.record.saving import writing
 
 DTYPES = [
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2),
@@ -75,7 +75,7 @@ def test_blocks_of_any_size_convert_tensors_of_any_strides(
     tensors = {"a": torch.randn(shape).permute(dims), "b": torch.randn(7), "c": torch.randn(shape)[..., ::2]}
     path = tmp_path_factory.getbasetemp() / "blocks.safetensors"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "BLOCK_BYTES", block)
+        patch.setattr(writing, "BLOCK_BYTES", block)
         SafetensorsRecorder(BFloat16Precision).save(Record(tensors), path)
     found = safetensors.torch.load_file(path)
     assert all(torch.equal(found[name], tensor.to(torch.bfloat16)) for name, tensor in tensors.items())
@@ -84,7 +84,7 @@ def test_blocks_of_any_size_convert_tensors_of_any_strides(
 def test_large_tensors_are_the_same_by_one_thread_and_by_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tensors = {"a": torch.randn(1500, 1501), "b": torch.randn(1201, 1100).T, "c": torch.randint(0, 9, (700_001,))}
     many = Path(SafetensorsRecorder(BFloat16Precision).save(Record(tensors), tmp_path / "many")).read_bytes()
-    monkeypatch.setattr(stream, "MAX_WORKERS", 1)
+    monkeypatch.setattr(writing, "MAX_WORKERS", 1)
     one = Path(SafetensorsRecorder(BFloat16Precision).save(Record(tensors), tmp_path / "one")).read_bytes()
     assert one == many
     found = safetensors.torch.load(many)

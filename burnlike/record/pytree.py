@@ -1,21 +1,223 @@
-"""Makes an object of a declared type from the tensors and values of a record; see `flatten`."""
+"""Turns objects into tensors and values of a record and back, by what their types declare; and the layout of a type.
+
+A dataclass or NamedTuple needs nothing more than its fields. Another type joins by two methods, named as in Burn:
+`into_item(self)`, which gives something that can be stored (a dataclass, a map, a tensor, ...), and the classmethod
+`from_item(cls, item)`, whose annotation of `item` says what it takes back; without one it gets maps, lists and leaves.
+
+A tensor's name is its path. Values keep the shape of the object: a list of tensors and numbers has None for tensors.
+The layout of a type is how Burn's formats nest the record of an object.
+"""
 
 import dataclasses
+import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import reduce
 from itertools import count, takewhile
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
 
-from ...errors import RecordError, RecordMismatchError, nearest
-from ...tensor.core.base import TensorBase
-from ..layout import join
-from ..nesting import value_at
-from ..values import flat, leaves
-from .type_layout import custom_item, field_hints, stripped, type_name
+from ..errors import RecordError, RecordMismatchError, nearest
+from ..tensor.core.base import TensorBase
+from .layout import Layout, join
+from .nesting import value_at
+from .state_dict.state_tree import is_array, plain_of, tensor_of
+from .values import MAX_DEPTH, flat, leaves
+
+if TYPE_CHECKING:
+    from .record import Record
+
+ABSENT: Any = object()  # what a tensor leaves among the values
+
+
+def to_leaves(source: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and plain values of `source`; tensors are not copied, NumPy arrays are.
+
+    It may be a dataclass, NamedTuple, map or list of tensors, NumPy arrays, numbers, texts, bools, None, enums (kept by
+    name) and further such things, or an object with `into_item()`.
+    """
+    return leaves_and_records(source, lambda item: None)[:2]
+
+
+def leaves_and_records(
+    source: Any, own_record: "Callable[[Any], Record | None]"
+) -> "tuple[dict[str, Tensor], dict[str, Any], dict[str, Record]]":
+    """The same as `to_leaves`, where `own_record` may give parts records of their own; and these by their places."""
+    found = _Leaves(own_record)
+    value = found.take(source, "", 0)
+    if value is ABSENT:
+        value = {}
+    elif isinstance(value, list):
+        value = {str(index): item for index, item in enumerate(value)}
+    return found.tensors, value if isinstance(value, dict) else {"": value}, found.records
+
+
+def item_tree(source: Any, name: str) -> Any:
+    """A field of a module as `to_leaves` takes it, with its tensors in their places: an entry of a state dict."""
+    return _Leaves(lambda item: None, in_place=True).take(source, name, 1)
+
+
+class _Leaves:
+    """The tensors of one object by name, which stay `in_place` too, and the records of parts that have their own."""
+
+    def __init__(self, own_record: "Callable[[Any], Record | None]", in_place: bool = False) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self.records: dict[str, Record] = {}
+        self._own_record = own_record
+        self._in_place = in_place
+
+    def take(self, item: Any, path: str, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise RecordError(f"'{path[:80]}' is nested too deeply (more than {MAX_DEPTH} levels), or holds itself")
+        if item is None or isinstance(item, Enum):
+            return None if item is None else item.name
+        if (plain := plain_of(item)) is not None:
+            return plain
+        item = item.inner if isinstance(item, TensorBase) else item
+        if isinstance(item, Tensor) or is_array(item):
+            if not path:
+                raise RecordError("a tensor alone needs a name: write {'name': tensor}")
+            if path in self.tensors:
+                raise RecordError(f"two tensors would be named '{path}'")
+            self.tensors[path] = item.detach() if isinstance(item, Tensor) else tensor_of(item.copy(), f"'{path}'")
+            return self.tensors[path] if self._in_place else ABSENT
+        if (record := self._own_record(item) if path else None) is not None:
+            self.records[path] = record
+            return dict(record.values) if record.values or not record.tensors else ABSENT
+        if not isinstance(item, type) and callable(into_item := getattr(item, "into_item", None)):
+            return self.take(into_item(), path, depth + 1)
+        if (parts := fields_of(item)) is not None:
+            return self._take_map(parts, path, depth)
+        if isinstance(item, list | tuple):
+            values = [self.take(part, join(path, index), depth + 1) for index, part in enumerate(item)]
+            if values and all(value is ABSENT for value in values):
+                return ABSENT
+            return [None if value is ABSENT else value for value in values]
+        place = f"'{path}': " if path else ""
+        raise RecordError(
+            f"{place}expected a tensor, array, number, text, bool, None, enum, list, map, dataclass,"
+            " module, optimizer, scheduler, or an object with into_record(), into_item() or state_dict(), got"
+            f" {type(item).__name__}"
+        )
+
+    def _take_map(self, parts: Mapping[Any, Any], path: str, depth: int) -> Any:
+        values = {}
+        for key, part in parts.items():
+            name = key.name if isinstance(key, Enum) else str(key) if type(key) is int else key
+            if not isinstance(name, str) or not name:
+                raise RecordError(f"'{path}': expected texts, whole numbers or enums as keys, got {key!r:.60}")
+            full = join(path, name)
+            value = self.take(part, full, depth + 1)
+            has_parts = isinstance(value, dict | list) or (value is ABSENT and full not in self.tensors)
+            if "." in name and has_parts:
+                raise RecordError(f"'{path}': the key {name!r} of something with parts has a dot; take another")
+            if value is not ABSENT:
+                values[name] = value
+        return ABSENT if parts and not values else values
+
+
+def fields_of(item: Any) -> dict[Any, Any] | None:
+    """Name -> part of a dataclass, NamedTuple or map; None for anything else."""
+    if hasattr(type(item), "load_into"):  # a Record, which has more than tensors and values
+        return None
+    if dataclasses.is_dataclass(item) and not isinstance(item, type):
+        return {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    if isinstance(item, tuple) and hasattr(item, "_fields"):
+        return dict(zip(item._fields, item, strict=True))  # pyright: ignore[reportAttributeAccessIssue]
+    return dict(item) if isinstance(item, Mapping) else None
+
+
+# Metadata of a dataclass field that Burn's form of the type doesn't have; what fills it has no layout.
+NOT_IN_LAYOUT: Mapping[str, bool] = {"not_in_layout": True}
+_SCALARS: Mapping[type, str] = {bool: "bool", int: "usize", float: "f64", str: "str"}
+
+
+def layout_of_type(kind: Any) -> Layout | None:
+    """The layout of a type: fields in order, what may be None as options; None if the types don't say it (Any, `|`)."""
+    hint = stripped(kind)
+    origin, args = get_origin(hint) or hint, get_args(hint)
+    if origin in (Union, types.UnionType):
+        rest = [arg for arg in args if arg is not types.NoneType]
+        below = layout_of_type(rest[0]) if len(rest) == 1 else None
+        return None if below is None else {"$option": below}
+    if not isinstance(origin, type):
+        return None
+    if hasattr(origin, "from_item"):
+        return layout_of_type(custom_item(origin))
+    if issubclass(origin, Tensor | TensorBase) or origin.__module__ == "numpy":
+        return "tensor"
+    if issubclass(origin, Enum):
+        return "str"
+    if origin in _SCALARS:
+        return _SCALARS[origin]
+    if (hints := field_hints(origin)) is not None:
+        extra = _extra_fields(origin)
+        layouts = {name: layout_of_type(below) for name, below in hints.items() if name not in extra}
+        return None if None in layouts.values() else layouts
+    if origin is tuple and args[-1:] != (...,):
+        below = [layout_of_type(arg) for arg in args]
+        return None if None in below else {"$tuple": below}
+    tag = "$map" if issubclass(origin, Mapping) else "$vec" if origin in (list, tuple, Sequence) else ""
+    items = args[1:2] if tag == "$map" else args[:1]
+    below = layout_of_type(items[0]) if tag and items else None
+    return None if below is None else {tag: below}
+
+
+def field_hints(kind: type) -> dict[str, Any] | None:
+    """Name -> declared type of the fields of a dataclass or NamedTuple; None for another type."""
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
+    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        names = list(kind._fields)  # pyright: ignore[reportAttributeAccessIssue]
+    else:
+        return None
+    try:
+        hints = get_type_hints(kind)
+    except NameError as error:
+        raise RecordError(f"the types of the fields of {type_name(kind)} can't be told: {error}") from error
+    return {name: hints.get(name, Any) for name in names}
+
+
+def custom_item(kind: Any) -> Any:
+    """The type that `kind.from_item` takes, by its annotation; Any without one."""
+    names = [*inspect.signature(kind.from_item).parameters]
+    return get_type_hints(kind.from_item).get(names[0], Any) if names else Any
+
+
+def stripped(hint: Any) -> Any:
+    """The type behind Annotated, NewType and type variables."""
+    while True:
+        if get_origin(hint) is Annotated:
+            hint = get_args(hint)[0]
+        elif hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif isinstance(hint, TypeVar):
+            hint = hint.__bound__ or Any
+        else:
+            return hint
+
+
+def fits_layout(item: Any) -> bool:
+    """True if the layout of its type says all of `item`: no field that is NOT_IN_LAYOUT, also below, has a value."""
+    if dataclasses.is_dataclass(item):
+        if any(getattr(item, name) is not None for name in _extra_fields(type(item))):
+            return False
+        return all(fits_layout(getattr(item, field.name)) for field in dataclasses.fields(item))
+    if isinstance(item, Mapping):
+        return all(map(fits_layout, item.values()))
+    return not isinstance(item, list | tuple) or all(map(fits_layout, item))
+
+
+def _extra_fields(kind: Any) -> list[str]:
+    fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return [field.name for field in fields if field.metadata.get("not_in_layout")]
+
+
+def type_name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).removeprefix("typing.")
+
 
 T = TypeVar("T")
 

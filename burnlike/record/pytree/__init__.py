@@ -1,1 +1,0 @@
-"""Records of dataclasses, maps and lists: what is made of tensors and plain values."""

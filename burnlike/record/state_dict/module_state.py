@@ -1,0 +1,348 @@
+"""The state that a module saves beside plain tensors: by code of its own, and in tensors that are made of others.
+
+State beside parameters and buffers is among the values of a record, as entries of `state_dict()`: `{"$entry": tree}`,
+where the tree names its tensors by their paths below the entry; the record has them under its name and that path.
+
+A tensor that is made of others, as torchao's quantized ones are, is in a record as these, each by its name. Beside
+them, among the values, stands under the parameter's path which class they make: `{"$parts": {"qdata": "Int8Tensor",
+...}}`. It is only compared. Parts are stored and loaded in their own types.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..._torch_compat.dispatch import is_traceable_wrapper_subclass
+from ..._torch_compat.modules import STATE_HOOKS, STATE_METADATA, TOOLS, function_of
+from ...errors import RecordError, RecordFormatError
+from ...module import Param
+from ...module.identity.field_metadata import fields_with
+from ...module.methods import ModuleMethods
+from ...module.module import Module
+from ...module.torch_objects.wrappers import bare_name, is_distributed, unwrap
+from ...module.tree.walk import walk_of
+from ..layout import join
+from ..metadata import VERSIONS, dump_versions
+from ..values import ENTRY, PARTS, from_json
+from .state_tree import TENSOR_TAGS, decode_tree, encode_tree
+
+if TYPE_CHECKING:
+    from ..record import Record
+
+_STATE_METHODS = ("get_extra_state", "set_extra_state", "state_dict", "_save_to_state_dict", "_load_from_state_dict")
+# Those of torch and of burnlike, by name: nearly every class has these, and then nothing has to be found out.
+_USUAL_METHODS = {name: (getattr(nn.Module, name), getattr(Module, name)) for name in _STATE_METHODS}
+_HOOKS = itemgetter(*STATE_HOOKS)
+
+
+class OwnCode(IntEnum):
+    """The effect that methods and hooks of a module have when it is saved or loaded."""
+
+    NONE = 0
+    OLD_NAMES = 1  # reads state dicts of older versions, as torch's own layers do
+    ALWAYS = 2  # anything; it is the program's
+
+
+def own_code(modules: Iterable[nn.Module]) -> list[tuple[nn.Module, OwnCode]]:
+    """The modules that have code of their own, each with its kind."""
+    classes: dict[type, OwnCode] = {}
+    coded = []
+    for module in modules:
+        cls = type(module)
+        if cls not in classes:
+            classes[cls] = OwnCode.NONE
+            for name, usual in _USUAL_METHODS.items():
+                if (method := getattr(cls, name)) not in usual:
+                    classes[cls] = max(classes[cls], origin(method))
+        code = classes[cls]
+        if fields_with(module, "holds", "item"):
+            code = OwnCode.ALWAYS
+        if any(hooks := _HOOKS(module.__dict__)):
+            code = max(code, *(origin(hook) for group in hooks for hook in group.values()))
+        if code:
+            coded.append((module, code))
+    return coded
+
+
+def origin(function: Callable[..., Any]) -> OwnCode:
+    """The place where a method or hook was defined."""
+    inner: Any = function_of(function)
+    while isinstance(inner, partial):
+        inner = inner.func
+    where = f"{getattr(inner, '__module__', None) or type(inner).__module__}."
+    if where.startswith((*TOOLS, "burnlike.")):
+        return OwnCode.NONE  # where tensors lie, not which there are
+    return OwnCode.OLD_NAMES if where.startswith("torch.nn.") else OwnCode.ALWAYS
+
+
+def overrides(cls: type, name: Literal["into_record", "load_record"]) -> bool:
+    """True if a class of modules itself defines the method."""
+    return getattr(cls, name, None) not in (None, getattr(ModuleMethods, name))
+
+
+def has_record(cls: type) -> bool:
+    """True if modules of a class say themselves what their record is, or load it themselves."""
+    return overrides(cls, "into_record") or overrides(cls, "load_record")
+
+
+def parts_with_records(root: nn.Module) -> dict[str, nn.Module]:
+    """Path -> part of a module, which is no wrapper, with a record of its own; none is in another."""
+    if not any(map(has_record, {*map(type, walk_of(root).modules)})):
+        return {}
+    parts: dict[str, nn.Module] = {}
+    for key, part in root.named_modules(remove_duplicate=False):
+        path = path_of(key)
+        if key and has_record(type(unwrap(part))) and not path.startswith(below(parts)):
+            parts[path] = unwrap(part)
+    return parts
+
+
+def path_of(key: str) -> str:
+    """The path of a module that torch gives the name `key`."""
+    return bare_name(f"{key}.")[:-1] if key else ""
+
+
+def below(paths: Mapping[str, object]) -> tuple[str, ...]:
+    """The prefixes of names that lie below one of the paths."""
+    return tuple(join(path, "") for path in paths)
+
+
+def is_entry(value: Any) -> bool:
+    return isinstance(value, Mapping) and len(value) == 1 and ENTRY in value
+
+
+def entries_of(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Each entry's name and tree, wherever it is among a record's values."""
+    for key, value in values.items():
+        if is_entry(value):
+            yield join(prefix, key), value[ENTRY]
+        elif isinstance(value, Mapping):
+            yield from entries_of(value, join(prefix, key))
+
+
+def tensors_in(tree: Any, name: str) -> Iterator[str]:
+    """The names of the record's tensors that the entry `name` has."""
+    if isinstance(tree, list):
+        for item in tree:
+            yield from tensors_in(item, name)
+    elif isinstance(tree, Mapping):
+        tag, path = next(iter(tree.items()), ("", None))
+        if len(tree) == 1 and tag in TENSOR_TAGS and isinstance(path, str):
+            yield join(name, path) if path else name
+        else:
+            for item in tree.values():
+                yield from tensors_in(item, name)
+
+
+def entry_tensors(values: Mapping[str, Any]) -> set[str]:
+    return {at for name, tree in entries_of(values) for at in tensors_in(tree, name)}
+
+
+def decoded(tree: Any, name: str, record: "Record") -> Any:
+    """The entry `name` of a record as the module gave it; its tensors are read."""
+    first = {at: record.aliases.get(at, at) for at in tensors_in(tree, name)}
+    there = {at.removeprefix(name).removeprefix("."): it for at, it in first.items() if it in record.tensors}
+    tensors = {path: record.tensors[it].detach() for path, it in there.items()}
+    return decode_tree(tree, tensors, record.source)
+
+
+def versions_in(record: "Record") -> dict[str, dict[str, Any]] | None:
+    """Path -> what torch noted about that module; None if the record doesn't say."""
+    if (text := record.metadata.get(VERSIONS)) is None:
+        return None
+    place = f"{record.source}: {VERSIONS}"
+    try:
+        found = from_json(json.loads(text), place)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RecordFormatError(f"{place} is damaged ({error}); save or fetch it again") from error
+    if not isinstance(found, dict) or not all(isinstance(it, dict) for it in found.values()):
+        raise RecordFormatError(f"{place} is damaged; save or fetch it again")
+    return found
+
+
+def renamed_versions(record: "Record", new_name: Callable[[str], str | None]) -> dict[str, str]:
+    """The versions in a record's metadata, if any, under their key, for modules of other names; None leaves one out."""
+    found = versions_in(record)
+    named = {new: it for path, it in (found or {}).items() if (new := new_name(path)) is not None}
+    return {} if found is None else {VERSIONS: dump_versions(named)}
+
+
+def versions_together(parts: Mapping[str, "Record"]) -> dict[str, str]:
+    """The same as `renamed_versions`, of several records: path -> the record that goes there."""
+    noted = {path: versions_in(record) for path, record in parts.items()}
+    known = {path: it for path, it in noted.items() if it is not None}
+    pairs = {join(path, name) if name else path: it for path, found in known.items() for name, it in found.items()}
+    return {VERSIONS: dump_versions(pairs)} if known else {}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnState:
+    """The tensors and entries that a module's own code adds to its record."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)  # path -> what it saves in place of a parameter or buffer
+    left_out: frozenset[str] = frozenset()  # paths of parameters and buffers that it does not save
+    entries: dict[str, Tensor] = field(default_factory=dict)  # name -> tensor of an entry
+    values: dict[str, Any] = field(default_factory=dict)  # name -> entry
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+def own_state(root: nn.Module, params: Sequence[Param]) -> OwnState:
+    """The content of the state dict of a module, which is no wrapper, beside the tensors of `found`."""
+    if OwnCode.ALWAYS not in map(itemgetter(1), own_code((root, *walk_of(root).modules))):
+        return OwnState()
+    state_dict = state_dict_of(root)
+    tensors: dict[str, Tensor] = {}
+    entries: dict[str, Tensor] = {}
+    values: dict[str, Any] = {}
+    there: set[str] = set()
+    for name, value, param in assigned(state_dict, "", params):
+        if param is None:
+            inside: dict[str, Tensor] = {}
+            try:
+                values[name] = {ENTRY: encode_tree(value, "", inside)}
+            except RecordError as error:
+                text = str(error).removeprefix("'': ")
+                raise RecordError(f"'{name}' of state_dict() can't be saved: {text}") from error
+            entries |= {join(name, path) if path else name: tensor for path, tensor in inside.items()}
+            continue
+        there.add(param.path)
+        if value is not param.tensor:
+            tensors[param.path] = value.detach()
+    paths = {path for param in params for path in (param.path, *param.aliases)}
+    if both := paths & (values.keys() | entries.keys()):
+        raise RecordError(f"{type(root).__name__} saves '{min(both)}' beside a tensor of that name; rename one")
+    left_out = frozenset(param.path for param in params if param.path not in there)
+    versions = dump_versions({path_of(path): dict(it) for path, it in getattr(state_dict, STATE_METADATA, {}).items()})
+    return OwnState(tensors, left_out, entries, values, {VERSIONS: versions})
+
+
+def state_dict_of(module: nn.Module) -> Mapping[str, Any]:
+    """The state dict, with the parameters themselves where the class lets it be asked for them."""
+    try:
+        return module.state_dict(keep_vars=True)
+    except TypeError:  # an override without this argument
+        return module.state_dict()
+
+
+def assigned(saved: Mapping[str, Any], path: str, params: Sequence[Param]) -> Iterator[tuple[str, Any, Param | None]]:
+    """Each name and value of the state dict of the module at `path`, and the parameter it is of; None for entries."""
+    param_of_tensor = {id(param.tensor): param for param in params}
+    param_of_path = {it: param for param in params for it in (param.path, *param.aliases)}
+    for key, value in saved.items():
+        name = join(path, bare_name(key))
+        param = param_of_tensor.get(id(value))
+        if param is None and isinstance(value, Tensor):
+            param = param_of_path.get(name)
+        yield name, value, param
+
+
+def expected_form(param: Param) -> tuple[torch.dtype, torch.Size] | None:
+    """The type and shape that a record must have of a parameter with a load mapper; None if only mapping can tell."""
+    present = param.tensor
+    if param.mappers.save is None:
+        return None
+    try:
+        saved = map_tensor(param, "save", torch.empty(present.shape, dtype=present.dtype, device="meta"))
+    except RecordError:  # it looks at values
+        return None
+    return saved.dtype, saved.shape
+
+
+@torch.no_grad()
+def map_tensor(param: Param, which: str, tensor: Tensor) -> Tensor:
+    """The result of the `save` or `load` mapper of a parameter."""
+    try:
+        found = getattr(param.mappers, which)(tensor)
+    except Exception as error:
+        raise RecordError(f"the {which} mapper of '{param.path}' failed: {error}; nothing was changed") from error
+    if not isinstance(found, Tensor):
+        raise RecordError(
+            f"the {which} mapper of '{param.path}' gave {type(found).__name__}, expected a torch.Tensor;"
+            " nothing was changed"
+        )
+    return found.detach()
+
+
+class TensorPart(nn.Module):
+    """Holds a part, as a module does its buffer, with the path and the class of the parameter."""
+
+    def __init__(self, param: Param, name: str, tensor: Tensor) -> None:
+        super().__init__()
+        self.path, self.name, self.of = param.path, name, type(param.tensor).__name__
+        self.register_buffer("tensor", tensor.detach())
+
+
+def tensor_part(param: Param) -> TensorPart | None:
+    """The part that it is, if it is no parameter of a module."""
+    holder = param.home[0]
+    return holder if isinstance(holder, TensorPart) else None
+
+
+def in_parts(params: Sequence[Param]) -> Sequence[Param]:
+    """The parameters, with the parts, such as `layer.weight.scale`, in the place of each that is made of some.
+
+    The same object where none is, so that nobody has to look for parts.
+    """
+    for param in params:
+        if type(param.tensor) not in (Tensor, nn.Parameter):
+            break
+    else:
+        return params
+    parts: list[Param] = []
+    for param in params:
+        whole = param.tensor
+        is_plain = type(whole) in (Tensor, nn.Parameter) or whole.is_nested or is_distributed(whole)
+        if is_plain or not is_traceable_wrapper_subclass(whole) or param.mappers != (None, None):
+            parts.append(param)
+            continue
+        for name, tensor in _tensors_in(whole):
+            if tensor.is_meta:
+                kind = type(whole).__name__
+                raise RecordError(
+                    f"'{param.path}' is a {kind} on the meta device, whose parts have no memory to load into"
+                )
+            owners = ((TensorPart(param, name, tensor), "tensor"),)
+            aliases = tuple(join(alias, name) for alias in param.aliases)
+            parts.append(Param(param.id, join(param.path, name), "state", owners, aliases))
+    return parts if len(parts) > len(params) or any(map(tensor_part, parts)) else params
+
+
+def _tensors_in(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
+    names: Iterable[str] = tensor.__tensor_flatten__()[0]  # pyright: ignore[reportAttributeAccessIssue]
+    for name in names:
+        part: Tensor = getattr(tensor, name)
+        if is_traceable_wrapper_subclass(part):
+            yield from ((join(name, below), it) for below, it in _tensors_in(part))
+        else:
+            yield name, part
+
+
+def classes_of(found: Iterable[Param]) -> dict[str, Any]:
+    """For the values of a record: path of a parameter -> the class that its parts make."""
+    classes: dict[str, Any] = {}
+    for part in filter(None, map(tensor_part, found)):
+        classes.setdefault(part.path, {PARTS: {}})[PARTS][part.name] = part.of
+    return classes
+
+
+def part_names(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The name of each part among a record's tensors, and the class that it belongs to."""
+    for key, value in values.items():
+        if not isinstance(value, Mapping):
+            continue
+        if len(value) == 1 and isinstance(parts := value.get(PARTS), Mapping):
+            yield from ((join(prefix, join(key, name)), str(it)) for name, it in parts.items())
+        else:
+            yield from part_names(value, join(prefix, key))
+
+
+def kept_tensors(values: Mapping[str, Any]) -> set[str]:
+    """The names of tensors that are stored in their own types: parts, and those of entries, whose use is not known."""
+    return entry_tensors(values) | {name for name, _ in part_names(values)}
