@@ -31,7 +31,7 @@ from .matching import (
     refuse_misfits,
     tensors_of,
 )
-from .torch_rules import as_adaptors
+from .torch_records import as_adaptors
 
 Rule = SimpleOptimizer[Any]
 RuleOf = Callable[[ParamId, str | None], Rule]
