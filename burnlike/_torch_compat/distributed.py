@@ -60,6 +60,6 @@ def arrivals(after_ns: int) -> dict[str, int]:
     dump = getattr(c10d, "_dump_fr_trace", None) or getattr(c10d, "_dump_nccl_trace", None)
     if dump is None:
         return {}
-    found = pickle.loads(dump(includeCollectives=True, includeStackTraces=False, onlyActive=False))
-    late = [it for it in found.get("entries", ()) if it["time_created_ns"] > after_ns and not it["is_p2p"]]
+    trace = pickle.loads(dump(includeCollectives=True, includeStackTraces=False, onlyActive=False))
+    late = [it for it in trace.get("entries", ()) if it["time_created_ns"] > after_ns and not it["is_p2p"]]
     return {f"{it['process_group'][0]} {it['collective_seq_id']}": it["time_created_ns"] for it in late}

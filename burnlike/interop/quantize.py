@@ -14,8 +14,7 @@ from ..module import params
 from ..module.adapters.layers import Dequantized, Lora, kind_of
 from ..module.adapters.reparameterization import attach
 from ..module.torch_objects.deferred_tensors import at_once
-from ..module.torch_objects.quantized import is_quantized
-from ..module.torch_objects.wrappers import own_class
+from ..module.torch_objects.wrappers import is_quantized, own_class
 from ..module.tree.param import Param
 from ..nn import Linear
 

@@ -72,6 +72,7 @@ def rounded_once(values: Tensor, dtype: torch.dtype) -> Tensor:
         return values.to(dtype)
     nearest = values.float()
     back = nearest.double()
+    # As integers floats are ordered by magnitude: one less is the next float towards zero.
     odd = (nearest.view(torch.int32) - (back.abs() > values.abs()).int()) | (back != values).int()
     return odd.view(torch.float32).to(dtype)
 

@@ -12,8 +12,7 @@ from ...errors import ArgumentError, ModuleTreeError
 from ...module import LoraConfig
 from ...module.adapters.layers import Dequantized, Lora, kind_of
 from ...module.adapters.parametrized import give_back, restoring, take_over
-from ...module.torch_objects.quantized import dequantized, is_quantized
-from ...module.torch_objects.wrappers import own_class, parametrizations_of
+from ...module.torch_objects.wrappers import dequantized, is_quantized, own_class, parametrizations_of
 from .layers import AdaptedLayer, adaptable, adapted
 from .tables import part_from_the_rest, say_untied, tied_tables
 

@@ -191,13 +191,13 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         """The place where each tensor of `values` is already; it keeps the id, label and trainability."""
         if not any(isinstance(value, Tensor) for value in values):
             return [None] * len(values)
-        known = {
+        place_of = {
             id(tensor): int(name)
             for group in (self._parameters, self._buffers)
             for name, tensor in group.items()
             if tensor is not None and name not in self._non_persistent_buffers_set and name.isdecimal()
         }
-        return [known.get(id(value)) for value in values]
+        return [place_of.get(id(value)) for value in values]
 
     def _arrange(self, places: list[int]) -> None:
         """Make the items those that are at `places` now, in this order; they are renamed, not assigned again."""

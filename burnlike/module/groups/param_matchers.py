@@ -14,7 +14,7 @@ class ParamMatcher(Config):
     """Role of the rules that a ParamGroup is made of; a tagged subclass of your own is one more `type:`."""
 
     def accepts(self, param_id: ParamId, paths: Sequence[str]) -> bool:
-        """Whether the rule holds for the parameter of this id and these canonical paths, none where they are not
+        """True if the rule holds for the parameter of this id and these canonical paths, none where they are not
         known.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define accepts(param_id, paths)")

@@ -25,7 +25,7 @@ current: ContextVar[Any] = ContextVar("burnlike.Deferred", default=None)
 
 
 def at_once(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
-    """What a function makes of a tensor, within a `Deferred` block of its values, which are let go of again."""
+    """The result of a function of a tensor; within a `Deferred` block, of its values, which are let go of again."""
     return function(tensor) if (block := current.get()) is None else block.at_once(function, tensor)
 
 

@@ -11,7 +11,7 @@ from .lazy_parameter import is_lazy
 
 
 def is_unfilled(tensor: Tensor) -> bool:
-    """Whether a parameter has no values yet: a lazy one, or torch's own (`nn.LazyLinear`) that has no shape either."""
+    """True if a parameter has no values yet: a lazy one, or torch's own (`nn.LazyLinear`) that has no shape either."""
     return is_lazy(tensor) or is_shapeless(tensor)
 
 
@@ -34,7 +34,7 @@ class Memory:
             self._ends[first:last] = [end]
 
     def holds(self, tensor: Tensor) -> bool:
-        """Whether `tensor` uses a part of the memory, or where it lies is not known."""
+        """True if `tensor` uses a part of the memory, or where it lies is not known."""
         ranges = _ranges(tensor)
         if ranges is None:
             return True

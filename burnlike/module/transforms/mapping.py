@@ -94,12 +94,12 @@ def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
             tensor.data = tensor.detach().clone()
 
     def replace(param: Param) -> None:
-        given = param.tensor
-        make_own(given)
-        memory.add(given)
+        present = param.tensor
+        make_own(present)
+        memory.add(present)
         result = call(param)
         value = _tensor(result)
-        if value is not given:
+        if value is not present:
             if is_lazy(value) and param.kind == "weight":
                 param.assign(copy.deepcopy(value))
             else:
@@ -220,9 +220,9 @@ def _replace_tensor(param: Param, value: Tensor) -> None:
     """
     target = param.tensor
     if is_traceable_wrapper_subclass(target) or is_traceable_wrapper_subclass(value):
-        made = nn.Parameter(value, requires_grad=target.requires_grad) if param.kind == "weight" else value
+        other = nn.Parameter(value, requires_grad=target.requires_grad) if param.kind == "weight" else value
         try:
-            torch.utils.swap_tensors(target, made)
+            torch.utils.swap_tensors(target, other)
         except RuntimeError:  # others hold on to it
             param.assign(value)
         return
@@ -257,17 +257,17 @@ def _layout(tensor: Any) -> tuple[Any, ...]:
     return tensor.device_mesh, tensor.placements, tensor.shape, tensor.dtype
 
 
-def _describe(param: Param, given: Param | None) -> None:
+def _describe(param: Param, result: Param | None) -> None:
     """Let `param` have the trainability of `given`, if there is another one, and the label and mappers it has."""
-    if given is None or given.home == param.home:
+    if result is None or result.home == param.home:
         return
-    other = meta_of(*given.home)
-    known = {"name": other.name, "load_mapper": other.load_mapper, "save_mapper": other.save_mapper}
-    changes = {key: value for key, value in known.items() if value is not None}
+    other = meta_of(*result.home)
+    described = {"name": other.name, "load_mapper": other.load_mapper, "save_mapper": other.save_mapper}
+    changes = {key: value for key, value in described.items() if value is not None}
     if changes:
         set_meta(*param.home, **changes)
-    if given.trainable != param.trainable:
-        param.set_require_grad(given.trainable)
+    if result.trainable != param.trainable:
+        param.set_require_grad(result.trainable)
 
 
 def _restoring(param: Param) -> Callable[[], None]:

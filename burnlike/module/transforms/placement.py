@@ -16,8 +16,8 @@ from ..groups.param_group import ParamGroup, selected
 from ..identity.field_metadata import Kind, meta_of, set_meta
 from ..torch_objects.lazy_parameter import initialize_param
 from ..torch_objects.wrappers import unwrap
-from ..tree.new_ids import fresh_ids
-from ..tree.param_values import differentiable, track
+from ..tree.identities import fresh_ids
+from ..tree.param import differentiable, track
 from ..tree.traversal import slots_of
 from ..tree.walk import params, weights
 from .structural_copy import Copies, check_copyable

@@ -88,14 +88,14 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
             raise TrainingError(
                 f"Lbfgs: the loss is {loss} and the largest value of the gradient {largest}; nothing was changed"
             )
-        if largest <= self.config.tolerance_grad or lr == 0:
+        if largest <= self.config.tolerance_grad or lr == 0:  # at a minimum already, as torch ends then
             return module, loss
         before = flat.values()
 
         def evaluate(values: Tensor) -> tuple[float, Tensor]:
             flat.write(values)
-            found, its_grads = _evaluated(closure, module)
-            return flat.agreed(found), flat.gradient(its_grads)
+            its_loss, its_grads = _evaluated(closure, module)
+            return flat.agreed(its_loss), flat.gradient(its_grads)
 
         state = self.state.copy(flat.device, flat.dtype)
         try:
@@ -146,11 +146,11 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         state = state_of(record)
         state.forget(self.config.history_size)
         if module is not None and state.vectors:
-            size, found = FlatParameters(module).size, state.vectors[0].numel()
-            if found != size:
+            size, state_size = FlatParameters(module).size, state.vectors[0].numel()
+            if state_size != size:
                 raise RecordMismatchError(
-                    f"{record.source} does not fit the module: its state is of {found} values, the module has {size}."
-                    " The optimizer is as it was"
+                    f"{record.source} does not fit the module: its state is of {state_size} values, the module has"
+                    f" {size}. The optimizer is as it was"
                 )
         return state
 
@@ -232,14 +232,14 @@ def _largest(vector: Tensor) -> float:
 
 @torch.enable_grad()
 def _evaluated(closure: Callable[[Any], Any], module: nn.Module) -> tuple[float, GradientsParams]:
-    match found := closure(module):
+    match result := closure(module):
         case (loss, GradientsParams() as grads):
             pass
         case _:
-            types = ", ".join(type(it).__name__ for it in found) if isinstance(found, tuple) else ""
+            types = ", ".join(type(it).__name__ for it in result) if isinstance(result, tuple) else ""
             raise ArgumentError(
                 "Lbfgs: expected a closure that returns (loss, GradientsParams), got"
-                f" {f'({types})' if isinstance(found, tuple) else type(found).__name__}; end it with `return loss,"
+                f" {f'({types})' if isinstance(result, tuple) else type(result).__name__}; end it with `return loss,"
                 " GradientsParams.from_module(module)`"
             )
     loss = inner_of(loss)

@@ -100,13 +100,13 @@ def state_of(record: Record) -> LbfgsState:
             f"{record.source} is none of Lbfgs: {error}; take the file that was saved from its into_record(). The"
             " optimizer is as it was"
         ) from error
-    found = {name: len(getattr(state, name)) for name in _HISTORIES}
+    counts = {name: len(getattr(state, name)) for name in _HISTORIES}
     shapes = {tuple(it.shape) for it in state.vectors}
     floats = all(it.is_floating_point() for it in state.vectors)
-    if found != lengths or len({*found.values()}) > 1 or len(shapes) > 1 or not floats or state.g_iter < 0:
+    if counts != lengths or len({*counts.values()}) > 1 or len(shapes) > 1 or not floats or state.g_iter < 0:
         raise RecordMismatchError(
             f"{record.source} contradicts itself: expected histories of one length and vectors of one size, got lengths"
-            f" {found} (said: {lengths}) and shapes {sorted(shapes)}. The optimizer is as it was"
+            f" {counts} (said: {lengths}) and shapes {sorted(shapes)}. The optimizer is as it was"
         )
     incomplete = state.g_iter > 0 and (state.prev_flat_grad is None or state.d is None)
     if incomplete or any(len(shape) != 1 for shape in shapes):
@@ -168,9 +168,9 @@ class FlatParameters:
         """The gradients of what moves as a vector; an error for one of another module or of another shape."""
         self._check(grads)
         flat = self._zeros()
-        found = {param.id: value for param, value in zip(grads.params, grads.values, strict=True)}
+        value_of = {param.id: value for param, value in zip(grads.params, grads.values, strict=True)}
         for param in self.moving:
-            if (value := found.get(param.id)) is not None:
+            if (value := value_of.get(param.id)) is not None:
                 self._part(flat, param).copy_(whole(value))
         return flat
 

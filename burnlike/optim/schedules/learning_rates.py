@@ -60,5 +60,5 @@ def check_groups(groups: Sequence[ParamGroup], weights: Sequence[Param], owner: 
     """Raise ConfigError if a group matches no parameter; `owner` of the groups is for the message."""
     for place, group in enumerate(groups):
         if not any(group.matches(param) for param in weights):
-            known = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
-            raise ConfigError(f"groups[{place}] of {owner} matches no parameter of the module ({known}): {group}")
+            paths = ", ".join(param.path for param in weights[:5]) + (", ..." if weights[5:] else "")
+            raise ConfigError(f"groups[{place}] of {owner} matches no parameter of the module ({paths}): {group}")

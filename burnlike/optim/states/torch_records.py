@@ -53,9 +53,9 @@ def torch_record(optimizer: torch.optim.Optimizer, *modules: nn.Module) -> Recor
     for index, fields in state["state"].items():
         for name, value in fields.items():
             full = f"{targets[index].id}.{name}"
-            found = encode_tree(value, full, tensors)
-            if found != {"$tensor": full}:
-                states[full] = found
+            encoded = encode_tree(value, full, tensors)
+            if encoded != {"$tensor": full}:
+                states[full] = encoded
     groups = [
         {
             **encode_tree(_options(group), f"{GROUPS}.{number}", tensors),
@@ -157,7 +157,7 @@ def read_torch_record(
     `targets`, parameters of `modules`, are in the order of its groups.
     """
     if not is_of_adaptor(record):
-        _checked_groups(optimizer, record)
+        _checked_groups(optimizer, record)  # before `laid_out`, which takes the groups as they are
     if modules:
         record = laid_out(record, targets, modules, report, of_torch="optimizer" in record.values)
     if is_of_adaptor(record):
@@ -166,21 +166,21 @@ def read_torch_record(
     else:
         shapes, groups = _checked_groups(optimizer, record)
         entries, state_of = entries_of(record), torchs_state
-    matches, found = match_entries(entries, targets, report)
-    refuse_misfits(entries, found, targets, record.source, prune_orphans)
+    matches, outcome = match_entries(entries, targets, report)
+    refuse_misfits(entries, outcome, targets, record.source, prune_orphans)
     states = {target.id: state_of(entry, record) for entry, target in matches if target}
     mismatched = [
         Mismatch(it.param.path, str(list(it.param.tensor.shape)), str(shapes[str(entry.id)]))
         for entry, it in matches
         if it and list(it.param.tensor.shape) != shapes.get(str(entry.id), list(it.param.tensor.shape))
     ]
-    found = replace(found, mismatched=mismatched)
-    refuse_misfits(entries, found, targets, record.source, True)
+    outcome = replace(outcome, mismatched=mismatched)
+    refuse_misfits(entries, outcome, targets, record.source, True)
     index_of = {target.id: index for index, target in enumerate(targets)}
     origins = {index_of[target.id]: str(entry.id) for entry, target in matches if target}
     options = optimizer.state_dict()[GROUPS] if groups is None else _groups(optimizer, groups, origins, record)
     by_index = {index_of[param_id]: fields for param_id, fields in states.items() if fields}
-    return LoadedTorchState(found, {"state": by_index, GROUPS: options})
+    return LoadedTorchState(outcome, {"state": by_index, GROUPS: options})
 
 
 def _checked_groups(optimizer: torch.optim.Optimizer, record: Record) -> tuple[Mapping[str, Any], list[Any]]:
@@ -219,10 +219,10 @@ def _groups(
 
 
 def _decoded(group: Mapping[str, Any], record: Record) -> Mapping[str, Any]:
-    found = decode_tree(_options(group), record.tensors, record.source)
-    if not isinstance(found, Mapping):
-        raise RecordMismatchError(f"{record.source}: expected the options of a parameter group, got {found!r:.60}")
-    return found
+    options = decode_tree(_options(group), record.tensors, record.source)
+    if not isinstance(options, Mapping):
+        raise RecordMismatchError(f"{record.source}: expected the options of a parameter group, got {options!r:.60}")
+    return options
 
 
 def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -> list[StateOwner]:
@@ -232,7 +232,7 @@ def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -
     It is a RecordError if there are modules, and none has one of them.
     """
     param_of = {id(param.tensor): param for module in modules for param in params(module, "weight")}
-    found = []
+    owners = []
     for number, group in enumerate(optimizer.param_groups):
         names = group.get("param_names") or [f"{GROUPS}.{number}.{place}" for place in range(len(group["params"]))]
         for place, (name, tensor) in enumerate(zip(names, group["params"], strict=True)):
@@ -242,8 +242,8 @@ def trained_by(optimizer: torch.optim.Optimizer, modules: Sequence[nn.Module]) -
                     f"parameter {place} of group {number} of {type(optimizer).__name__} belongs to none of the modules"
                     " given; give the module that it trains"
                 )
-            found.append(StateOwner(param, param.id))
-    return found
+            owners.append(StateOwner(param, param.id))
+    return owners
 
 
 def _named(name: str, tensor: Tensor) -> Param:
@@ -318,8 +318,8 @@ def expect_rule(state_dict: Mapping[str, Any], source: str, got: str, remedy: st
     """The rule whose state dict it is; a RecordMismatchError if it is of an optimizer whose states no rule here has."""
     rule = rule_in(state_dict)
     if rule is None:
-        known = listed([it.name for it in RULES])
-        raise RecordMismatchError(f"{source}: expected one of torch's {known}, got {got}; {remedy}")
+        names = listed([it.name for it in RULES])
+        raise RecordMismatchError(f"{source}: expected one of torch's {names}, got {got}; {remedy}")
     return rule
 
 
@@ -352,7 +352,7 @@ def from_torch(
     if foreign or missing:
         wrong = f"has '{foreign[0]}'" if foreign else f"lacks '{missing[0]}'"
         raise RecordMismatchError(f"{source}: the state of '{path}' {wrong}; it is none of torch's {rule.name}")
-    found: dict[str, Any] = {}
+    translated: dict[str, Any] = {}
     for name, value in present.items():
         if name == "step":
             value = _steps(value, path, source)
@@ -360,12 +360,12 @@ def from_torch(
             got = list(value.shape) if isinstance(value, Tensor) else repr(value)
             raise RecordMismatchError(f"{source}: {name} of '{path}': expected shape {list(shape)}, got {got}")
         if rule.fields[name]:
-            found[rule.fields[name]] = value
-    if "square_avg.square_avg" in found:
+            translated[rule.fields[name]] = value
+    if "square_avg.square_avg" in translated:
         # What the root is taken of is kept, too, as Burn keeps it.
-        square, mean = found["square_avg.square_avg"], found.get("centered.grad_avg")
-        found["centered.avg"] = square.clone() if mean is None else square - mean.square()
-    return found
+        square, mean = translated["square_avg.square_avg"], translated.get("centered.grad_avg")
+        translated["centered.avg"] = square.clone() if mean is None else square - mean.square()
+    return translated
 
 
 def to_torch(rule: TorchRule, fields: Mapping[str, Any], path: str, source: str) -> dict[str, Any]:
@@ -375,11 +375,11 @@ def to_torch(rule: TorchRule, fields: Mapping[str, Any], path: str, source: str)
     foreign = [name for name in fields if name not in ours and name not in derived]
     if foreign:
         raise RecordMismatchError(f"{source}: '{foreign[0]}' of {path} is no field of {rule.name}'s states")
-    found = {ours[name]: value for name, value in fields.items() if name in ours}
+    translated = {ours[name]: value for name, value in fields.items() if name in ours}
     if "step" in rule.fields:
         # float32 on the CPU, as torch keeps it. RmsProp has no time here; torch's is not used in its formula.
-        found["step"] = torch.tensor(float(found.get("step", 1)), dtype=torch.float32)
-    return found
+        translated["step"] = torch.tensor(float(translated.get("step", 1)), dtype=torch.float32)
+    return translated
 
 
 def _steps(value: Any, path: str, source: str) -> int:
@@ -390,12 +390,12 @@ def _steps(value: Any, path: str, source: str) -> int:
 
 
 def is_of_adaptor(record: Record) -> bool:
-    """Whether it is the record of an OptimizerAdaptor, and not of one of torch's optimizers."""
+    """True for the record of an OptimizerAdaptor, not of one of torch's optimizers."""
     return "optimizer" not in record.values and isinstance(record.values.get("states"), Mapping)
 
 
 def is_group(group: Any) -> bool:
-    """Whether it is a group of parameters, of a state dict or a record."""
+    """True for a group of parameters, of a state dict or a record."""
     return isinstance(group, Mapping) and isinstance(group.get("params"), list)
 
 
