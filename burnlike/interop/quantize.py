@@ -13,7 +13,7 @@ from ..errors import ArgumentError, ConfigError
 from ..module import params
 from ..module.adapters.layers import Dequantized, Lora, kind_of
 from ..module.adapters.reparameterization import attach
-from ..module.torch_objects.deferred_tensors import at_once
+from ..module.torch_objects.deferred import at_once
 from ..module.torch_objects.wrappers import is_quantized, own_class
 from ..module.tree.param import Param
 from ..nn import Linear

@@ -128,17 +128,14 @@ def read_config(directory: str | os.PathLike[str]) -> PeftConfig:
         raise RecordFormatError(f"{path}: is no JSON: {error}") from error
     if not isinstance(values, dict):
         raise RecordFormatError(f"{path}: expected a mapping, got {type(values).__name__}")
-    if problems := _problems(values):
+    if values.get("peft_type") != "LORA":
+        raise RecordFormatError(f"{path}: peft_type: expected LORA, got {_shown(values.get('peft_type'))}")
+    present = {key: value for key, value in values.items() if value is not None}
+    # Types first, as the other checks rely on them.
+    problems = [problem for key, value in present.items() if (problem := _problem(key, value))]
+    if problems or (problems := [*_wrong_values(present)]):
         raise RecordFormatError(f"{path}: {'; '.join(problems)}")
     return PeftConfig(values, str(path))
-
-
-def _problems(values: Mapping[str, Any]) -> list[str]:
-    """The problems of a config's content: those of types first, as the other checks rely on them."""
-    if values.get("peft_type") != "LORA":
-        return [f"peft_type: expected LORA, got {_shown(values.get('peft_type'))}"]
-    present = {key: value for key, value in values.items() if value is not None}
-    return [problem for key, value in present.items() if (problem := _problem(key, value))] or [*_wrong_values(present)]
 
 
 def _problem(key: str, value: Any) -> str:

@@ -113,14 +113,10 @@ class ModuleArray(ModuleTuple):
     def _check(self, items: list[Any], first: int) -> None:
         kinds = {own_class(item) if isinstance(item, nn.Module) else type(item): None for item in items}
         if len(kinds) > 1:
+            names = (f"{it.__module__}.{it.__name__}".removeprefix("builtins.") for it in kinds)
             raise ModuleTreeError(
-                f"expected items of one class in a ModuleArray, got {', '.join(map(_full_name, kinds))};"
-                " a list or tuple holds any"
+                f"expected items of one class in a ModuleArray, got {', '.join(names)}; a list or tuple holds any"
             )
-
-
-def _full_name(cls: type) -> str:
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
 
 class ModuleVec(ModuleTuple, MutableSequence[Any]):

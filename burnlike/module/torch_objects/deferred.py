@@ -8,7 +8,8 @@ looks at values gets these: they are made for it, and let go of.
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,6 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from ..._torch_compat.dispatch import TorchDispatchMode, inner_tensors, is_traceable_wrapper_subclass, schema_of
 from ..._torch_compat.fake_tensors import adopt, forget, is_fake, new_mode
 from ..._torch_compat.pytree import tree_leaves, tree_map
-from .deferred_tensors import Part, Read, current
 
 _FILLING = ("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "geometric_", "random_")
 """In-place draws that do not depend on what was there before."""
@@ -25,6 +25,22 @@ _FILLING = ("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "ge
 
 _VIEWS, _COPIES = ("detach", "alias", "view_as"), ("_to_copy", "clone", "lift_fresh", "copy_")
 """Operations whose result has each value in the place that it had before, in the same memory or in another."""
+
+
+class Part(Protocol):
+    """A box of a tensor: where it begins, and its sizes."""
+
+    @property
+    def offsets(self) -> Sequence[int]: ...
+    @property
+    def sizes(self) -> Sequence[int]: ...
+
+
+Read = Callable[[Part | None], Tensor]
+"""Gives a part of a tensor, or None for all of it."""
+
+current: ContextVar[Any] = ContextVar("burnlike.Deferred", default=None)
+"""The innermost block of this thread."""
 
 
 class Place:
@@ -148,7 +164,9 @@ class Deferred(TorchDispatchMode):
             return func(*self._real(args), **self._real(kwargs))
         for tensor in fakes:
             adopt(tensor, self._fake)
-        state = _generator(kwargs).get_state() if is_random else None
+        generator = kwargs.get("generator")
+        generator = torch.default_generator if generator is None else generator
+        state = generator.get_state() if is_random else None
         with self._fake:
             results = func(*args, **kwargs)
         forget(self._fake)
@@ -294,11 +312,6 @@ def _device(kwargs: Mapping[str, Any]) -> str:
     return "cpu" if device is None else torch.device(device).type
 
 
-def _generator(kwargs: Mapping[str, Any]) -> torch.Generator:
-    generator = kwargs.get("generator")
-    return torch.default_generator if generator is None else generator
-
-
 def _named(schema: Any, args: Any, kwargs: Any) -> Iterator[tuple[Any, Any]]:
     """The arguments of a schema that were given, with their values."""
     if schema is None:  # of what reads
@@ -320,3 +333,13 @@ def _inputs_of(operation: Operation) -> list[Place]:
 
 def _storage_of(tensor: Tensor) -> int:
     return StorageWeakRef(tensor.untyped_storage()).cdata
+
+
+def at_once(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+    """The result of a function of a tensor; within a `Deferred` block, of its values, which are let go of again."""
+    return function(tensor) if (block := current.get()) is None else block.at_once(function, tensor)
+
+
+def deferred_tensor(shape: Sequence[int], dtype: torch.dtype, read: Read) -> Tensor | None:
+    """Within a `Deferred` block, a tensor that `read` gives when its values are made; None where there is no block."""
+    return None if (block := current.get()) is None else block.given(shape, dtype, read)

@@ -15,6 +15,7 @@ from torch import Tensor
 from ...errors import ConfigError
 from ...module import Param, ParamId
 from ...module.torch_objects.wrappers import distributed_type, is_distributed, local as local, part_of
+from ...ops._divided import whole as whole
 from .state import map_fields
 
 
@@ -98,11 +99,8 @@ class Division:
         placements = tuple(it if divided_dim(it) in shared else Replicate() for it in self.placements)
         local_shape = state_shape(field, self.local_shape)
         assert local_shape is not None
-        return Division(self.device_mesh, placements, shape, _contiguous(shape), local_shape)
-
-
-def _contiguous(shape: torch.Size) -> tuple[int, ...]:
-    return tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
+        contiguous = tuple(math.prod(shape[dim + 1 :]) for dim in range(len(shape)))
+        return Division(self.device_mesh, placements, shape, contiguous, local_shape)
 
 
 def division_of(tensor: Any) -> Division | None:
@@ -157,11 +155,6 @@ def divided_state(state: Any, division: Division | None, state_shape: StateShape
         return DTensor.from_local(value, of_field.device_mesh, of_field.placements, **place)
 
     return map_fields(state, divided)
-
-
-def whole(tensor: Any) -> Tensor:
-    """The whole of `tensor`, the same on each rank; `tensor` itself where it is not divided."""
-    return tensor.full_tensor() if is_distributed(tensor) else tensor
 
 
 def summed_over_ranks(sums: Tensor, tensors: Sequence[Any]) -> Tensor:

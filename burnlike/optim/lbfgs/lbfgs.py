@@ -11,9 +11,9 @@ from ...errors import ArgumentError, RecordMismatchError, ShapeError, TrainingEr
 from ...record import Record
 from ...record.methods import RecordMethods
 from ...tensor.core.base import TensorBase
-from ..core.gradient_transform import WarnsOfMissingGradients
 from ..core.state import inner_of
 from ..gradients.gradients import GradientsParams
+from ..optimizer import WarnsOfMissingGradients
 from .configs import LbfgsConfig
 from .line_search import Sample, strong_wolfe
 from .state import FlatParameters, LbfgsState, state_of

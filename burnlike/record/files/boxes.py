@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...module.torch_objects.deferred_tensors import Part
+from ...module.torch_objects.deferred import Part
 from ..bytes.convert import copy_converted
 from ..bytes.workers import bytes_at
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...errors import RecordFormatError
-from ...module.torch_objects.deferred_tensors import Part, deferred_tensor
+from ...module.torch_objects.deferred import Part, deferred_tensor
 from ..bytes.convert import copy_converted, pieces
 from ..bytes.source import Source
 from ..bytes.workers import BLOCK_BYTES, MAX_WORKERS, bytes_at, run_steps
