@@ -1,4 +1,4 @@
-"""Where the ranks of torch's process group met."""
+"""The process group's store, meshes without groups, and torch's record of exchanges."""
 
 import sys
 from typing import Any

@@ -70,7 +70,7 @@ def fake_processes(world_size: int, rank: int, broadcasts: dict[int, Any] | None
 
 
 class Replicated(nn.Module):
-    """In place of DistributedDataParallel, which looks at memory that fake tensors don't have: its buckets, that is."""
+    """The buckets of DistributedDataParallel, which itself looks at memory that fake tensors don't have."""
 
     def __init__(self, module: nn.Module, process_group: Any = None) -> None:
         super().__init__()

@@ -72,7 +72,7 @@ def is_view(tensor: Tensor) -> bool:
 
 
 def times_written(tensor: Tensor) -> int:
-    """How often the tensor and its views were written to in place, as autograd counts it.
+    """The number of writes in place to the tensor and its views, as autograd counts them.
 
     Without it, one would have to keep a copy and compare values, which misses writes of equal ones.
     """

@@ -1,4 +1,4 @@
-"""How a layer of torch is converted to burnlike's (`FromTorch`), and one of burnlike's to torch's (`ToTorch`)."""
+"""Conversion of single layers: of torch's to burnlike's (`FromTorch`), and of burnlike's to torch's (`ToTorch`)."""
 
 import copy
 from collections.abc import Collection, Container, Mapping
@@ -48,7 +48,7 @@ class Twin:
 
 
 class FromTorch:
-    """From torch's layers to burnlike's; the tensors' values are copied later."""
+    """The direction from torch's layers to burnlike's; the tensors' values are copied later."""
 
     target = "burnlike"
 
@@ -138,7 +138,7 @@ class FromTorch:
 
 
 class ToTorch:
-    """From burnlike's layers to torch's; the methods are those of `FromTorch`."""
+    """The direction from burnlike's layers to torch's, with the same methods as `FromTorch`."""
 
     target = "torch.nn"
 

@@ -1,4 +1,4 @@
-"""State dicts of a TorchOptimizer, and to which parameter each part belongs."""
+"""State dicts of a TorchOptimizer: reading them, and matching their parts with parameters."""
 
 import copy
 import json
@@ -160,7 +160,7 @@ def _joined(states: Mapping[Any, Mapping[str, Any]], keys: Set[Any]) -> Mapping[
 
 
 def _identities(group: Mapping[str, Any], place: int) -> list[tuple[Any, str | None, str | None]]:
-    """For each parameter of a group the key of its state, its id and its path, as far as the group says."""
+    """The key, id and path of each parameter of a group; None for an id or a path that the group doesn't say."""
     keys, names, ids = group["params"], group.get("param_names"), group.get("param_ids")
     for what, texts in (("param_names", names), ("param_ids", ids)):
         is_list = isinstance(texts, list) and all(isinstance(it, str) for it in texts)

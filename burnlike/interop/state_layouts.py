@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a parameter is made of Burn's: the equal parts, joined along `dim`; none of one that nothing is known of."""
+    """The layout of a parameter: equal parts, Burn's tensors, joined along `dim`; no parts where nothing is known."""
 
     parts: tuple[Part, ...]
     dim: int = 0
@@ -54,11 +54,11 @@ class Layout:
         return flags[0] == flags[1] and (len(self.parts) < 2 or self.dim == other.dim)
 
     def source(self, place: int) -> TensorSource:
-        """Where Burn's tensor number `place` is in this parameter."""
+        """The slice of this parameter that is Burn's tensor number `place`."""
         return TensorSource("", (place, len(self.parts)), self.parts[place].transposed, self.dim)
 
     def recipe(self) -> TensorRecipe:
-        """How the parameter is made of Burn's tensors, which are named by their numbers."""
+        """The recipe that makes the parameter of Burn's tensors, named by their numbers."""
         sources = (TensorSource(str(place), transposed=it.transposed) for place, it in enumerate(self.parts))
         return TensorRecipe(tuple(sources), self.dim)
 

@@ -93,7 +93,7 @@ class Stretch:
 
 
 class Style(ParallelStyle):
-    """How one module takes part; a subclass says what is done before and after its forward.
+    """One module's part in tensor parallelism; a subclass says what is done before and after its forward.
 
     Attributes:
         path: of the module, for messages.
@@ -240,7 +240,7 @@ def output_dim(style: Style, module: nn.Module) -> int:
 
 
 def _rows(module: nn.Module) -> int:
-    """How many tokens or classes a table or a head has."""
+    """The number of tokens or classes of a table or a head."""
     weight = base_tensor(module, "weight")
     return 0 if weight is None else weight.shape[1 if isinstance(module, Linear) else 0]
 
@@ -252,7 +252,7 @@ class ColwiseParallel(Style):
     """
 
     def __init__(self, *, gathers: bool = False, is_head: bool = False) -> None:
-        """With `gathers` all processes get all outputs; of a head too, but for losses that take divided logits."""
+        """With `gathers`, or as a head but for losses of divided logits, have all processes get all outputs."""
         super().__init__()
         self.gathers, self.is_head = gathers, is_head
         self.may_stay_whole = gathers or is_head
@@ -291,7 +291,7 @@ class RowwiseParallel(Style):
     """
 
     def __init__(self, *, splits: bool = False) -> None:
-        """With `splits` all processes have all inputs, and take their part."""
+        """Make the style; with `splits` all processes have all inputs, and take their part."""
         super().__init__()
         self.splits = splits
 

@@ -125,7 +125,7 @@ class TorchModuleOptimizer(RecordMethods, torch.optim.Optimizer):
         return self
 
     def _layouts(self) -> str:
-        """How the parameters lie, as a text, in which torch.distributed.checkpoint finds no parts."""
+        """The layouts of the parameters, as a text, in which torch.distributed.checkpoint finds no parts."""
         notes = noted_layouts([self._module])
         return json.dumps([notes.get(text, {}).get("parts") for text in self.param_groups[0]["param_ids"]])
 

@@ -115,7 +115,7 @@ def whole(tensor: Any) -> Tensor:
 
 
 class Parts(NamedTuple):
-    """Where an op computes on parts.
+    """The arguments of an op that may be divided, for one that computes on parts.
 
     Attributes:
         free: dimensions of the first argument that may be divided; None: all but the last.

@@ -1,4 +1,4 @@
-"""How a function with a derivative calls its native op."""
+"""Calls of native ops by functions with a derivative."""
 
 import inspect
 import threading

@@ -223,7 +223,7 @@ def autograd(name: str, backward: Callable[..., Any], setup_context: Callable[..
 
 
 def flops(name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorates what torch's `FlopCounterMode` counts for an op that multiplies matrices: as much as for torch's own.
+    """Decorates the function that counts an op's operations for torch's `FlopCounterMode`, as for torch's own.
 
     It is called with the arguments, the shapes of tensors in their places.
     """

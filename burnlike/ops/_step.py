@@ -375,7 +375,7 @@ def _check_own_memory(op: str, label: str, tensor: Tensor) -> None:
 
 
 def spread(op: str, states: States, params: Sequence[Tensor]) -> list[Tensor]:
-    """For each parameter its moment: an element of the list, or a view of a flat one that holds several."""
+    """The moment of each parameter: an element of the list, or a view of a flat one that holds several."""
     if states.is_left_out:
         return []
     moments: list[Tensor] = []

@@ -53,7 +53,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def _divided(x: Any, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """By torch's rules for DTensors, which in torch 2.11 flatten no rows that are divided but along the first."""
+    """The layer on DTensors by torch's rules, which in torch 2.11 flatten rows only if divided along the first one."""
     middle = [it.dim for it in x.placements if type(it).__name__ == "Shard" and 0 < it.dim < x.dim() - 1]
     if not middle:
         return functional.linear(x, weight, bias)

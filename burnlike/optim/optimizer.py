@@ -77,8 +77,7 @@ class Optimizer(RecordMethods, WarnsOfMissingGradients, ABC):
         """Replace the state by that of `record`; returns the optimizer."""
 
     def use_eval_weights(self, module: nn.Module) -> bool:
-        """Put the weights to evaluate with into `module`, where they are others than those to train with; whether they
-        are.
+        """Put the weights to evaluate with into `module`, where they differ from those to train with; True if so.
 
         Optimizers that average weights, such as `ScheduleFreeAdamW`, have such. The weights to train with go into the
         state, as they are: what is saved now is a module to be used, and a state to go on from.

@@ -60,7 +60,7 @@ def _attended(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tens
 
 
 def _is_same(stock: Callable[..., Any]) -> bool:
-    """Tried in bfloat16, the only dtype for which it is taken, where it is."""
+    """True if both attend alike in bfloat16, the only dtype for which the op is taken, on CPUs that multiply it."""
     module = SimpleNamespace(head_dim=8, num_key_value_groups=2, training=True)
     if cpu_isa() != "avx512_bf16":
         return False
@@ -73,7 +73,7 @@ def _is_same(stock: Callable[..., Any]) -> bool:
 
 
 def _takes(module: Any, query: Any, key: Any, value: Any, mask: Any, keywords: dict[str, Any]) -> bool:
-    """In training alone, where autograd sees to it that nobody writes to what the weights are made of."""
+    """True for arguments that the op takes. In training alone: there autograd refuses writes to what it has saved."""
     cap, scale = keywords.get("softcap"), keywords.get("scaling")
     if not isinstance(cap, int | float) or not 0.0 < cap < float("inf") or keywords.get("dropout", 0.0) != 0:
         return False
@@ -94,7 +94,7 @@ def _takes(module: Any, query: Any, key: Any, value: Any, mask: Any, keywords: d
 
 
 class _Weights:
-    """How the weights are computed: by the steps, with the grad mode of the forward pass."""
+    """The recipe of lazy weights: the library's steps, with the grad mode of the forward pass."""
 
     def __init__(self, stock: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self.stock, self.arguments, self.keywords = stock, arguments, keywords

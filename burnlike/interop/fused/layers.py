@@ -192,7 +192,7 @@ _EPSILONS = frozenset({"variance_epsilon", "eps", "epsilon"})
 
 
 def _shifted_rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """As in Gemma, whose weight is kept as its distance from 1, and which rounds once, after the product."""
+    """RMS norm as in Gemma: the weight is kept as its distance from 1, and there is one rounding, after the product."""
     return ops.rms_norm(x, 1.0 + weight.to(torch.promote_types(weight.dtype, torch.float32)), epsilon)
 
 

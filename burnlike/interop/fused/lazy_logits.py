@@ -67,7 +67,7 @@ class Head:
             )
 
     def logits(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """As the layer computes them."""
+        """The logits as the layer computes them."""
         if self.dtype is not None:
             hidden, weight = hidden.to(self.dtype), weight.to(self.dtype)
             bias = None if bias is None else bias.to(self.dtype)
@@ -91,7 +91,7 @@ class Step:
 
 @dataclass(slots=True)
 class Recipe:
-    """How logits are computed. `source` are the logits whose memory they share, `values` the numbers, once read."""
+    """The recipe of lazy logits. `source` are the logits whose memory they share, `values` the numbers, once read."""
 
     head: Head
     steps: tuple[Step, ...] = ()

@@ -140,7 +140,7 @@ def instructions_of(code: types.CodeType) -> list[dis.Instruction]:
 
 
 def uses_of_globals(code: types.CodeType) -> dict[str, list[Use]]:
-    """By the name of a global, what the code and functions within it do with it."""
+    """The uses of each global by its name, in the code and in functions within it."""
     uses: dict[str, list[Use]] = {}
     for part in codes_of(code):
         instructions = instructions_of(part)

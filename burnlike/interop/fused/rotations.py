@@ -28,7 +28,7 @@ _ARGUMENTS = ("q", "k", "cos", "sin", "unsqueeze_dim")
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """How a function turns queries and keys by tables `[batch, sequence, r]`, of which it may not read all columns.
+    """A way to turn queries and keys by tables `[batch, sequence, r]`, some of whose columns may not be read.
 
     Attributes:
         neighbours: whether pairs are neighbours, or of both halves.
@@ -125,7 +125,7 @@ def _has_pairs(table: Tensor, neighbours: bool) -> bool:
 
 
 def rotation_of(function: Any) -> Rotation | None:
-    """How a function with transformers' signature turns; None for one of other arguments, or that turns otherwise."""
+    """The rotation of a function with transformers' signature; None for other arguments, or another computation."""
     if not is_plain(function):
         return None
     parameters = inspect.signature(function).parameters

@@ -92,7 +92,7 @@ Forward = Callable[[Any, Any], Any]
 def proven_dtypes(
     make: Callable[[], nn.Module], stock: Forward, other: Forward, width: int, magnitudes: tuple[float, ...] = ()
 ) -> tuple[Proven, str]:
-    """For which dtypes of input and weights `other` gives what `stock` gives, and the dtype of the stock result.
+    """The dtypes of input and weights for which `other` gives what `stock` gives, and the dtype of the stock result.
 
     Of a stand-in in float32, which `make` gives, the same at each call, and inputs `[..., width]` of the usual and
     these `magnitudes`. It has to be the same for float32, bfloat16 and float16; else there are none, and the reason.

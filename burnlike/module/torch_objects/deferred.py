@@ -44,7 +44,7 @@ current: ContextVar[Any] = ContextVar("burnlike.Deferred", default=None)
 
 
 class Place:
-    """Where a fake tensor is in its memory: the tensor itself may get another one, as by `parameter.data = ...`."""
+    """The place of a fake tensor in memory: the tensor itself may get other memory, as by `parameter.data = ...`."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.memory = tensor.untyped_storage()  # held, so that no other gets its address

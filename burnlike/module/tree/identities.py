@@ -1,4 +1,4 @@
-"""Gives each tensor of a tree its id: the one it had, whatever was done to the tree, or a new one."""
+"""The id of each tensor of a tree: the one it had, whatever was done to the tree, or a new one; and new ids at will."""
 
 import hashlib
 from typing import Any, TypeVar
@@ -110,7 +110,7 @@ class Identities:
 
 
 def _claim(module: nn.Module, name: str, tensor: Tensor | None, param_id: ParamId) -> str:
-    """By what a tensor has the id `param_id`: `object`, `object moved`, `place` or, the weakest, `tied`."""
+    """The claim of a tensor to the id `param_id`: `object`, `object moved`, `place` or, the weakest, `tied`."""
     tied = place_id(module, name) != param_id or meta_of(module, name).tied
     if isinstance(tensor, nn.Parameter) and noted_id(tensor) == param_id:
         return "object moved" if tied else "object"

@@ -70,7 +70,7 @@ StateShape = Callable[[str, torch.Size], torch.Size | None]
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a parameter or a tensor of its state is divided: device mesh, placements, shape and stride of the whole,
+    """The division of a parameter or a tensor of its state: device mesh, placements, shape and stride of the whole,
     shape of this rank's part.
     """
 

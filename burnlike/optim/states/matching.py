@@ -235,7 +235,7 @@ def options_of_groups(
     source: str,
     remedy: str,
 ) -> list[Mapping[str, Any]]:
-    """For each group of an optimizer the saved options of the group that its parameters were in; none for new ones.
+    """The saved options for each group of an optimizer: of the group that its parameters were in; none for new ones.
 
     `group_of` says in which saved group each of the `members` was. It is a RecordMismatchError if parameters of one
     group were in groups with different options.

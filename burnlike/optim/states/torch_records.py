@@ -122,7 +122,7 @@ class LoadedTorchState:
     state: dict[str, Any]
 
     def apply(self, optimizer: torch.optim.Optimizer) -> None:
-        """Put it in place; of a sharded parameter, this process's part."""
+        """Load the state into the optimizer; of a sharded parameter, this process's part."""
         handles = [it for group in optimizer.param_groups for it in group["params"]]
         states = {
             index: {name: _divided_as(handles[index], it) for name, it in fields.items()}
@@ -204,7 +204,7 @@ def _checked_groups(optimizer: torch.optim.Optimizer, record: Record) -> tuple[M
 def _groups(
     optimizer: torch.optim.Optimizer, saved: list[Any], origins: Mapping[int, str], record: Record
 ) -> list[dict[str, Any]]:
-    """Each group with the options of the one that its parameters, `origins` in the record, were in, or its own."""
+    """The groups with the options of the one that their parameters (`origins` in the record) were in, or their own."""
     groups = optimizer.state_dict()[GROUPS]
     number_of = {str(text): number for number, group in enumerate(saved) for text in group.get("params", ())}
     group_of = {place: number_of[text] for place, text in origins.items() if text in number_of}

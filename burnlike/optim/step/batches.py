@@ -169,7 +169,7 @@ def plan_step(
     zero_grads: bool,
     seed: int | None,
 ) -> tuple[list[StepOptions], Tensor | None]:
-    """Find out what to do: the options of each batch, and a tensor with one value; if it is not 0, the step is skipped.
+    """Plan a step: the options of each batch, and a tensor with one value, which skips the step if it is not 0.
 
     Nothing waits for a device. The last 16 bits of `seed`, of stochastic rounding, are 0 and get the number of the
     batch; None rounds to nearest. It is an ArgumentError if the loss scale is a number that is not positive and finite.
@@ -319,7 +319,7 @@ Copies = Mapping[ParamId, Param]
 
 
 def copies_of(module: nn.Module, copies: nn.Module) -> Copies:
-    """For each parameter of `module` that of `copies` at its path; ConfigError if there is none of its shape."""
+    """The parameter of `copies` for each one of `module`, by path; ConfigError if there is none of its shape."""
     copy_of = {param.path: param for param in params(copies, "weight")}
     for param in params(module, "weight"):
         copy = copy_of.get(param.path)
@@ -349,7 +349,7 @@ def check_copied(copies: Copies, params: Sequence[Param]) -> None:
 
 @torch.no_grad()
 def put_weights(module: nn.Module, kept: KeptStates, rules: RuleSet, copies: Copies, *, to_evaluate: bool) -> bool:
-    """Put the weights to evaluate or to train with into `module` and into their copies; whether any changed."""
+    """Put the weights to evaluate or to train with into `module` and into their copies; True if any changed."""
     changed = False
     every = params(module, "weight")
     reshard(param.tensor for param in every)
