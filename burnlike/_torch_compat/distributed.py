@@ -9,6 +9,7 @@ def meeting_place() -> str | None:
 
     Nothing is exchanged. Without it, ranks that were started by hand draw different ids, which `agree_ids` repairs.
     """
+    # Without an import, which would load it: then there is no process group either.
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None

@@ -42,6 +42,7 @@ def fake_processes(world_size: int, rank: int, broadcasts: dict[int, Any] | None
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
+    # Only a program with pipelines has loaded it.
     stage = sys.modules.get("torch.distributed.pipelining.stage")
 
     def gathered(values: list[Any], value: Any, *_: Any, **__: Any) -> None:

@@ -32,6 +32,7 @@ def _apart(x: Tensor) -> Tensor:
     return x if is_apart else x.contiguous()
 
 
+# Once, as it reads a file.
 @cache
 def is_faster() -> bool:
     """True if oneDNN multiplies float32 matrices faster than MKL on this machine, by its processor."""

@@ -83,6 +83,7 @@ def kernel_mapping(path: str | Path) -> dict[str, dict[str, Any]]:
     }
 
 
+# One dict for the process: layers of one class and settings are proved once.
 @cache
 def _proofs() -> dict[Any, Any]:
     return {}

@@ -270,5 +270,6 @@ class _Conversion:
         if len(recipe.sources) == 1:
             source = recipe.sources[0]
             is_same = source.is_whole and not source.transposed
+            # In the source's order of memory, such as channels_last, unless the values are laid out anew.
             value = value.clone(memory_format=torch.preserve_format if is_same else torch.contiguous_format)
         return nn.Parameter(value, self._sources[recipe.sources[0].name].requires_grad) if is_weight else value

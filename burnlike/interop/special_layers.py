@@ -53,6 +53,7 @@ class ReadWeight:
 
 def _called_by(kinds: Collection[type]) -> bool:
     """True if the code that reads the attribute runs within a method of one of the classes."""
+    # Frame 0 is this function's, 1 that of `__get__`, 2 the reader's.
     frame: Any = sys._getframe(2)
     if frame.f_globals.get("__name__", "").startswith(("burnlike.", "torch.")):
         return False

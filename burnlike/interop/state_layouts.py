@@ -393,7 +393,7 @@ def _common_shape(shapes: Iterable[torch.Size]) -> torch.Size | None:
     full = [it for it in shapes if it and len(it) == max(map(len, shapes))]
     try:
         return torch.broadcast_shapes(*full) if full else None
-    except RuntimeError:
+    except RuntimeError:  # shapes that don't broadcast, as of flat vectors beside matrices
         return None
 
 

@@ -115,6 +115,7 @@ class Style(ParallelStyle):
         self._fields: list[tuple[nn.Module, str, bool]] = []
         self._shown: list[tuple[nn.Module, str, Any]] = []
 
+    # A copied module has the style in its hooks, and with it a mesh, whose process groups can't be copied.
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 

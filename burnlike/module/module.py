@@ -179,7 +179,7 @@ class Module(ModuleMethods):
                 for group in (parts, self._parameters, self._modules):
                     group.pop(name, None)
                 self.register_buffer(name, tensor)
-        except Exception:
+        except Exception:  # torch refused the name or the tensor
             put_field(self, name, before)
             raise
         set_meta(self, name, meta_of(*param.home))

@@ -53,7 +53,7 @@ def convert_(targets: Sequence[Tensor], sources: Sequence[Tensor], lost: Tensor)
         return
     try:
         _convert(targets, sources, lost)
-    except RuntimeError:
+    except RuntimeError:  # the kernel checks the same before it writes, and says less
         check_lists(targets, sources, lost)
         named = {f"targets[{index}]": tensor for index, tensor in enumerate(targets)}
         named |= {f"sources[{index}]": tensor for index, tensor in enumerate(sources)}

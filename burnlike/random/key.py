@@ -39,7 +39,7 @@ class Key:
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, int) and not torch.compiler.is_compiling():  # there, it came from here
-            object.__setattr__(self, "seed", (self.seed + 2**63) % 2**64 - 2**63)
+            object.__setattr__(self, "seed", (self.seed + 2**63) % 2**64 - 2**63)  # frozen: written here alone
 
     def split(self, count: int = 2) -> "tuple[Key, ...]":
         """`count` new keys; this one should not be used after that."""

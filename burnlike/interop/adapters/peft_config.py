@@ -251,4 +251,5 @@ def _most(values: Iterable[Any]) -> Any:
 
 def _whole(value: float) -> int | float:
     near = round(value)
+    # alpha / rank * rank may be off by a rounding, and peft writes whole numbers.
     return near if math.isclose(value, near, rel_tol=1e-15) else value

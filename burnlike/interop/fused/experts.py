@@ -144,6 +144,7 @@ def computed(module: Any, hidden: Tensor, index: Tensor, weights: Tensor, gate: 
 
 
 def _library() -> Any:
+    # Modules of it are here only if it is loaded; importing it would take seconds.
     return sys.modules.get("transformers.integrations.moe")
 
 

@@ -33,6 +33,7 @@ def fuse_head(model: nn.Module, has_fused_loss: bool) -> tuple[nn.Module | None,
 
     The reason is empty for a module that is no language model.
     """
+    # A model of transformers is here only if the library is loaded; importing it would take seconds.
     library = sys.modules.get("transformers.modeling_utils")
     if library is None or not isinstance(model, library.PreTrainedModel):
         return None, ""

@@ -309,6 +309,7 @@ def _scale_and_cap(recipe: Recipe) -> tuple[float, float | None] | None:
                 return None
             dtype = new
     scale = before * after
+    # A factor and its inverse, as in `c * tanh(x / c)`, multiply to 1 but for rounding.
     return (1.0 if abs(scale - 1.0) < 1e-12 else scale), after if capped else None
 
 

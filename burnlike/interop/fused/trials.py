@@ -39,6 +39,7 @@ _DIFFERENT = "its forward gives other results than the fused op"
 
 def stand_in(module: nn.Module, children: Mapping[str, nn.Module] | None = None) -> nn.Module:
     """A module of the same class and attributes, without its hooks, parameters and children; with the given ones."""
+    # Without the class's `__init__`, whose arguments nobody knows here.
     twin = object.__new__(type(module))
     nn.Module.__init__(twin)
     private = {*vars(twin), "forward"}
@@ -70,6 +71,7 @@ def untouched_state() -> Iterator[None]:
 
     What is proved is kept with the class, so it may not depend on where it was proved first.
     """
+    # A forward that draws by NumPy has loaded it.
     numpy: Any = sys.modules.get("numpy")
     python_state, numpy_state = random.getstate(), None if numpy is None else numpy.random.get_state()
     with (
@@ -136,6 +138,7 @@ def _same_values(
 
 def _with_state(forward: Forward, module: nn.Module, x: Tensor) -> tuple[Any, ...]:
     """The result, and what else the call did: to random numbers, to its input, to its children; () for no tensor."""
+    # A copy, since a forward may write into its input, which the op does not do.
     passed = x.clone()
     random.seed(0)
     torch.default_generator.manual_seed(0)
@@ -180,6 +183,7 @@ def _same_gradients(make: Callable[[], nn.Module], stock: Forward, other: Forwar
         # Weights that differ along the row: with equal ones, most of the gradient of a normalization cancels.
         leaves, weights = [x, *module.parameters()], torch.ones_like(result).cumsum(-1)
         gradients.append(list(torch.autograd.grad(result, leaves, weights, materialize_grads=True)))
+    # Relative to the largest value: gradients of weights are sums over all rows, in another order.
     return all((a - b).abs().max() <= 1e-4 * a.abs().max() for a, b in zip(*gradients, strict=True))
 
 

@@ -151,6 +151,7 @@ def kind_of(layer: type) -> Literal["linear", "conv1d", "embedding"] | None:
         return "linear"
     if issubclass(layer, nn.Embedding) and layer.forward is nn.Embedding.forward:
         return "embedding"
+    # Its layers are here only if it is loaded; importing it would take seconds.
     library = sys.modules.get("transformers.pytorch_utils")
     return "conv1d" if library is not None and layer.forward is library.Conv1D.forward else None
 

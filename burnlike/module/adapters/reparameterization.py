@@ -126,7 +126,7 @@ def attach(plan: Plan) -> None:
         for param, reparameterization in plan:
             for owner, name in dict.fromkeys(param.owners):
                 take_over(owner, name, reparameterization)
-    except BaseException:
+    except BaseException:  # also of Ctrl-C: all are applied, or none
         for restore in before:
             restore()
         raise
@@ -160,7 +160,7 @@ def _check_made(param: Param, reparameterization: object) -> None:
     try:
         with torch.no_grad():
             effective = reparameterization(param.tensor)
-    except Exception as error:
+    except Exception as error:  # from the user's class, anything
         raise ModuleTreeError(
             f"{where}: {kind} failed on {list(param.tensor.shape)} of {param.tensor.dtype}: {error};"
             " the module is as it was"

@@ -178,7 +178,7 @@ class ModuleVec(ModuleTuple, MutableSequence[Any]):
         places[where] = put
         try:
             self._fill(fresh, where.indices(count)[0])
-        except Exception:
+        except Exception:  # a value was refused: what was put before is taken out again
             self._arrange(list(range(count)))
             raise
         self._arrange(places)

@@ -81,6 +81,7 @@ class KeptId:
 
     def __init__(self, param_id: ParamId, module: nn.Module | None = None) -> None:
         self.id = param_id
+        # Weakly: tensors have the id, too, and would keep the module alive.
         self.home = None if module is None else weakref.ref(module)
         self.moved = False
 
@@ -91,6 +92,7 @@ class KeptId:
     def __reduce__(self) -> tuple[Any, ...]:
         return bytearray, (self.id.value.to_bytes(8, "little"),)
 
+    # The same object in copies: that a place and its tensor agree is seen by `is`.
     def __deepcopy__(self, memo: dict[int, Any]) -> "KeptId":
         return self
 

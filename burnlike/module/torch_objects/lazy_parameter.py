@@ -37,6 +37,7 @@ class LazyCell:
     def __init__(self, init: Init) -> None:
         self.init = init
         self.lock = threading.RLock()  # clones on several threads are to get the values of one draw
+        # Weakly: clones that are gone need no values.
         self.waiting: list[weakref.ref[LazyParameter]] = []
         self.drawing: int | None = None  # the thread that the initializer runs in
 
@@ -259,6 +260,7 @@ def _set_data(func: Any, param: LazyParameter, value: Any) -> None:
 def _convert(func: Any, param: LazyParameter, *args: Any, **kwargs: Any) -> Tensor:
     swaps = torch.__future__.get_swap_module_params_on_conversion()
     cell = _cell_of(param)
+    # torch then needs the values: for its graph, to exchange tensors, or to order their memory.
     if torch.is_grad_enabled() or swaps or "memory_format" in kwargs or cell is None:
         return func(_with_values(param), *args, **kwargs)
     like = torch.empty(0, dtype=param.dtype, device=param.device)

@@ -83,6 +83,7 @@ def map(module: M, mapper: Mapping, *rest: nn.Module) -> M:
         if _is_unfilled(tensor):
             return copy.deepcopy(tensor)
         at_once = is_traceable_wrapper_subclass(tensor) or tensor.is_inference()
+        # These can't get other memory later, as `make_own` gives it to the rest.
         value = tensor.detach().clone() if at_once else tensor.detach()
         new_tensor = nn.Parameter(value, requires_grad=tensor.requires_grad) if kind == "weight" else value
         if not at_once:
@@ -144,7 +145,7 @@ def map_(module: M, mapper: Mapping, *rest: nn.Module) -> M:
 
     try:
         traverse(module, mapper, collect)
-    except BaseException:
+    except BaseException:  # also of Ctrl-C
         for restore in before:
             restore()
         raise

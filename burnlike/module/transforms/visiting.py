@@ -96,7 +96,7 @@ def traverse(module: nn.Module, guide: object, show: Callable[[Param], object]) 
             else:
                 entered.pop()
                 leave(step.name, step.container)
-    except BaseException as error:
+    except BaseException as error:  # also of Ctrl-C: visitors may hold open what they began
         if isinstance(step, Param) and not isinstance(error, MapperError):
             error.add_note(f"at the parameter '{step.path}' of {type(module).__name__}")
         for field in reversed(entered):

@@ -409,6 +409,7 @@ def _mapped(before: Tensor, mapper: Mapper, what: object) -> Tensor:
         raise TypeError(f"the mapper of {what} gave {type(values).__name__}, expected a torch.Tensor")
     if differentiable(before) and not differentiable(values):
         raise TypeError(f"the mapper of {what} gave {values.dtype}, expected floating-point numbers")
+    # A mapper may return its argument, or a view of it: a write to one would change the other.
     shared = shares_memory(values, before)
     return values.detach().clone() if shared else values.detach()
 

@@ -101,7 +101,7 @@ class Lbfgs(RecordMethods, WarnsOfMissingGradients):
         try:
             with torch.no_grad():
                 loss, values = self._iterate(lr, state, flat, evaluate, before, loss, gradient)
-        except BaseException:
+        except BaseException:  # also of the closure, and of Ctrl-C: the module holds trial values
             flat.write(before)
             raise
         flat.write(values)

@@ -224,6 +224,7 @@ class ListOptimizer(SimpleOptimizer[State]):
         return Tensor(values, tensor.backend), after
 
 
+# Asked for each field of each state in each step.
 @cache
 def _declares(state_type: Any, field: str, kind: type) -> bool:
     """True if a state of `state_type` has a tensor of the class `kind` at `field`, a dotted name."""

@@ -46,7 +46,7 @@ def checked_rate(rate: float) -> float:
     try:
         if 0 <= rate < math.inf:
             return float(rate)
-    except TypeError:
+    except TypeError:  # no number: refused below
         pass
     raise ArgumentError(f"expected a finite learning rate of at least 0, got {rate!r}; nothing was changed")
 

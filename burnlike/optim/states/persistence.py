@@ -93,6 +93,7 @@ class KeptStates:
     def belong_to(self, module: nn.Module) -> None:
         """Note that `module` has some of the parameters."""
         if not any(it() is module for it in self.modules):
+            # Weakly: an optimizer is not to keep a module alive.
             self.modules = (*(it for it in self.modules if it() is not None), weakref.ref(module))
 
     def how_they_lie(self) -> Mapping[str, Any] | None:

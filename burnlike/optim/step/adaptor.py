@@ -262,6 +262,7 @@ class OptimizerAdaptor(StatefulOptimizer, Generic[State]):
         same = stepped is last_stepped or stepped == last_stepped
         if not same or last_module() is not module or rate_groups != last_rate_groups:
             self._prepare(module, stepped, lr)
+            # The module weakly: the optimizer may outlive it.
             self._last = (stepped, weakref.ref(module), rate_groups)
         elif self._followed is not self.rules:  # an option of a group was written
             for batch in self._batches:
