@@ -113,12 +113,16 @@ class Key:
         return self.seed.tolist() if isinstance(self.seed, Tensor) else self.seed
 
 
+def _with_name(key: Any) -> tuple[list[tuple[Any, Any]], None]:
+    return [(pytree.GetAttrKey("seed"), key.seed)], None
+
+
 pytree.register_pytree_node(
     Key,
     lambda key: ([key.seed], None),
     lambda seeds, _: Key(*seeds),
     serialized_type_name="burnlike.mlax.Key",
-    flatten_with_keys_fn=lambda key: ([(pytree.GetAttrKey("seed"), key.seed)], None),
+    flatten_with_keys_fn=_with_name,
 )
 
 
